@@ -134,7 +134,13 @@ def _add_report(subparsers) -> None:
     parser.add_argument("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM")
     parser.add_argument("--seeds", type=int, default=5, help="the paper runs five")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--budget", default="quick", help="quick (narrow network, short) or paper (its own settings)")
+    parser.add_argument("--budget", default="quick", help="quick (short trainings) or paper (its own settings)")
+    parser.add_argument(
+        "--network",
+        help="of all rows: narrow (0.4 million weights, from random; quick's own), lite0 (EfficientNet-lite0 from "
+        "ImageNet's weights), resnet18 (from random; paper's own)",
+    )  # fmt: skip
+    parser.add_argument("--weights", metavar="FILE", help="that network from this file, or imagenet: torchvision's")
     parser.add_argument("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)")
     parser.add_argument("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from")
     parser.add_argument("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)")
@@ -156,6 +162,8 @@ def run_report(args) -> int:
         seeds=args.seeds,
         first_seed=args.first_seed,
         budget=args.budget,
+        network=args.network,
+        weights=str(Path(args.weights).absolute()) if args.weights not in (None, "imagenet") else args.weights,
         size=args.size,
         protocol=args.protocol,
         dataset=args.dataset,

@@ -15,17 +15,18 @@ from core.studio.db.store import NotFound
 from core.studio.ingest.studies import show_study
 from core.studio.report import asked
 from core.studio.report.board import board
-from core.studio.report.tables import TABLES
+from core.studio.report.tables import BUDGETS, NETWORKS, TABLES
 
 router = APIRouter(prefix="/api/report", tags=["report"])
 
 
 class NewReport(Body):
-    """tables: by name, none for all of them."""
+    """tables: by name, none for all of them. network: of all rows, none for the budget's own."""
 
     tables: Annotated[list[Name], Field(max_length=20)] = []
     seeds: Seeds = 2
     budget: Literal["quick", "paper"] = "quick"
+    network: Name | None = None
     protocol: Literal["paper", "held-out"] = "paper"
 
 
@@ -34,8 +35,17 @@ class NamedTable(Part):
     title: str
 
 
+class NamedNetwork(Part):
+    """budget: which takes it by itself; null for none."""
+
+    name: str
+    title: str
+    budget: str | None
+
+
 class ReportChoices(Part):
     tables: list[NamedTable]
+    networks: list[NamedNetwork]
 
 
 class ReportSeed(Part):
@@ -52,9 +62,12 @@ class ReportValue(Part):
 
 
 class ReportRow(Part):
-    """values: ours by metric; paper: the published ones. collapsed: how many encoders. failed: why nothing is made."""
+    """values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row,
+    had ImageNet's weights. collapsed: how many encoders. failed: why nothing is made."""
 
     label: str
+    starred: bool
+    paper_starred: bool
     values: dict[str, ReportValue]
     paper: dict[str, float]
     seeds: list[ReportSeed]
@@ -90,7 +103,7 @@ class Beside(Part):
 
 
 class ReportBoard(Answer):
-    """done of wanted cells are made. files: kinds that the last report wrote, at `made`."""
+    """done of wanted cells are made. network: of all rows, said. files: kinds that the last report wrote, at `made`."""
 
     choices: ReportChoices
     tables: list[ReportTable]
@@ -99,6 +112,7 @@ class ReportBoard(Answer):
     job: ReportJob | None
     files: list[str]
     made: str | None
+    network: str
     beside: Beside
 
 
@@ -113,13 +127,20 @@ def show(
     study: str,
     seeds: Seeds = 2,
     budget: Name = "quick",
+    network: Name | None = None,
     protocol: Name = "paper",
     roi: Int = 0,
 ):
     """The paper's tables as far as they are made, and what is missing."""
     store = ctx.store()
-    settings = asked.settings(store, study, seeds=seeds, budget=budget, protocol=protocol)
-    choices = {"tables": [{"name": name, "title": make().title} for name, make in TABLES.items()]}
+    settings = asked.settings(store, study, seeds=seeds, budget=budget, network=network, protocol=protocol)
+    own = {name: budget for budget, name in BUDGETS.items()}
+    choices = {
+        "tables": [{"name": name, "title": make().title} for name, make in TABLES.items()],
+        "networks": [
+            {"name": name, "title": network.words, "budget": own.get(name)} for name, network in NETWORKS.items()
+        ],
+    }
     return {"ok": True, "choices": choices, **board(store, settings["study"], settings, bool(roi))}
 
 

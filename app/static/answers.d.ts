@@ -1206,6 +1206,12 @@ export interface components {
             trace: components["schemas"]["Traced"];
             lines: string[];
         };
+        /** @description budget: which takes it by itself; null for none. */
+        NamedNetwork: {
+            name: string;
+            title: string;
+            budget: string | null;
+        };
         NamedTable: {
             name: string;
             title: string;
@@ -1300,7 +1306,7 @@ export interface components {
             /** @default  */
             study: string;
         };
-        /** @description tables: by name, none for all of them. */
+        /** @description tables: by name, none for all of them. network: of all rows, none for the budget's own. */
         NewReport: {
             /** @default [] */
             tables: string[];
@@ -1311,6 +1317,7 @@ export interface components {
              * @enum {string}
              */
             budget: "quick" | "paper";
+            network?: string | null;
             /**
              * @default paper
              * @enum {string}
@@ -1854,7 +1861,7 @@ export interface components {
             straddling?: components["schemas"]["Straddling"][];
             first?: number | null;
         };
-        /** @description done of wanted cells are made. files: kinds that the last report wrote, at `made`. */
+        /** @description done of wanted cells are made. network: of all rows, said. files: kinds that the last report wrote, at `made`. */
         ReportBoard: {
             /** @constant */
             ok: true;
@@ -1865,10 +1872,12 @@ export interface components {
             job: components["schemas"]["ReportJob"] | null;
             files: string[];
             made: string | null;
+            network: string;
             beside: components["schemas"]["Beside"];
         };
         ReportChoices: {
             tables: components["schemas"]["NamedTable"][];
+            networks: components["schemas"]["NamedNetwork"][];
         };
         ReportHead: {
             metric: string;
@@ -1880,9 +1889,14 @@ export interface components {
             progress: number;
             message: string;
         };
-        /** @description values: ours by metric; paper: the published ones. collapsed: how many encoders. failed: why nothing is made. */
+        /**
+         * @description values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row,
+         *     had ImageNet's weights. collapsed: how many encoders. failed: why nothing is made.
+         */
         ReportRow: {
             label: string;
+            starred: boolean;
+            paper_starred: boolean;
             values: {
                 [key: string]: components["schemas"]["ReportValue"];
             };
@@ -3002,6 +3016,7 @@ export type MeasureBeside = components['schemas']['MeasureBeside'];
 export type MedMixForms = components['schemas']['MedMixForms'];
 export type Missing = components['schemas']['Missing'];
 export type Named = components['schemas']['Named'];
+export type NamedNetwork = components['schemas']['NamedNetwork'];
 export type NamedTable = components['schemas']['NamedTable'];
 export type NearestCase = components['schemas']['NearestCase'];
 export type NearestCases = components['schemas']['NearestCases'];

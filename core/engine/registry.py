@@ -42,6 +42,7 @@ class Registry:
 
         listed=False: `names()` leaves the member out, for it needs more than the others are given. vit=True: a detector
         for vision transformers alone. compares=True: it can say which normal patch the most abnormal one is most like.
+        own_network=True: it learns with networks of its own, from random weights, whatever the encoder.
         """
 
         def add(member: Member) -> Member:

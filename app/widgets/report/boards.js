@@ -27,7 +27,7 @@ export function board(shown, open) {
       'td',
       { class: text === top[metric] ? 'num rp-best' : 'num' },
       `${text || '–'}${spread} `,
-      paper != null && el('small', { title: 'the paper' }, fixed(paper)),
+      paper != null && el('small', { title: 'the paper' }, `${fixed(paper)}${row.paper_starred ? '*' : ''}`),
     );
   }
 
@@ -45,7 +45,10 @@ export function board(shown, open) {
   /** @param {Row} row */
   const line = (row) =>
     tr([
-      [row.label, row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`)],
+      [
+        `${row.label}${row.starred ? '*' : ''}`,
+        row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`),
+      ],
       ...(row.failed
         ? [el('td', { class: 'rp-failed', colspan: shown.heads.length + 1 }, `Not made: ${row.failed}`)]
         : [...shown.heads.map(({ metric }) => value(row, metric)), num(seconds(row.seconds))]),

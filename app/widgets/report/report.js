@@ -69,12 +69,26 @@ export async function mount(root, studio) {
     fill($('.rp-tables'), report.choices.tables.map(chip));
   }
 
+  /** @param {import('../../static/answers').ReportBoard} report @param {string} budget */
+  function networks(report, budget) {
+    const chosen = $('.network').value;
+    const own = report.choices.networks.find((network) => network.budget === budget);
+    const offered = report.choices.networks.filter((network) => network !== own);
+    const option = (/** @type {{name: string, title: string}} */ { name, title }) =>
+      el('option', { value: name }, title);
+    fill($('.network'), own && option({ name: '', title: own.title }), offered.map(option));
+    $('.network').value = offered.some(({ name }) => name === chosen) ? chosen : '';
+  }
+
   const question = questions();
   async function show(force = false) {
     const { study } = studio;
     $('.make').disabled ||= !study;
     if (!study || !studio.shown(root)) return;
-    const asked = { budget: $('.budget').value, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
+    const budget = $('.budget').value;
+    /** @type {Record<string, string>} what nobody chose is the budget's own */
+    const network = $('.network').value ? { network: $('.network').value } : {};
+    const asked = { budget, ...network, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
     const newest = question();
     /** @type {import('../../static/answers').ReportBoard} */
     const report = await api(`${base()}?${new URLSearchParams({ ...asked, roi: $('.roi').value })}`);
@@ -85,8 +99,10 @@ export async function mount(root, studio) {
     const some = report.tables.filter((t) => !without.has(t.name));
     const cells = some.flatMap((t) => t.rows).flatMap((r) => r.seeds);
     chips(report);
+    networks(report, budget);
     files(report);
     const { dataset, own } = report.beside;
+    $('.rp-network').textContent = `${report.network} An asterisk: without ImageNet's weights.`;
     $('.rp-beside').textContent = `In grey: the paper's, on ${dataset}${own ? '' : ', other images than these'}.`;
     going({ ...report, wanted: cells.length, done: cells.filter((c) => c.fit).length });
     fill(
@@ -99,7 +115,8 @@ export async function mount(root, studio) {
     };
   }
 
-  for (const name of ['budget', 'seeds', 'protocol', 'roi']) $(`.${name}`).onchange = () => orToast(show(true));
+  for (const name of ['budget', 'network', 'seeds', 'protocol', 'roi'])
+    $(`.${name}`).onchange = () => orToast(show(true));
   studio.on('back', () => orToast(show()));
   const anew = () => {
     shown = '';

@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -107,6 +108,11 @@ def _digest(values: dict) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
+def _short(value: str) -> str:
+    """A value as a run's name has it, which all readers see: of a file without its folder."""
+    return f"{Path(value).name} {_digest({'file': value})}" if Path(value).is_absolute() else value
+
+
 def _named(store: Store, study: str, name: str) -> list[dict]:
     """Runs whose names are like that, oldest first; % stands for anything."""
     query = (
@@ -137,7 +143,7 @@ def _at_side(store: Store, study: str, arm: Arm) -> Arm:
 def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | None]:
     """The name of the run that holds an arm's encoder, and how it is trained, if it is."""
     if arm.encoder == UNTRAINED:
-        changes = " ".join(arm.pretrain.values())
+        changes = " ".join(_short(value) for value in arm.pretrain.values())
         return f"experiment untrained {changes} {size} px seed {seed}".replace("  ", " "), None
     own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
     own["fit_closer"] = False  # an arm says so itself, whatever its encoder

@@ -9,7 +9,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import show_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
-from core.studio.report.tables import TABLES, tables_of
+from core.studio.report.tables import BUDGETS, TABLES, network_of, tables_of
 
 SIZES = {"quick": 64, "paper": 256}  # side of the images, in pixels
 FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}
@@ -24,18 +24,25 @@ def settings(
     seeds: int = 5,
     first_seed: int = 0,
     budget: str = "quick",
+    network: str | None = None,
+    weights: str | None = None,
     size: int | None = None,
     protocol: str = "paper",
     **others: Any,
 ) -> dict[str, Any]:
     """The step's args, checked. tables, rows: by name, None for all; others: as `make_report` takes them.
 
-    Raises NotFound for a study that there is not, ValueError for a table, row or budget.
+    network, weights: as `tables.network_of` takes them. Raises NotFound for a study that there is not, ValueError for
+    a table, row, budget or network, or weights that are no file.
     """
     names = tables or list(TABLES)
     tables_of(names, budget, rows)
+    network_of(budget, network)
+    if weights and weights != "imagenet" and not Path(weights).is_file():
+        raise ValueError(f"no weights file at {weights}; give a file, or imagenet")
     known = show_study(store, study)["id"]
     asked = {"study": known, "tables": names, "rows": rows, "seeds": list(range(first_seed, first_seed + seeds))}
+    asked |= {"network": network or BUDGETS[budget], "weights": weights}
     asked |= {"size": size or SIZES[budget], "budget": budget, "protocol": protocol, "out": str(folder(store, known))}
     return {**asked, **{name: value for name, value in others.items() if value is not None}}
 

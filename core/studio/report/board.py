@@ -10,21 +10,23 @@ from core.studio.report import asked
 from core.studio.report.cells import Cell, kept_cell
 from core.studio.report.published import beside
 from core.studio.report.summary import HEADS, Line, lines_of
-from core.studio.report.tables import Table, tables_of
+from core.studio.report.tables import Table, network_of, said, tables_of
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
-    """{"tables", "done", "wanted", "files", "job", "beside"} of `asked.settings`; nothing is run.
+    """{"tables", "done", "wanted", "files", "job", "beside", "network"} of `asked.settings`; nothing is run.
 
     tables: [{"name", "title", "heads", "rows"}]; a row has its label, values and paper by metric, each seed's runs
     (fit and encoder, None where none is made), mean seconds, and why the last report could not make it. files: those
-    of the last report. beside: whose published numbers stand beside ours, and whether they are of these images.
+    of the last report. network: of all rows, in a sentence. beside: whose published numbers stand beside ours, and
+    whether they are of these images.
     """
     whose, own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)
     tables = []
     done = wanted = 0
-    for table in tables_of(settings["tables"], settings["budget"], settings["rows"]):
+    network = network_of(settings["budget"], settings["network"], settings["weights"])
+    for table in tables_of(settings["tables"], settings["budget"], settings["rows"], network):
         cells = {
             (arm.label, seed): kept_cell(store, study, arm, seed, size=settings["size"])
             for arm in table.arms
@@ -42,6 +44,7 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
     return {
         "tables": tables, "done": done, "wanted": wanted, "job": _brief(asked.job_of(store, study)),
         "files": sorted(written), "made": last.get("made"), "beside": {"dataset": whose, "own": own},
+        "network": said(network),
     }  # fmt: skip
 
 
@@ -58,8 +61,9 @@ def _row(line: Line, cells: dict[int, Cell | None], failed: str) -> dict[str, An
     ]
     values = {metric: {"mean": mean, "deviation": deviation} for metric, (mean, deviation) in line.values.items()}
     return {
-        "label": line.label, "values": values, "paper": line.paper, "seeds": seeds, "seconds": line.seconds,
-        "collapsed": line.collapsed, "failed": "" if line.seeds else failed,
+        "label": line.label, "starred": line.starred, "paper_starred": line.paper_starred, "values": values,
+        "paper": line.paper, "seeds": seeds, "seconds": line.seconds, "collapsed": line.collapsed,
+        "failed": "" if line.seeds else failed,
     }  # fmt: skip
 
 

@@ -32,17 +32,18 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
 def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
     """booktabs tables: ours as mean and deviation, the paper's number in brackets; without and with the region."""
     parts = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
+    network = f"{_plain(head['network'])} * marks what does not use ImageNet's weights."
     for table in tables:
         for view in views:
             heads = " & ".join(HEADS[m] for m in table.metrics)
             where = "inside the region of interest" if view["roi"] else "whole images"
             rows = [
-                " & ".join([_plain(line.label), *(_cell(line, m) for m in table.metrics)]) + r" \\"
+                " & ".join([_plain(line.label) + "*" * line.starred, *(_cell(line, m) for m in table.metrics)]) + r" \\"
                 for line in view["lines"][table.name]
             ]
             caption = (
                 f"{_plain(table.title)} on {_plain(head['study'])}, {where}: ours over {len(head['seeds'])} seeds, "
-                f"the published number ({_plain(head['dataset'])}) in brackets."
+                f"the published number ({_plain(head['dataset'])}) in brackets. {network}"
             )
             columns = "l" + "c" * len(table.metrics)
             parts.append(
@@ -61,7 +62,7 @@ def _cell(line: Line, metric: str) -> str:
     else:
         mean, deviation = line.values[metric]
         ours = f"{mean:.3f}" + ("" if deviation is None else rf" $\pm$ {deviation:.3f}")
-    return ours + (f" ({line.paper[metric]:.3f})" if metric in line.paper else "")
+    return ours + (f" ({line.paper[metric]:.3f}{'*' * line.paper_starred})" if metric in line.paper else "")
 
 
 def _plain(text: str) -> str:

@@ -27,6 +27,11 @@ PROTOCOLS = {
     "the pixel threshold has the best Dice on such a draw. Both are optimistic.",
     "held-out": "Thresholds are of held-out normal images alone; no test image has a part in them.",
 }
+STARS = (
+    "* marks, as in the paper, what does not use ImageNet's weights. The paper marks DAE, OCGAN and ADGAN so, on Liu "
+    "et al.'s colonoscopy alone, and neither CCD nor PMSACL: whether its PMSACL started from ImageNet's weights is "
+    "open. PaDiM, IGD, PANDA, CutPaste and the row ImageNet have the network as it starts, without pre-training here."
+)
 
 
 def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
@@ -40,6 +45,7 @@ def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]
         f"<p>Budget {escape(facts['budget'])}, images of {facts['size']} pixels, {len(seeds)} seeds "
         f"({', '.join(map(str, seeds))}), made {escape(str(facts['made']))}. Each cell: mean ± standard deviation over "
         f"seeds, the first seed's 95 % interval over test images, and {escape(whose)}.</p>",
+        f"<p>{escape(facts['network'])} {escape(STARS)}</p>",
         f"<p>{escape(PROTOCOLS[facts['protocol']])}</p>",
     ]
     for table in tables:
@@ -78,7 +84,7 @@ def _table(table: Table, lines: list[Line], where: str) -> str:
 
 
 def _row(line: Line, metrics: tuple[str, ...]) -> str:
-    name = f"<td>{escape(line.label)}</td>"
+    name = f"<td>{escape(line.label)}{'*' if line.starred else ''}</td>"
     if line.error:
         return (
             f'<tr>{name}<td class="text missing" colspan="{len(metrics) + 4}">Not made: {escape(line.error)}</td></tr>'
@@ -102,7 +108,8 @@ def _value(line: Line, metric: str) -> str:
     if metric in line.paper:
         spread = f" ± {line.spread[metric]:.3f}" if metric in line.spread else ""
         sign = f'<abbr title="{escape(line.derived)}">≈</abbr> ' if line.derived else ""
-        parts.append(f"<small>paper {sign}{line.paper[metric]:.3f}{spread}</small>")
+        star = "*" if line.paper_starred else ""
+        parts.append(f"<small>paper {sign}{line.paper[metric]:.3f}{star}{spread}</small>")
     return "".join(parts)
 
 

@@ -19,17 +19,20 @@ from core.studio.report.claims import judged_claims
 from core.studio.report.page import page
 from core.studio.report.published import DATASETS, beside
 from core.studio.report.summary import lines_of
-from core.studio.report.tables import Table, tables_of
+from core.studio.report.tables import Network, Table, network_of, said, tables_of
 
 
 def make_asked(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
     """The report of `asked.settings`; tables of which no row is wanted are left out. Returns as `make_report` does."""
-    others = {name: value for name, value in settings.items() if name not in ("tables", "rows", "out")}
-    tables = [t for t in tables_of(settings["tables"], settings["budget"], settings.get("rows")) if t.arms]
-    out = Path(settings["out"])
-    return make_report(store, tables=tables, out=out, report=report, should_stop=should_stop, **others)
+    settings = dict(settings)
+    budget, out = settings["budget"], Path(settings.pop("out"))
+    network = network_of(budget, settings.pop("network", None), settings.pop("weights", None))
+    tables = [t for t in tables_of(settings.pop("tables"), budget, settings.pop("rows", None), network) if t.arms]
+    return make_report(
+        store, tables=tables, out=out, network=network, report=report, should_stop=should_stop, **settings
+    )  # fmt: skip
 
 
 def make_report(
@@ -41,6 +44,7 @@ def make_report(
     *,
     size: int,
     budget: str,
+    network: Network | None = None,
     protocol: str = "paper",
     dataset: str | None = None,
     device: str = "auto",
@@ -50,7 +54,8 @@ def make_report(
 ) -> dict[str, Any]:
     """Write `FILES` to `out`; what the JSON file holds is returned.
 
-    dataset: whose published numbers stand beside ours (default: by the study's name, else Hyper-Kvasir's).
+    network: of all rows, said beside the paper's numbers (default: the budget's). dataset: whose published numbers
+    stand beside ours (default: by the study's name, else Hyper-Kvasir's).
     An arm that cannot be run has its reason in its row, and the others go on. Raises Stopped when asked to stop.
     """
     whose, own = beside(study, dataset)
@@ -68,7 +73,7 @@ def make_report(
         views.append({"roi": roi, "lines": lines, "claims": claims})
     head = {
         "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
-        "dataset": DATASETS[whose], "own_dataset": own,
+        "dataset": DATASETS[whose], "own_dataset": own, "network": said(network or network_of(budget)),
     }  # fmt: skip
     every = [cell for group in cells.values() for cell in group]
     out.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from core.studio.report.cells import Cell
-from core.studio.report.published import DERIVED, published, spread
-from core.studio.report.tables import Table
+from core.studio.report.published import DERIVED, STARRED, published, spread
+from core.studio.report.tables import Table, is_starred
 
 HEADS = {
     "auroc": "AUROC", "specificity": "Specificity", "sensitivity": "Sensitivity", "accuracy": "Accuracy", "iou": "IoU",
@@ -22,7 +22,8 @@ class Line:
     """One row. values: by metric, (mean, deviation over seeds or None). ci: the first seed's 95 % interval by metric.
 
     paper: the published numbers; spread: their deviation over five runs, where that is printed; derived: from what, for
-    numbers that are not printed themselves. collapsed: seeds whose encoder collapsed. error: why there is nothing.
+    numbers that are not printed themselves. starred, paper_starred: nothing of ours, or of the paper's, had ImageNet's
+    weights (its *). collapsed: seeds whose encoder collapsed. error: why there is nothing.
     """
 
     label: str
@@ -31,6 +32,8 @@ class Line:
     paper: dict[str, float] = field(default_factory=dict)
     spread: dict[str, float] = field(default_factory=dict)
     derived: str = ""
+    starred: bool = False
+    paper_starred: bool = False
     seeds: int = 0
     collapsed: int = 0
     seconds: float | None = None
@@ -47,6 +50,8 @@ def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol:
         finished = [c for c in every if not c.error]
         line = Line(arm.label, paper=published(table.name, dataset, arm.label), seeds=len(finished))
         line.spread = spread(table.name, dataset, arm.label)
+        line.starred = is_starred(arm)
+        line.paper_starred = table.name == "detection" and arm.label in STARRED.get(dataset, ())
         line.derived = DERIVED.get((table.name, dataset, arm.label), "")
         line.error = "" if finished else next((c.error for c in every if c.error), "not run")
         line.fits = [c.fit for c in finished]

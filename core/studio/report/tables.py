@@ -1,21 +1,48 @@
-"""The paper's tables as lists of arms; a detector that is registered and in none of them joins the first."""
+"""The paper's tables as lists of arms; a detector that is registered and in none of them joins the first.
+
+All rows of a report are of one network and one start (`NETWORKS`): what a row owes to its method is not mixed with
+what it owes to another backbone, or to ImageNet's weights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.experiments.arm import Arm
-from core.studio.experiments.from_imagenet import PRETRAINED
 from core.studio.report.published import DETECTION, LOCALISATION
 from core.studio.runs.pipeline import UNTRAINED
+from core.studio.runs.sides import ARCH
 
-BUDGETS = ("quick", "paper")
-# A ResNet of 0.4 million weights, whose step takes a sixth of ResNet-18's, for half as long: the tables have thirty
-# encoders a seed.
-QUICK = {"encoder.arch": "test_resnet", "epochs": 4}
+
+@dataclass(frozen=True)
+class Network:
+    """The backbone of all rows, and what it starts from: weights, as `encoder.init` has it. title: the backbone's."""
+
+    arch: str
+    title: str
+    weights: str = "random"
+
+    @property
+    def words(self) -> str:
+        """The backbone and its start, for people."""
+        starts = {"random": "from random weights", "imagenet": "from ImageNet's weights"}
+        return f"{self.title}, {starts.get(self.weights, f'from the weights in {Path(self.weights).name}')}"
+
+
+NETWORKS = {
+    # Its step takes a sixth of ResNet-18's: the tables have thirty encoders a seed.
+    "narrow": Network("test_resnet", "ResNet of 0.4 million weights"),
+    "lite0": Network(ARCH, "EfficientNet-lite0", "imagenet"),
+    "resnet18": Network("resnet18", "ResNet-18"),
+}
+BUDGETS = {"quick": "narrow", "paper": "resnet18"}  # and the network of each where none is asked for
+# What keeps pretrained weights from being unlearnt, for all objectives alike.
+CAREFUL = {name: getattr(PRETRAIN_PRESETS["imagenet"], name) for name in ("frozen", "frozen_norm", "backbone_rate")}
+QUICK = {"epochs": 4}  # half as long
 REESTIMATED = {"reestimate_every": 1}  # by default every fifth epoch, which so short a training does not reach
 # A detector that trains on each of them takes fewer steps, too.
 QUICK_FIT = {
@@ -46,7 +73,7 @@ def _on(detector: str) -> list[Arm]:
     """A detector on the three encoders of Tables detection and localisation."""
     title = DETECTORS.title(detector)
     return [
-        Arm(title, detector, UNTRAINED, pretrain=PRETRAINED),
+        Arm(title, detector, UNTRAINED),
         Arm(f"CCD - {title}", detector, "ccd", pretrain=_CCD),
         Arm(f"PMSACL - {title}", detector, "pmsacl", pretrain=_PMSACL),
     ]
@@ -57,12 +84,12 @@ def _claims(best: str, rows: list[Arm]) -> tuple[tuple[str, str], ...]:
 
 
 def detection() -> Table:
-    """Table detection. PANDA and CutPaste start from ImageNet weights, the others from none."""
+    """Table detection."""
     none = [("DAE", "dae"), ("OCGAN", "ocgan"), ("f-AnoGAN", "f-anogan"), ("ADGAN", "adgan"), ("MS-SSIM", "ms-ssim-ae")]
     comparators = [
         *(Arm(label, name, UNTRAINED) for label, name in none),
-        Arm("PANDA", "panda", UNTRAINED, pretrain=PRETRAINED),
-        Arm("CutPaste", "cutpaste", UNTRAINED, pretrain=PRETRAINED),
+        Arm("PANDA", "panda", UNTRAINED),
+        Arm("CutPaste", "cutpaste", UNTRAINED),
     ]
     rows = [*comparators, *_on("padim"), *_on("igd")]
     named = {row.detector for row in rows}
@@ -85,7 +112,7 @@ def localisation() -> Table:
 def ssl() -> Table:
     """Table ablation_ssl: what PaDiM owes to each pre-training."""
     rows = [
-        Arm("ImageNet", "padim", UNTRAINED, pretrain=PRETRAINED),
+        Arm("ImageNet", "padim", UNTRAINED),
         Arm("SimCLR", "padim", "simclr"),
         Arm("Rot-Net", "padim", "rotnet"),
         Arm("CSI", "padim", "csi"),
@@ -150,12 +177,37 @@ TABLES: dict[str, Callable[[], Table]] = {
 }
 
 
-def tables_of(names: list[str], budget: str, only: list[str] | None = None) -> list[Table]:
-    """The tables asked for, every arm on the presets of `budget`; only: no rows but those with these labels.
+def network_of(budget: str, name: str | None = None, weights: str | None = None) -> Network:
+    """The network of all rows: `name` or the budget's own, from `weights` or else from its own start.
 
-    Encoders that the quick budget trains are narrow (`QUICK`), and some detectors train for less (`QUICK_FIT`);
-    encoders with ImageNet's weights stay what they are. The budget `paper` has comparators as published (presets
-    `published` of detectors, `published-NAME` of objectives), but for the ablation: its rows differ in one thing each.
+    weights: `imagenet`, or a file. Raises ValueError on a name that there is not.
+    """
+    network = NETWORKS.get(name or BUDGETS.get(budget, ""))
+    if network is None:
+        raise ValueError(f"networks are {', '.join(NETWORKS)}, not {name or budget}")
+    return replace(network, weights=weights) if weights else network
+
+
+def said(network: Network) -> str:
+    """Which table it is, in a sentence."""
+    return f"All rows: {network.words}."
+
+
+def is_starred(arm: Arm) -> bool:
+    """Whether nothing that the row learns with had ImageNet's weights, which the paper marks by an asterisk."""
+    own = DETECTORS.fact(arm.detector, "own_network", False)
+    return own or arm.pretrain.get("encoder.init", "random") == "random"
+
+
+def tables_of(
+    names: list[str], budget: str, only: list[str] | None = None, network: Network | None = None
+) -> list[Table]:
+    """The tables asked for, every arm on the presets of `budget` and one network; only: no rows but those.
+
+    network: of all rows, by default `network_of(budget)`. What is pretrained learns as the preset `imagenet` has it
+    (`CAREFUL`), whatever the objective. The quick budget trains for fewer epochs, and some detectors for less
+    (`QUICK_FIT`). The budget `paper` has comparators as published (presets `published` of detectors,
+    `published-NAME` of objectives), but for the ablation: its rows differ in one thing each.
 
     Raises ValueError on a table, a budget or a label that there is not.
     """
@@ -169,12 +221,12 @@ def tables_of(names: list[str], budget: str, only: list[str] | None = None) -> l
     if only and set(only) - labels:
         missing = ", ".join(sorted(set(only) - labels))
         raise ValueError(f"no row is called {missing}; there are: {', '.join(sorted(labels))}")
-    return [_with(table, budget, only) for table in tables]
+    return [_with(table, budget, only, network or network_of(budget)) for table in tables]
 
 
-def _with(table: Table, budget: str, only: list[str] | None) -> Table:
+def _with(table: Table, budget: str, only: list[str] | None, network: Network) -> Table:
     wanted = [arm for arm in table.arms if not only or arm.label in only]
-    arms = [arm.replace(**_presets(arm, budget, table.name), **_changes(arm, budget)) for arm in wanted]
+    arms = [arm.replace(**_presets(arm, budget, table.name), **_changes(arm, budget, network)) for arm in wanted]
     labels = {arm.label for arm in arms}
     claims = tuple(claim for claim in table.claims if set(claim) <= labels)
     return Table(table.name, table.title, table.metrics, tuple(arms), claims)
@@ -187,9 +239,18 @@ def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
     return {"preset": encoder, "fit_preset": "published" if budget == "paper" and "published" in fits else budget}
 
 
-def _changes(arm: Arm, budget: str) -> dict[str, dict]:
-    if budget != "quick":
-        return {}
-    network = {} if arm.encoder == UNTRAINED else QUICK
-    often = REESTIMATED if arm.pretrain.get("centres") == "re-estimated" else {}
-    return {"pretrain": {**network, **often, **arm.pretrain}, "fit": {**QUICK_FIT.get(arm.detector, {}), **arm.fit}}
+def _changes(arm: Arm, budget: str, network: Network) -> dict[str, dict]:
+    start: dict = {"encoder.arch": network.arch}
+    if network.weights != "random" or arm.encoder == UNTRAINED:
+        start["encoder.init"] = network.weights
+    if DETECTORS.fact(arm.detector, "own_network", False):
+        pretrain = arm.pretrain  # made once, for the tables of every network
+    elif arm.encoder == UNTRAINED:
+        pretrain = {**start, **arm.pretrain}
+    else:
+        careful = CAREFUL if network.weights != "random" else {}
+        quick = QUICK if budget == "quick" else {}
+        often = REESTIMATED if budget == "quick" and arm.pretrain.get("centres") == "re-estimated" else {}
+        pretrain = {**start, **careful, **quick, **often, **arm.pretrain}
+    fit = QUICK_FIT.get(arm.detector, {}) if budget == "quick" else {}
+    return {"pretrain": pretrain, "fit": {**fit, **arm.fit}}

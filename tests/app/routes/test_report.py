@@ -24,6 +24,24 @@ def test_the_board_counts_what_is_missing(client):
     assert "budgets" in ask.get(f"/api/report/{STUDY}?budget=lavish").json()["error"]
 
 
+def test_the_network_of_all_rows_is_said_and_chosen(client):
+    ask, store = client
+    shown = ask.get(f"/api/report/{STUDY}?seeds=1").json()
+    networks = shown["choices"]["networks"]
+    assert [(network["name"], network["budget"]) for network in networks] == [
+        ("narrow", "quick"), ("lite0", None), ("resnet18", "paper"),
+    ]  # fmt: skip
+    assert shown["network"] == f"All rows: {networks[0]['title']}."
+    chosen = ask.get(f"/api/report/{STUDY}?seeds=1&network=lite0").json()
+    assert networks[1]["title"] == "EfficientNet-lite0, from ImageNet's weights"
+    assert chosen["network"] == f"All rows: {networks[1]['title']}."
+    rows = {row["label"]: row["starred"] for table in chosen["tables"] for row in table["rows"]}
+    assert rows["DAE"] and not rows["PMSACL - IGD"]
+    assert "networks" in ask.get(f"/api/report/{STUDY}?network=vgg").json()["error"]
+    assert ask.post(f"/api/report/{STUDY}", json={"tables": ["ssl"], "network": "lite0"}).json()["ok"]
+    assert asked.job_of(store, STUDY)["args"]["network"] == "lite0"
+
+
 def test_a_report_is_queued_once(client):
     ask, store = client
     body = {"tables": ["ssl"], "seeds": 3, "protocol": "held-out"}

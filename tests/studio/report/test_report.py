@@ -8,9 +8,12 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 from app.commands import main
 from app.commands.detectors import detector_config
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.comparators.dae import DAE, DAEConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
@@ -19,22 +22,24 @@ from core.studio.experiments.arm import Arm
 from core.studio.jobs.steps import STEPS, Work, is_long
 from core.studio.report import asked, cells
 from core.studio.report.board import board
-from core.studio.report.report import make_report
+from core.studio.report.report import make_asked, make_report
 from core.studio.report.tables import TABLES, Table
+from core.studio.runs import records as runs
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import list_runs
 from core.studio.training.requests import training_forms
 from tests.conftest import ARCH
 from tests.engine.training.tiny import TINY
 
+START = {"encoder.arch": ARCH, "encoder.init": "random"}
 BROKEN = Arm("Missing weights", "padim", UNTRAINED, pretrain={"encoder.init": "/nowhere.pth"})
 TABLE = Table(
     "detection",
     "Anomaly detection",
     ("auroc", "specificity", "dice"),
     (
-        Arm("PaDiM", "padim", UNTRAINED, pretrain={"encoder.arch": ARCH}, fit={"channels": 20}),
-        Arm("DAE", "dae", UNTRAINED, pretrain={"encoder.arch": ARCH}, fit={"steps": 3, "width": 4, "batch": 4}),
+        Arm("PaDiM", "padim", UNTRAINED, pretrain=START, fit={"channels": 20}),
+        Arm("DAE", "dae", UNTRAINED, pretrain=START, fit={"steps": 3, "width": 4, "batch": 4}),
         BROKEN,
     ),
     (("PaDiM", "DAE"), ("PaDiM", "Missing weights")),
@@ -63,7 +68,8 @@ def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tm
     assert not payload["own_dataset"]
 
     page = (tmp_path / "report.html").read_text()
-    assert "other images than these" in page
+    assert "other images than these" in page and "All rows: ResNet of 0.4 million weights, from random" in page
+    assert "<td>DAE*</td>" in page and "<td>PaDiM*</td>" in page
     assert "PaDiM better than DAE" in page and "Not made: " in page and "0.943" in page
     assert "data:image/png;base64," in page
     assert not re.search(r"<script|<link|src=\"(?!data:)|https?://", page), "the page stands alone"
@@ -134,3 +140,23 @@ def test_a_report_is_queued_paused_between_cells_and_gone_on_with(store, tiny_st
     assert (tmp_path / "report.html").exists() and seen[-1]["message"].startswith("Written: report.html")
     assert str(tmp_path) not in seen[-1]["message"]
     assert set(first) < {r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"}
+
+
+def test_a_weights_file_is_where_all_rows_start(store, tiny_study, tmp_path):
+    file = tmp_path / "theirs" / "narrow.pth"
+    file.parent.mkdir()
+    torch.save(build_encoder(EncoderConfig(arch=ARCH, seed=7)).net.state_dict(), file)
+    settings = asked.settings(
+        store, tiny_study, tables=["ssl"], rows=["ImageNet"], seeds=1, network="narrow", weights=str(file), size=32,
+        device="cpu", bootstrap=20, out=str(tmp_path / "out"),
+    )  # fmt: skip
+    payload = make_asked(store, settings)
+    assert payload["network"] == "All rows: ResNet of 0.4 million weights, from the weights in narrow.pth."
+    (row,) = payload["tables"]["ssl"]
+    assert not row["error"] and not row["starred"], "what a file holds is not random"
+    run = runs.get_run(store, runs.get_run(store, row["fits"][0])["parent"])
+    assert run["config"]["encoder"]["init"] == str(file)
+    assert "narrow.pth" in run["name"] and str(tmp_path) not in run["name"], "all readers see it"
+    assert board(store, tiny_study, settings, roi=False)["done"] == 1
+    with pytest.raises(ValueError, match="no weights file at"):
+        asked.settings(store, tiny_study, weights=str(tmp_path / "gone.pth"))

@@ -11,7 +11,8 @@ from core.engine.objectives.presets import PRETRAIN_PRESETS, PUBLISHED
 from core.engine.registry import DETECTORS, OBJECTIVES
 from core.studio.report.comparators import SOURCES, as_markdown, compared
 from core.studio.report.published import DATASETS, SPREAD, dataset_of, published, spread
-from core.studio.report.tables import QUICK_FIT, TABLES, tables_of
+from core.studio.report.summary import lines_of
+from core.studio.report.tables import QUICK_FIT, TABLES, is_starred, network_of, said, tables_of
 from core.studio.runs.pipeline import UNTRAINED
 
 ALL = tables_of(list(TABLES), "quick")
@@ -73,12 +74,47 @@ def test_comparators_as_published_are_used_by_name_and_every_difference_has_a_re
 
 
 @pytest.mark.parametrize("budget", ["quick", "paper"])
-def test_only_what_the_quick_budget_trains_is_narrow(budget):
-    arms = [arm for table in tables_of(list(TABLES), budget) for arm in table.arms]
-    narrow = [arm.pretrain.get("encoder.arch") == "test_resnet" for arm in arms]
-    assert narrow == [budget == "quick" and arm.encoder != UNTRAINED for arm in arms]
+@pytest.mark.parametrize(
+    ("name", "weights", "sentence"),
+    [
+        ("narrow", None, "All rows: ResNet of 0.4 million weights, from random weights."),
+        ("lite0", None, "All rows: EfficientNet-lite0, from ImageNet's weights."),
+        ("resnet18", None, "All rows: ResNet-18, from random weights."),
+        ("resnet18", "/models/r18.pth", "All rows: ResNet-18, from the weights in r18.pth."),
+        (None, None, {"quick": "All rows: ResNet of 0.4", "paper": "All rows: ResNet-18, from random weights."}),
+    ],
+)
+def test_all_rows_are_of_one_network_and_one_start(budget, name, weights, sentence):
+    network = network_of(budget, name, weights)
+    assert said(network).startswith(sentence if isinstance(sentence, str) else sentence[budget])
+    arms = [arm for table in tables_of(list(TABLES), budget, None, network) for arm in table.arms]
+    configs = [PRETRAIN_PRESETS[arm.preset].replace(objective=arm.encoder, **arm.pretrain)
+               for arm in arms if arm.encoder != UNTRAINED]  # fmt: skip
+    starts = {(config.encoder.arch, config.encoder.init) for config in configs}
+    own = {arm.label: arm.pretrain for arm in arms if DETECTORS.fact(arm.detector, "own_network", False)}
+    assert own == dict.fromkeys(("DAE", "OCGAN", "f-AnoGAN", "ADGAN", "MS-SSIM"), {}), "made once for all tables"
+    starts |= {tuple(a.pretrain.values()) for a in arms if a.encoder == UNTRAINED and a.label not in own}
+    assert starts == {(network.arch, network.weights)}
+    careful = {(config.frozen, config.frozen_norm, config.backbone_rate) for config in configs}
+    assert careful == {(0, False, 1.0) if network.weights == "random" else (8, True, 0.1)}
+    assert {config.epochs for config in configs} == {4 if budget == "quick" else PRETRAIN_PRESETS["paper"].epochs}
     short = {arm.detector for arm in arms if "steps" in str(arm.fit)}
     assert short == (set(QUICK_FIT) if budget == "quick" else set())
+    starred = {arm.label for arm in arms if is_starred(arm)}
+    assert starred == (set(own) if network.weights != "random" else {arm.label for arm in arms})
+
+
+def test_rows_are_starred_where_the_paper_stars_them():
+    (detection,) = tables_of(["detection"], "paper", None, network_of("paper", "lite0"))
+    lines = {name: lines_of(detection, [], name, False, "paper") for name in DATASETS}
+    starred = {(name, line.label) for name, of_set in lines.items() for line in of_set if line.paper_starred}
+    assert starred == {("liu", "DAE"), ("liu", "OCGAN"), ("liu", "ADGAN")}
+    assert not next(line for line in lines["liu"] if line.label == "PMSACL - PaDiM").starred
+
+
+def test_a_network_that_there_is_not_is_refused_by_name():
+    with pytest.raises(ValueError, match="networks are narrow, lite0, resnet18, not vgg"):
+        network_of("quick", "vgg")
 
 
 def test_a_study_is_known_by_its_name():

@@ -89,7 +89,7 @@ class ADGANTraining(NetTraining):
         return {"loss": loss, "cycle": cycle, **numbers}
 
 
-@DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020")
+@DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020", own_network=True)
 class ADGAN(NetDetector):
     """Score: mean absolute difference between an image and what comes back of it."""
 

@@ -68,7 +68,7 @@ class DAETraining(NetTraining):
         return {"loss": loss}
 
 
-@DETECTORS.register("dae", title="DAE", section="Table detection; Masci et al. 2011")
+@DETECTORS.register("dae", title="DAE", section="Table detection; Masci et al. 2011", own_network=True)
 class DAE(NetDetector):
     """Score: mean squared error of the reconstruction."""
 

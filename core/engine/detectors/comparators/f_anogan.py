@@ -117,7 +117,7 @@ class FAnoGANTraining(NetTraining):
         return {"loss": loss, "distance": distance, "penalty": penalty}
 
 
-@DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019")
+@DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019", own_network=True)
 class FAnoGAN(NetDetector):
     """Score A(x) = A_R(x) + kappa A_D(x): the residual of the image and of the critic's features. Map: the first."""
 

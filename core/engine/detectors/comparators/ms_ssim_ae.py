@@ -50,7 +50,9 @@ class MSSSIMTraining(NetTraining):
         return {"loss": loss}
 
 
-@DETECTORS.register("ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021")
+@DETECTORS.register(
+    "ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021", own_network=True
+)
 class MSSSIMAutoEncoder(NetDetector):
     """Score: the loss itself; in a region of interest the residual map's mean there."""
 

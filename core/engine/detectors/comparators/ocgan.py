@@ -138,7 +138,7 @@ class OCGANTraining(NetTraining):
         }
 
 
-@DETECTORS.register("ocgan", title="OCGAN", section="Table detection; Perera et al. 2019")
+@DETECTORS.register("ocgan", title="OCGAN", section="Table detection; Perera et al. 2019", own_network=True)
 class OCGAN(NetDetector):
     """Score: mean squared error of the reconstruction."""
 
