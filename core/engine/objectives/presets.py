@@ -34,7 +34,7 @@ PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
 }
 # From ImageNet weights that come with the installation: the recipe of `quick`, but early layers and batch norms keep
 # what they know and the rest of the backbone learns at a tenth of the head's rate; and lesions of every size and kind
-# are pasted, since nobody knows here what an image shows (RESULTS.md: "What is pasted decides").
+# are pasted, since nobody knows here what an image shows (assets/results/history.md: "What is pasted decides").
 PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
     **{
         "preset": "imagenet",
