@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import zipfile
+from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
 
 from core.studio.db import opening
-from tests.app.conftest import small_folder
+from tests.app.conftest import STUDY, small_folder
 
 
 def test_import_by_path_reports_what_was_left_out(page, page_url, go, tmp_path):
@@ -120,3 +121,18 @@ def test_a_study_that_is_removed_is_brought_back(page, page_url, go, tmp_path):
     line.get_by_role("button", name="Bring back").click()
     page.get_by_role("heading", name="Gone for now").first.wait_for()
     line.wait_for(state="hidden")
+
+
+def test_a_visit_that_begins_elsewhere_asks_nothing_of_this_tab_until_it_is_in_sight(page, page_url):
+    asked = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto(f"{page_url}?study={STUDY}&tab=review")
+    page.wait_for_function("document.querySelector('.widget-review')?.review")
+    page.wait_for_load_state("load")
+    page.wait_for_timeout(500)  # what came too early would have come by now
+    own = [path for path in asked if path.startswith(("/api/study/", "/api/manage/")) and not path.endswith("/kind")]
+    assert own == []
+    page.get_by_role("tab", name="Study", exact=True).click()
+    page.locator(".tile svg[data-outlined]").first.wait_for()
+    page.wait_for_function("document.querySelector('.m-labels form')")
+    assert any(path.endswith("/sample") for path in asked)

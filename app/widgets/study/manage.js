@@ -11,6 +11,7 @@ import { audit } from './audit.js';
 import { eraseForm } from './erase_form.js';
 import { form } from './manage_parts.js';
 import { readersForm } from './readers_form.js';
+import { seen } from './room.js';
 import { watchForm, watchState } from './watch_form.js';
 
 /** @typedef {import('../../static/answers').Managed} Managed */
@@ -150,7 +151,7 @@ export function manage(root, studio, { bring, join, refresh }) {
   async function rights() {
     allowed = administers.value = (await api('/api/manage')).administer;
     for (const part of all('.for-admin, .import, .layouts')) part.hidden = !allowed;
-    if (studio.study) await open(studio.study);
+    if (studio.study && seen.value) await open(studio.study);
   }
   orToast(rights());
   return { show: open };

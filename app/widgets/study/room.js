@@ -16,7 +16,10 @@ export const covered = computed(() => {
   return standing ? standing.session?.study === study.value && standing.blind.includes(study.value || '') : null;
 });
 
-const open = () => (covered.value === false ? study.value : null);
+/** Whether the tab has been in sight: a visit that begins in another room asks for what is shown there, and no more. */
+export const seen = signal(false);
+
+const open = () => (seen.value && covered.value === false ? study.value : null);
 const at = (/** @type {string} */ id) => /** @type {`/api/study/${string}`} */ (`/api/study/${encodeURIComponent(id)}`);
 
 export const overview = new Answered(open, (id) => api(`${at(id)}/overview`));

@@ -10,7 +10,7 @@ import { administers, plan, started, study } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
 import { importing } from './importing.js';
 import { Heading, Next, Sample, Summary } from './overview.js';
-import { covered, renew } from './room.js';
+import { covered, renew, seen } from './room.js';
 
 /** Two ways to begin, while there is no study. @param {{demo: () => void, own: () => void}} props */
 function Doors({ demo, own }) {
@@ -87,7 +87,7 @@ export async function mount(root, studio) {
     ({ manage }) => {
       const forms = manage(root, studio, { bring, join, refresh: () => orToast(renew()) });
       effect(() => {
-        if (study.value && covered.value === false) forms.show(study.value);
+        if (seen.value && study.value && covered.value === false) forms.show(study.value);
       });
     },
     (error) => toast(error.message, 'bad'),
@@ -98,8 +98,15 @@ export async function mount(root, studio) {
     due = !studio.shown(root);
     if (!due) orToast(renew());
   });
+  const see = () => {
+    seen.value ||= studio.shown(root);
+  };
+  effect(() => {
+    if (started.value) requestAnimationFrame(() => requestAnimationFrame(see)); // the tab that is asked for has its turn
+  });
   studio.on('tab', (tab) => {
     if (tab !== 'study') return;
+    seen.value = true;
     if (due) orToast(renew());
     due = false;
     removed.show();
