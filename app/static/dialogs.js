@@ -1,6 +1,9 @@
 // What the page says by itself and what it asks: notes in a corner, questions in a dialog.
 import { action, check, el } from './dom.js';
 
+// Notes at a time, but for faults: they lie in one line of the page, where more would be columns of single words.
+const most = () => (matchMedia('(max-width: 1100px)').matches ? 1 : 2);
+
 /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */
 export function toast(text, kind = 'note') {
   let rack = document.querySelector('#toasts');
@@ -8,6 +11,8 @@ export function toast(text, kind = 'note') {
     rack = el('div', { id: 'toasts', role: 'status', 'aria-live': 'polite' });
     document.body.append(rack);
   }
+  const passing = [...rack.children].filter((one) => !one.classList.contains('bad'));
+  for (const old of passing.slice(0, Math.max(0, passing.length + 1 - most()))) old.remove();
   const note = el('div', { class: `toast ${kind}` }, text);
   rack.append(note);
   setTimeout(() => note.remove(), kind === 'bad' ? 9000 : 4500);

@@ -142,7 +142,10 @@ def test_on_a_laptop_all_keys_are_in_sight_at_once(page, page_url, go):
 SENTENCE = "The map was drawn of 240 images; 3 of them could not be read and were left out of it."
 SAY = """async (sentence) => {
   const { toast } = await import('/page/static/dialogs.js');
-  toast('Saved.', 'good');
+  for (let n = 1; n < 5; n += 1) { // marks set one after the other
+    toast(`Saved as version ${n} (22501 pixels).`, 'good');
+    toast('All is marked here: what bears no mark teaches as normal.', 'good');
+  }
   toast(sentence, 'bad');
 }"""
 COVERED = """() => {
