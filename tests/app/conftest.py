@@ -163,6 +163,14 @@ def served(small_home) -> Iterator[Served]:
     server.stop()
 
 
+@pytest.fixture
+def unused(tmp_path) -> Iterator[Served]:
+    """A studio that nobody has used yet."""
+    server = Served(tmp_path / "home")
+    yield server
+    server.stop()
+
+
 @pytest.fixture(scope="session")
 def page_url(served) -> str:
     return served.url

@@ -20,7 +20,6 @@ import pytest
 from playwright.sync_api import Error
 
 from core.engine.segment import source
-from tests.app.conftest import Served
 from tests.app.review.conftest import REACHED, WIDGET, settle
 
 COUNTS = {"train/normal": 140, "test/normal": 60, "test/abnormal": 100}
@@ -132,23 +131,16 @@ class Reader:
 
 
 @pytest.fixture
-def server(tmp_path):
-    started = Served(tmp_path / "home")
-    yield started
-    started.stop()
-
-
-@pytest.fixture
-def page_url(server) -> str:
-    return server.url
+def page_url(unused) -> str:
+    return unused.url
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)  # ten minutes on two quiet cores, most of it learning
 @pytest.mark.skipif(source.file() is None, reason=f"{source.PACKAGE} is not installed")
-def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, server, tmp_path):
+def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, unused, tmp_path):
     truth, folder = real("hyperkvasir") / "test/mask", frames(real("hyperkvasir"), tmp_path / "colon")
-    reader, stages = Reader(page, truth, server.home), []
+    reader, stages = Reader(page, truth, unused.home), []
     began = time.monotonic()
 
     def stage(name: str) -> None:

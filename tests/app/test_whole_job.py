@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Served
-
 COUNTS = {"train/normal": 16, "test/normal": 6, "test/abnormal": 6}
 POINTS = 16 + 6 + 6  # every image of the study is a point; MedMix's are beside them
 SHOTS = os.environ.get("PMSACL_SHOTS")  # a folder: a screenshot of each stage is left there
@@ -33,24 +31,16 @@ def frames(source: Path, target: Path) -> Path:
 
 
 @pytest.fixture
-def server(tmp_path):
-    """A studio that nobody has used yet."""
-    started = Served(tmp_path / "home")
-    yield started
-    started.stop()
+def page_url(unused) -> str:
+    return unused.url
 
 
 @pytest.fixture
-def page_url(server) -> str:
-    return server.url
-
-
-@pytest.fixture
-def rows(server):
+def rows(unused):
     """rows("SELECT ...", *values) -> tuples, read from the SQLite file itself and not through the studio's code."""
 
     def read(sql: str, *values) -> list[tuple]:
-        with sqlite3.connect(f"file:{server.home / 'studio.sqlite'}?mode=ro", uri=True) as file:
+        with sqlite3.connect(f"file:{unused.home / 'studio.sqlite'}?mode=ro", uri=True) as file:
             return file.execute(sql, values).fetchall()
 
     return read
