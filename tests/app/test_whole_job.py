@@ -85,6 +85,7 @@ def train(page) -> str:
     """One epoch of few steps, then PaDiM and the lesion head, as one chain. The encoder's run."""
     tab(page, "Training")
     page.wait_for_selector(".widget-training[data-ready]")
+    page.locator(".advanced-turn").click()
     assert page.get_by_label("Objective").input_value() == "pmsacl"
     page.locator(".training-room .preset").select_option("quick")
     for key, value in (("size", 64), ("batch", 4), ("epochs", 1), ("lesion-head.steps", 4)):
