@@ -11,7 +11,6 @@ import { audit } from './audit.js';
 import { eraseForm } from './erase_form.js';
 import { form } from './manage_parts.js';
 import { readersForm } from './readers_form.js';
-import { seen } from './room.js';
 import { watchForm, watchState } from './watch_form.js';
 
 /** @typedef {import('../../static/answers').Managed} Managed */
@@ -25,7 +24,6 @@ import { watchForm, watchState } from './watch_form.js';
 export function manage(root, studio, { bring, join, refresh }) {
   const $ = finder(root);
   const all = finderOfAll(root);
-  let allowed = false;
   /** @type {Managed | null} */
   let data = null;
   /** @type {string | undefined} when something last came in by the watched folder */
@@ -88,7 +86,6 @@ export function manage(root, studio, { bring, join, refresh }) {
 
   /** @param {string} study */
   async function open(study) {
-    if (!allowed) return;
     const got = await orToast(api(`/api/manage/${encodeURIComponent(study)}`));
     if (!got || study !== studio.study) return;
     data = got;
@@ -149,9 +146,9 @@ export function manage(root, studio, { bring, join, refresh }) {
   studio.on('status', (status) => follow(status).catch((error) => console.debug(error.message)));
 
   async function rights() {
-    allowed = administers.value = (await api('/api/manage')).administer;
-    for (const part of all('.for-admin, .import, .layouts')) part.hidden = !allowed;
-    if (studio.study && seen.value) await open(studio.study);
+    const { administer } = await api('/api/manage');
+    for (const part of all('.for-admin, .import, .layouts')) part.hidden = !administer;
+    administers.value = administer;
   }
   orToast(rights());
   return { show: open };

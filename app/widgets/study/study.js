@@ -87,7 +87,7 @@ export async function mount(root, studio) {
     ({ manage }) => {
       const forms = manage(root, studio, { bring, join, refresh: () => orToast(renew()) });
       effect(() => {
-        if (seen.value && study.value && covered.value === false) forms.show(study.value);
+        if (administers.value && seen.value && study.value && covered.value === false) forms.show(study.value);
       });
     },
     (error) => toast(error.message, 'bad'),
