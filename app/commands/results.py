@@ -163,7 +163,7 @@ def run_report(args) -> int:
         first_seed=args.first_seed,
         budget=args.budget,
         network=args.network,
-        weights=str(Path(args.weights).absolute()) if args.weights not in (None, "imagenet") else args.weights,
+        weights=args.weights,
         size=args.size,
         protocol=args.protocol,
         dataset=args.dataset,

@@ -69,6 +69,16 @@ def small_folder(target: Path, train: int = 24, normal: int = 6, abnormal: int =
     return target
 
 
+def frames(source: Path, target: Path, counts: dict[str, int]) -> Path:
+    """So many images of each part of a study's folder, evenly taken."""
+    for part, count in counts.items():
+        (target / part).mkdir(parents=True)
+        every = sorted((source / part).iterdir())
+        for path in every[:: max(1, len(every) // count)][:count]:
+            shutil.copy(path, target / part)
+    return target
+
+
 class Served:
     """A studio's server in a process of its own. `url` ends in '/'."""
 

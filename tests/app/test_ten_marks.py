@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sqlite3
 import time
 from pathlib import Path
 
@@ -20,8 +18,10 @@ import pytest
 from playwright.sync_api import Error
 
 from core.engine.segment import source
-from tests.app.review.conftest import REACHED, WIDGET, settle
+from tests.app.conftest import frames
+from tests.app.review.conftest import REACHED, WIDGET, rows, settle
 
+# Without the masks: the reader draws them.
 COUNTS = {"train/normal": 140, "test/normal": 60, "test/abnormal": 100}
 MARKS = 10
 LOOSE = 0.1  # of the box's side
@@ -36,30 +36,16 @@ DRAWN = f"(() => {{ const {{ w, h, mask }} = {WIDGET}.review.editor; return [w, 
 CLOSE = 0.7  # Dice with the lesion at which a reader takes what snap has found
 
 
-def frames(source_folder: Path, target: Path) -> Path:
-    """300 frames without the masks: the reader draws them."""
-    for part, count in COUNTS.items():
-        (target / part).mkdir(parents=True)
-        every = sorted((source_folder / part).iterdir())
-        for path in every[:: max(1, len(every) // count)][:count]:
-            shutil.copy(path, target / part)
-    return target
-
-
 class Reader:
     """Somebody at the page, who knows the lesions. acts: keys, clicks and drags so far."""
 
     def __init__(self, page, truth: Path, home: Path) -> None:
         self.page, self.truth, self.home, self.acts, self.snapped = page, truth, home, 0, 0
 
-    def rows(self, sql: str, *values) -> list[tuple]:
-        with sqlite3.connect(f"file:{self.home / 'studio.sqlite'}?mode=ro", uri=True) as file:
-            return file.execute(sql, values).fetchall()
-
     def case(self) -> tuple[str, str]:
         """File and label of the case on screen."""
         case = self.page.evaluate(f"{WIDGET}.review.detail.id")
-        return self.rows("SELECT path, label FROM cases WHERE id = ?", case)[0]
+        return rows(self.home, "SELECT path, label FROM cases WHERE id = ?", case)[0]
 
     def press(self, key: str) -> None:
         self.page.keyboard.press(key)
@@ -88,9 +74,7 @@ class Reader:
         self.page.mouse.move(*self.places((xs.mean(), ys.mean()))[0])
         before = self.page.evaluate(f"{WIDGET}.review.editor.history.length")
         self.press(";")
-        close = 0.0
-        if self.drawn(before + 1):
-            close = self.dice(lesion)
+        close = self.dice(lesion) if self.drawn(before + 1) else 0.0
         self.snapped += close >= CLOSE
         if close < CLOSE:
             x0, x1, y0, y1 = xs.min(), xs.max(), ys.min(), ys.max()
@@ -139,7 +123,7 @@ def page_url(unused) -> str:
 @pytest.mark.timeout(3600)  # ten minutes on two quiet cores, most of it learning
 @pytest.mark.skipif(source.file() is None, reason=f"{source.PACKAGE} is not installed")
 def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, unused, tmp_path):
-    truth, folder = real("hyperkvasir") / "test/mask", frames(real("hyperkvasir"), tmp_path / "colon")
+    truth, folder = real("hyperkvasir") / "test/mask", frames(real("hyperkvasir"), tmp_path / "colon", COUNTS)
     reader, stages = Reader(page, truth, unused.home), []
     began = time.monotonic()
 
@@ -166,7 +150,7 @@ def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, un
     page.wait_for_function(f"{WIDGET}?.review?.picture && {WIDGET}.review.run && {WIDGET}.review.heat", timeout=HOUR)
     before = page.evaluate(f"{WIDGET}.review.run")
     stage("first scores")
-    while reader.rows("SELECT id FROM jobs WHERE status IN ('queued', 'running')"):
+    while rows(unused.home, "SELECT id FROM jobs WHERE status IN ('queued', 'running')"):
         page.wait_for_timeout(200)
     page.locator(".rv-row").first.click()  # the highest score; from here on the keyboard has the image
     reader.acts += 1
@@ -212,6 +196,6 @@ def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, un
     for _ in range(5):
         reader.decide("a" if reader.case()[1] == "abnormal" else "n")
     stage("read on")
-    assert reader.rows("SELECT count(*) FROM case_marks WHERE finished = 1") == [(MARKS,)]
-    assert reader.rows("SELECT count(*) FROM reviews WHERE active = 1") == [(read + 5,)]
+    assert rows(unused.home, "SELECT count(*) FROM case_marks WHERE finished = 1") == [(MARKS,)]
+    assert rows(unused.home, "SELECT count(*) FROM reviews WHERE active = 1") == [(read + 5,)]
     assert np.mean(quality) > CLOSE

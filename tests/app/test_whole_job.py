@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.conftest import frames
+
 COUNTS = {"train/normal": 16, "test/normal": 6, "test/abnormal": 6}
 POINTS = 16 + 6 + 6  # every image of the study is a point; MedMix's are beside them
 SHOTS = os.environ.get("PMSACL_SHOTS")  # a folder: a screenshot of each stage is left there
@@ -17,13 +19,9 @@ ROOM = "document.querySelector('.widget-review')"
 SCATTER = "document.querySelector('.widget-clusters')?.scatter"
 
 
-def frames(source: Path, target: Path) -> Path:
-    """A small part of a study of colonoscopy frames, evenly taken, with the masks that belong to it."""
-    for part, count in COUNTS.items():
-        (target / part).mkdir(parents=True)
-        found = sorted((source / part).iterdir())
-        for path in found[:: max(1, len(found) // count)][:count]:
-            shutil.copy(path, target / part)
+def masked_frames(source: Path, target: Path) -> Path:
+    """A small part of a study of colonoscopy frames, with the masks that belong to it."""
+    frames(source, target, COUNTS)
     (target / "test/mask").mkdir()
     for path in (target / "test/abnormal").iterdir():
         shutil.copy(source / "test/mask" / f"{path.stem}.png", target / "test/mask")
@@ -156,7 +154,7 @@ def review(page) -> list[int]:
 @pytest.mark.long
 @pytest.mark.timeout(900)  # under a minute on a quiet machine
 def test_from_a_folder_to_three_reviews_in_sqlite(page, page_url, real, rows, tmp_path):
-    folder = frames(real("hyperkvasir"), tmp_path / "colon")
+    folder = masked_frames(real("hyperkvasir"), tmp_path / "colon")
     page.set_default_timeout(60_000)
     page.goto(page_url)
     page.wait_for_function("window.Studio && window.Studio.started")

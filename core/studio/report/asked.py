@@ -9,7 +9,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import show_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
-from core.studio.report.tables import BUDGETS, TABLES, network_of, tables_of
+from core.studio.report.tables import TABLES, network_of, tables_of
 
 SIZES = {"quick": 64, "paper": 256}  # side of the images, in pixels
 FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}
@@ -38,11 +38,13 @@ def settings(
     names = tables or list(TABLES)
     tables_of(names, budget, rows)
     network_of(budget, network)
-    if weights and weights != "imagenet" and not Path(weights).is_file():
-        raise ValueError(f"no weights file at {weights}; give a file, or imagenet")
+    if weights not in (None, "imagenet"):
+        if not Path(weights).is_file():
+            raise ValueError(f"no weights file at {weights}; give a file, or imagenet")
+        weights = str(Path(weights).absolute())
     known = show_study(store, study)["id"]
     asked = {"study": known, "tables": names, "rows": rows, "seeds": list(range(first_seed, first_seed + seeds))}
-    asked |= {"network": network or BUDGETS[budget], "weights": weights}
+    asked |= {"network": network, "weights": weights}
     asked |= {"size": size or SIZES[budget], "budget": budget, "protocol": protocol, "out": str(folder(store, known))}
     return {**asked, **{name: value for name, value in others.items() if value is not None}}
 

@@ -44,7 +44,7 @@ def make_report(
     *,
     size: int,
     budget: str,
-    network: Network | None = None,
+    network: Network,
     protocol: str = "paper",
     dataset: str | None = None,
     device: str = "auto",
@@ -54,7 +54,7 @@ def make_report(
 ) -> dict[str, Any]:
     """Write `FILES` to `out`; what the JSON file holds is returned.
 
-    network: of all rows, said beside the paper's numbers (default: the budget's). dataset: whose published numbers
+    network: of all rows, said beside the paper's numbers. dataset: whose published numbers
     stand beside ours (default: by the study's name, else Hyper-Kvasir's).
     An arm that cannot be run has its reason in its row, and the others go on. Raises Stopped when asked to stop.
     """
@@ -73,7 +73,7 @@ def make_report(
         views.append({"roi": roi, "lines": lines, "claims": claims})
     head = {
         "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
-        "dataset": DATASETS[whose], "own_dataset": own, "network": said(network or network_of(budget)),
+        "dataset": DATASETS[whose], "own_dataset": own, "network": said(network),
     }  # fmt: skip
     every = [cell for group in cells.values() for cell in group]
     out.mkdir(parents=True, exist_ok=True)

@@ -195,8 +195,7 @@ def said(network: Network) -> str:
 
 def is_starred(arm: Arm) -> bool:
     """Whether nothing that the row learns with had ImageNet's weights, which the paper marks by an asterisk."""
-    own = DETECTORS.fact(arm.detector, "own_network", False)
-    return own or arm.pretrain.get("encoder.init", "random") == "random"
+    return arm.pretrain.get("encoder.init", "random") == "random"
 
 
 def tables_of(
@@ -240,9 +239,7 @@ def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
 
 
 def _changes(arm: Arm, budget: str, network: Network) -> dict[str, dict]:
-    start: dict = {"encoder.arch": network.arch}
-    if network.weights != "random" or arm.encoder == UNTRAINED:
-        start["encoder.init"] = network.weights
+    start = {"encoder.arch": network.arch, "encoder.init": network.weights}
     if DETECTORS.fact(arm.detector, "own_network", False):
         pretrain = arm.pretrain  # made once, for the tables of every network
     elif arm.encoder == UNTRAINED:

@@ -23,7 +23,7 @@ from core.studio.jobs.steps import STEPS, Work, is_long
 from core.studio.report import asked, cells
 from core.studio.report.board import board
 from core.studio.report.report import make_asked, make_report
-from core.studio.report.tables import TABLES, Table
+from core.studio.report.tables import TABLES, Table, network_of
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import list_runs
@@ -47,7 +47,7 @@ TABLE = Table(
 
 
 def made(store, study, out, **options):
-    asked = {"size": 32, "budget": "quick", "device": "cpu", "bootstrap": 20, **options}
+    asked = {"size": 32, "budget": "quick", "network": network_of("quick"), "device": "cpu", "bootstrap": 20, **options}
     return make_report(store, study, [TABLE], [0, 1], out, **asked)
 
 
