@@ -18,7 +18,8 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
 # A ResNet of 0.4 million weights with a map at each stride: a step takes a seventh of ResNet-18's.
 ARCH = "test_resnet"
-TIERS = ("long", "browser", "slow")  # markers (pyproject.toml), those that take longest first
+LONG = 6  # seconds of one test, with its fixtures: twice what marks it, since machines differ
+TIERS = ("longest", "long", "browser", "slow")  # markers (pyproject.toml), those that take longest first
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -35,6 +36,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = next((i for i, name in enumerate(TIERS) if item.get_closest_marker(name)), len(TIERS))
         weights[item.path] = min(tier, weights.get(item.path, tier))
     items.sort(key=lambda item: weights[item.path])
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Names what took long without being marked so: a plain run has a budget (app/commands/development.py)."""
+    took: dict[str, float] = {}
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports(""):
+        if getattr(report, "when", None) in ("setup", "call") and not {"long", "longest"} & set(report.keywords):
+            took[report.nodeid] = took.get(report.nodeid, 0) + report.duration
+    slowest = sorted(((seconds, name) for name, seconds in took.items() if seconds >= LONG), reverse=True)
+    if slowest:
+        terminalreporter.section(f"{LONG} s or more, and not marked long")
+        for seconds, name in slowest:
+            terminalreporter.line(f"{seconds:5.1f} s {name}")
 
 
 @pytest.fixture(autouse=True)

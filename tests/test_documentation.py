@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "assets/notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_the_documentation_is_built_and_each_public_name_stands_in_it(tmp_path):
     import pmsacl_studio
 
@@ -32,7 +32,7 @@ def test_the_documentation_is_built_and_each_public_name_stands_in_it(tmp_path):
         assert not asked, file
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda file: file.stem)
 def test_each_notebook_runs(notebook, tmp_path, monkeypatch):

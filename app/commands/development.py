@@ -34,10 +34,15 @@ CHECKS: Mapping[str, list[str]] = {
 QUICK = ("ruff check", "ruff format")  # the checks of --quick
 ROOT = Path(__file__).resolve().parents[2]
 TIERS = {
-    "quick": Tier("not browser and not slow and not long", 2),
-    "default": Tier("not long", 12),
-    "long": Tier("long", None),
+    "quick": Tier("not browser and not slow and not long and not longest", 2),
+    "default": Tier("not long and not longest", 12),
+    "long": Tier("long and not longest", None),
+    "longest": Tier("longest", None),
     "all": Tier("", None),
+}
+ALONE = {  # tiers that come after the default one, without the checks
+    "long": "tests that take seconds to half a minute each",
+    "longest": "tests that take half a minute or more",
 }
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -123,10 +128,10 @@ def _add_test(subparsers) -> None:
     tier = parser.add_mutually_exclusive_group()
     quick = f"without a browser and all that takes long: {TIERS['quick'].minutes} minutes on two cores"
     tier.add_argument("--quick", dest="tier", action="store_const", const="quick", help=quick)
-    every = f"also the longest; without it {TIERS['default'].minutes} minutes on two cores"
+    every = f"everything; without a flag all that takes a moment, {TIERS['default'].minutes} minutes on two cores"
     tier.add_argument("--all", dest="tier", action="store_const", const="all", help=every)
-    alone = "only the longest, without the checks"
-    tier.add_argument("--long", dest="tier", action="store_const", const="long", help=alone)
+    for name, what in ALONE.items():
+        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, help=f"only {what}")
 
 
 def run_test(args) -> int:
@@ -147,7 +152,7 @@ def run_test(args) -> int:
         return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
 
     checks = {}
-    for name in () if named or tier == "long" else QUICK if tier == "quick" else CHECKS:
+    for name in () if named or tier in ALONE else QUICK if tier == "quick" else CHECKS:
         say(args, f"{name}:")
         checks[name] = passes(CHECKS[name])
     tested = passes(pytest(args.paths, args.k, tier))

@@ -10,6 +10,8 @@ from core.studio.db import opening
 from core.studio.review import people
 from tests.app.conftest import STUDY, Served, open_tab
 
+pytestmark = pytest.mark.long
+
 PASSWORD = "a long password"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.db import opening
 from core.studio.review import decisions
 from tests.app.conftest import STUDY
 from tests.studio.review.conftest import asks, decide
 
 
+@pytest.mark.long
 def test_the_trail_opens_filters_and_goes_on(page, served, go):
     store = opening.open(str(served.home))
     case = store.one("SELECT id, name FROM cases WHERE study = ? AND split = 'test'", [STUDY])

@@ -46,6 +46,7 @@ def studies(page, page_url) -> set[str]:
     return set(page.request.get(f"{page_url}api/status").json()["studies"])
 
 
+@pytest.mark.long
 def test_an_image_dropped_on_any_tab_becomes_a_case_of_the_open_study(page, page_url, study):
     before = studies(page, page_url)
     page.get_by_role("tab", name="MedMix", exact=True).click()
@@ -61,6 +62,7 @@ def test_an_image_dropped_on_any_tab_becomes_a_case_of_the_open_study(page, page
     assert overview["table"]["test"]["unknown"] == 1, "a test case without a label, and no normal image to learn from"
 
 
+@pytest.mark.long
 def test_what_is_dropped_can_be_a_new_study_or_nothing(page, page_url, study):
     before = studies(page, page_url)
     page.evaluate(DROP, ["another.png", image(2), ".import .drop"])
@@ -79,6 +81,7 @@ def test_add_cases_takes_dropped_files(page, page_url, study):
     assert not page.locator("dialog.ask").count(), "there it is clear what they are"
 
 
+@pytest.mark.long
 def test_removing_a_study_is_red_and_says_what_goes(page, page_url, study):
     page.get_by_role("button", name="Remove study").click()
     dialog = page.locator("dialog.ask")

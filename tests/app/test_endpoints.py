@@ -78,6 +78,7 @@ def asked_by_mcp(served, token: str, calls: list[tuple[str, dict]]) -> tuple[set
     return awaited(ask())
 
 
+@pytest.mark.long
 def test_each_endpoint_is_listed_with_its_types_and_answers_a_reader(programs):
     served, tokens, run, image = programs
     ann = client(served, tokens["ann"])
@@ -126,6 +127,7 @@ def every_call(run: str, image: str, case: int, job: int) -> dict[str, dict]:
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("role", ["ann", "root"])
 def test_every_endpoint_by_both_clients_is_right_or_refused(programs, role):
     served, tokens, run, image = programs

@@ -205,6 +205,7 @@ def own(own_home):
     server.stop()
 
 
+@pytest.mark.long
 def test_a_score_shows_when_it_is_stored_in_all_tabs_of_one_stream(browser, own):
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     context.add_init_script(STREAMS)
@@ -231,6 +232,7 @@ def test_a_score_shows_when_it_is_stored_in_all_tabs_of_one_stream(browser, own)
     context.close()
 
 
+@pytest.mark.long
 def test_a_lost_connection_says_so_and_heals(browser, own):
     page = browser.new_page()
     page.goto(f"{own.url}?study={STUDY}&tab=review")

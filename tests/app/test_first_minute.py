@@ -16,6 +16,8 @@ from core.studio.runs import pipeline
 from tests.app.conftest import Served, small_folder
 from tests.conftest import ARCH
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def empty(tmp_path):

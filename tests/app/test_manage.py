@@ -18,6 +18,8 @@ from tests.conftest import picture, write
 from tests.studio.ingest.recordings import number_in, write_video
 from tests.studio.review.conftest import add_readings, draw_folder
 
+pytestmark = pytest.mark.long
+
 SHOTS = os.environ.get("SHOTS")
 ROOM = "document.querySelector('.widget-review')"
 FRAMES, EVERY, PEAKS = 240, 6, (54, 186)  # frames of the file; every n-th is a case; where the score peaks

@@ -6,6 +6,7 @@ import re
 
 import cv2
 import numpy as np
+import pytest
 import yaml
 
 from tests.app.conftest import STUDY
@@ -60,6 +61,7 @@ def test_a_slider_changes_lesions_and_nothing_else(page, page_url, go):
     assert mosaic(page, 0) != normal
 
 
+@pytest.mark.long
 def test_classes_weak_views_and_two_settings(page, page_url, go):
     open_tab(page, page_url, go)
     change(page, lambda: set_number(page, "k", 5))
@@ -87,6 +89,7 @@ def test_a_wrong_value_is_named_beside_its_field(page, page_url, go):
     error.filter(has_text="must be within 1..7").wait_for()
 
 
+@pytest.mark.long
 def test_every_augmentation_can_be_looked_at(page, page_url, go):
     open_tab(page, page_url, go)
     for name in ("Rotation", "Permutation", "Cutout", "Gaussian noise", "CutMix"):
@@ -114,6 +117,7 @@ def test_presets_have_versions_and_travel_as_yaml(page, page_url, go, tmp_path):
     assert page.locator("[data-key=size] output").inner_text() == "0.2 – 0.7"
 
 
+@pytest.mark.long
 def test_the_grid_is_saved_as_a_figure(page, page_url, go, tmp_path):
     open_tab(page, page_url, go)
     for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
@@ -123,6 +127,7 @@ def test_the_grid_is_saved_as_a_figure(page, page_url, go, tmp_path):
         assert (tmp_path / "figure").read_bytes().startswith(start)
 
 
+@pytest.mark.long
 def test_numbers_beside_the_picture(page, page_url, go):
     open_tab(page, page_url, go)
     page.get_by_role("button", name="Numbers").click()
@@ -135,6 +140,7 @@ def test_numbers_beside_the_picture(page, page_url, go):
     assert re.fullmatch(rf"(\d+ of|too few masks in) {STUDY}", whose), whose
 
 
+@pytest.mark.long
 def test_six_lesions_fill_the_width_and_what_takes_long_is_timed_stopped_and_never_stale(page, page_url, go):
     open_tab(page, page_url, go)
     change(page, lambda: set_number(page, "k", 6))
@@ -173,6 +179,7 @@ def blue(page) -> int:
     )
 
 
+@pytest.mark.long
 def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, page_url, go, served, tmp_path):
     from core.studio.db import opening
     from core.studio.ingest import studies
@@ -210,6 +217,7 @@ def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, pag
     assert (config["medmix"]["donor"], config["medmix"]["donor_study"]) == ("foreign", "blue")
 
 
+@pytest.mark.long
 def test_images_of_ones_own_are_dropped_on_the_picture_or_chosen(page, page_url, go, tmp_path):
     open_tab(page, page_url, go)
     studys = mosaic(page, 0)

@@ -15,6 +15,7 @@ CELLS = """(grids) => grids.map((grid) =>
     grid.getBoundingClientRect().width / (grid.querySelector('canvas').width / 256))"""
 
 
+@pytest.mark.long
 def test_what_is_kept_beside_stays_as_it_was_and_is_named(page, page_url, go):
     open_tab(page, page_url, go)
     seen = page.evaluate(PIXELS, 0)  # of the first three samples

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.app.test_sizes import TABS, page_url, sized
+
+pytestmark = pytest.mark.long
 
 __all__ = ["page_url", "sized"]  # fixtures
 FACES = """() => [...new Set([...document.querySelectorAll('body *')]

@@ -30,6 +30,7 @@ def test_no_policy_allows_inline_script(page_url):
     assert "unsafe" not in str(policy_of(page_url + "tour"))
 
 
+@pytest.mark.long
 def test_every_tab_keeps_to_the_policy_and_what_is_injected_does_not_run(page, page_url, go):
     page.add_init_script(WATCH)
     for tab in TABS:

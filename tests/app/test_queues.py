@@ -10,6 +10,8 @@ from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from tests.app.conftest import STUDY, Served
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def own(own_home):

@@ -13,6 +13,8 @@ from core.studio.runs.results import evaluate_run
 from tests.app.conftest import Served, open_tab
 from tests.studio.review.conftest import add_readings, draw_folder
 
+pytestmark = pytest.mark.long
+
 STUDY = "report"
 
 

@@ -49,6 +49,7 @@ def asked(url: str, run: str = "") -> dict:
         return json.load(answer)
 
 
+@pytest.mark.long
 def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page_url, scored):
     open_tab(page, page_url, "Results", STUDY)
     table = page.locator(".rs-compared tr[data-run]")
@@ -98,6 +99,7 @@ def test_a_prediction_opens_its_case_in_review(page, page_url):
     page.wait_for_function(f"document.querySelector('.widget-review')?.review?.detail?.id === {case['id']}")
 
 
+@pytest.mark.long
 def test_blind_first_is_switched_on_and_off_in_the_database(page, page_url, scored):
     store = scored[1]
     open_tab(page, page_url, "Results", STUDY)
@@ -150,6 +152,7 @@ def test_results_open_with_a_verdict_on_each_detector(page, page_url, scored):
     page.locator(".rs-verdict button[aria-pressed=true]", has_text=said[1]["title"]).wait_for()
 
 
+@pytest.mark.long
 def test_an_answer_that_comes_late_does_not_undo_a_choice(page, page_url, scored):
     second = asked(page_url)["verdicts"][1]["title"]
     open_tab(page, page_url, "Results", STUDY)
@@ -224,6 +227,7 @@ def test_exports_can_keep_names_and_hold_all_scores(page, page_url, scored):
     assert {line.split(",")[0] for line in lines[1:]} == set(names)
 
 
+@pytest.mark.long
 def test_who_does_not_administer_is_offered_nothing_that_would_be_refused(page, page_url):
     page.route("**/api/manage", lambda route: route.fulfill(json={"ok": True, "administer": False}))
     open_tab(page, page_url, "Results", STUDY)

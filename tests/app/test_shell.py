@@ -37,6 +37,7 @@ def test_page_has_the_systems_theme_before_anything_is_painted(page, page_url, s
     assert page.evaluate("[...window.seen]") == [f"rgb({red}, {green}, {blue})"]
 
 
+@pytest.mark.long
 def test_address_opens_study_and_tab_and_the_list_of_studies_closes_on_tab(page, page_url, go):
     modules = []
     page.on("request", lambda r: modules.append(r.url) if "/page/" in r.url and ".js" in r.url else None)
@@ -54,6 +55,7 @@ def test_address_opens_study_and_tab_and_the_list_of_studies_closes_on_tab(page,
     assert len(modules) > 10 and all(".js?v=" in url for url in modules), "none is asked for again at each load"
 
 
+@pytest.mark.long
 def test_a_page_whose_first_answer_is_lost_asks_once_more(page, page_url):
     lost = []
 
@@ -108,6 +110,7 @@ def test_strangers_see_nothing(shared):
     assert "small" not in page.read().decode()
 
 
+@pytest.mark.long
 def test_sign_in_and_out(shared, browser):
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     page = context.new_page()

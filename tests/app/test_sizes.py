@@ -13,6 +13,8 @@ from tests.app.conftest import STUDY, Served
 from tests.conftest import wait
 from tests.studio.review.conftest import add_readings
 
+pytestmark = pytest.mark.long
+
 TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Trials", "Report")
 # What reaches over the window's right edge and cannot be scrolled to, or over the edge of a box that hides it.
 CUT = """() => {

@@ -22,7 +22,9 @@ from tests.app.conftest import Served
 from tests.conftest import plain_folder, wait
 from tests.studio.jobs.test_worker import SLOW
 
-SIGNALS = ["SIGTERM", *(pytest.param(name, marks=pytest.mark.long) for name in ("SIGINT", "SIGHUP"))]
+pytestmark = pytest.mark.long
+
+SIGNALS = ["SIGTERM", *(pytest.param(name, marks=pytest.mark.longest) for name in ("SIGINT", "SIGHUP"))]
 
 
 @pytest.fixture
@@ -50,7 +52,6 @@ def at_work(tmp_path):
     opened.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SIGNALS)
 def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
     served, job, opened = at_work()
@@ -63,7 +64,6 @@ def test_it_says_what_goes_on_and_how_to_stop_it(at_work, name):
     assert jobs.get_job(opened, job)["status"] == "running"
 
 
-@pytest.mark.slow
 def test_the_demos_own_jobs_pause_with_the_server(at_work):
     served, job, opened = at_work()
     opened.set_setting(demo.OWN, [job])
@@ -73,7 +73,6 @@ def test_the_demos_own_jobs_pause_with_the_server(at_work):
     assert f"Paused at a checkpoint: job {job};" in served.log.read_text()
 
 
-@pytest.mark.slow
 def test_with_stop_jobs_they_are_paused_within_ten_seconds(at_work):
     served, job, opened = at_work("--stop-jobs")
     started = time.monotonic()
@@ -83,7 +82,6 @@ def test_with_stop_jobs_they_are_paused_within_ten_seconds(at_work):
     assert f"Paused at a checkpoint: job {job};" in served.log.read_text()
 
 
-@pytest.mark.slow
 def test_it_ends_in_order_while_an_embedding_is_made(own_home):
     if missing := boxes.missing():
         pytest.skip(missing)

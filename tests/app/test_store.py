@@ -12,6 +12,8 @@ from core.studio.ingest import studies
 from tests.app.conftest import Served, small_folder
 from tests.studio.review.conftest import add_readings
 
+pytestmark = pytest.mark.long
+
 WIDGET = "document.querySelector('.widget-review')"
 REVIEW = f"{WIDGET}.review"
 

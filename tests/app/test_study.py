@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import cv2
 import numpy as np
+import pytest
 
 from core.studio.db import opening
 from tests.app.conftest import STUDY, small_folder
@@ -33,6 +34,7 @@ def test_import_by_path_reports_what_was_left_out(page, page_url, go, tmp_path):
     assert page.evaluate("window.Studio.study") == "brought-in"
 
 
+@pytest.mark.long
 def test_an_import_is_stopped_and_nothing_of_it_stays(page, page_url, go, tmp_path, served):
     folder = tmp_path / "many" / "train" / "normal"
     folder.mkdir(parents=True)
@@ -52,6 +54,7 @@ def test_an_import_is_stopped_and_nothing_of_it_stays(page, page_url, go, tmp_pa
     store.close()
 
 
+@pytest.mark.long
 def test_a_zip_keeps_its_layout(page, page_url, go, tmp_path):
     folder = small_folder(tmp_path / "inside", 5, 2, 2)
     with zipfile.ZipFile(tmp_path / "zipped.zip", "w") as archive:
@@ -64,6 +67,7 @@ def test_a_zip_keeps_its_layout(page, page_url, go, tmp_path):
     assert page.locator(".counts tr.total td").all_inner_texts()[1:4] == ["7", "2", "2"]
 
 
+@pytest.mark.long
 def test_a_mistake_is_a_sentence(page, page_url, go):
     go(page, page_url, "Study")
     page.get_by_label("Name").fill("Nowhere")
@@ -78,6 +82,7 @@ def test_a_mistake_is_a_sentence(page, page_url, go):
     assert folder.evaluate("box => box === document.activeElement")
 
 
+@pytest.mark.long
 def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go, tmp_path):
     folder = small_folder(tmp_path / "next", 6, 2, 2)
     for path in folder.rglob("*.*"):
@@ -108,6 +113,7 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
     page.locator(".widget-review .rv-row").first.wait_for()
 
 
+@pytest.mark.long
 def test_a_study_that_is_removed_is_brought_back(page, page_url, go, tmp_path):
     folder = small_folder(tmp_path / "gone", 5, 2, 2)
     go(page, page_url, "Study")
@@ -123,6 +129,7 @@ def test_a_study_that_is_removed_is_brought_back(page, page_url, go, tmp_path):
     line.wait_for(state="hidden")
 
 
+@pytest.mark.long
 def test_a_visit_that_begins_elsewhere_asks_nothing_of_this_tab_until_it_is_in_sight(page, page_url):
     asked = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path))

@@ -119,7 +119,7 @@ def page_url(unused) -> str:
     return unused.url
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(3600)  # ten minutes on two quiet cores, most of it learning
 @pytest.mark.skipif(source.file() is None, reason=f"{source.PACKAGE} is not installed")
 def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, unused, tmp_path):

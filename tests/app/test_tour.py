@@ -78,7 +78,7 @@ RING = """() => {
 }"""
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_all_steps_there_and_back_and_reset(page, toured):
     page.set_default_timeout(180_000)
     opened = opening.open(str(toured.home))

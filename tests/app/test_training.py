@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.studio.db import journal, opening
 from core.studio.jobs import queue as jobs
@@ -51,6 +53,7 @@ def state(page, run: str, wanted: str, timeout: int = 150_000) -> None:
     page.locator(f"tr[data-run='{run}'] .state").filter(has_text=wanted).wait_for(timeout=timeout)
 
 
+@pytest.mark.long
 def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     go(page, page_url, "MedMix")
     page.wait_for_selector(".widget-medmix[data-painted]")
@@ -84,6 +87,7 @@ def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     assert stored(served).one("SELECT count(*) AS n FROM readings WHERE run = ?", [children[0]["id"]])["n"] > 0
 
 
+@pytest.mark.long
 def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     """The choice fills the lesion head's settings, a change by hand stays, and the fit is stored with both."""
     small(page, page_url, go)
@@ -102,6 +106,7 @@ def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     assert fits["combined"]["head"] == wanted
 
 
+@pytest.mark.long
 def test_another_study_begins_with_the_usual_settings(page, page_url, go):
     go(page, page_url, "Training")
     page.wait_for_selector(".widget-training[data-ready]")
@@ -128,6 +133,7 @@ def test_a_wrong_setting_is_named_at_once_and_cannot_start(page, page_url, go):
     page.wait_for_function("!document.querySelector('.training-room .start').disabled")
 
 
+@pytest.mark.long
 def test_dry_run_shows_time_and_memory(page, page_url, go):
     small(page, page_url, go)
     page.get_by_role("button", name="Try a few steps").click()
@@ -136,6 +142,7 @@ def test_dry_run_shows_time_and_memory(page, page_url, go):
     assert "an epoch" in text and "of memory" in text and "fits" in text
 
 
+@pytest.mark.long
 def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, served):
     small(page, page_url, go, epochs=6)
     page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
@@ -156,6 +163,7 @@ def test_pause_reload_resume_loses_and_repeats_no_step(page, page_url, go, serve
     assert len(history) == len(steps), "no step was done twice"
 
 
+@pytest.mark.long
 def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
     opened = stored(served)
     small(page, page_url, go, epochs=1)

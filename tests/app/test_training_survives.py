@@ -26,7 +26,7 @@ from core.studio.training import live
 from tests.app.conftest import STUDY, Served
 from tests.conftest import ARCH
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]  # seconds; a quiet machine takes one or two minutes
+pytestmark = [pytest.mark.longest, pytest.mark.timeout(1200)]  # seconds; a quiet machine takes one or two minutes
 EPOCHS = 20  # 80 steps: a training is held while a person is slow, and there is time before its end to hold it
 CONFIG = PRETRAIN_PRESETS["quick"].replace(
     size=32, batch=4, epochs=EPOCHS, k=2, snapshot_every=EPOCHS, **{"encoder.arch": ARCH}

@@ -73,7 +73,7 @@ def read_list(page, server, store, reader: str) -> str:
     return part["arm"]
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(1800)
 def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server, browser, tmp_path):
     server, store = trial_server
@@ -115,6 +115,7 @@ def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server,
     assert json.loads(frozen["after"])["digest"] == store.first("SELECT digest FROM trials")["digest"]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_list_opens_on_a_page_to_which_the_study_was_closed_before(trial_server, browser):
     """A reader whose page was open, and refused, when the trial began; nobody else is offered a plan to make."""
@@ -135,6 +136,7 @@ def test_a_list_opens_on_a_page_to_which_the_study_was_closed_before(trial_serve
     assert page.locator(".rv-ai").is_hidden(), "what has read the case is not said, nor that nothing has"
 
 
+@pytest.mark.long
 def test_a_plan_asks_for_what_it_needs(trial_server, browser):
     server, _ = trial_server
     root = signed_in(browser, server, "Root")

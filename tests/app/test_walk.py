@@ -559,11 +559,12 @@ def stroll(home: Home, browser, seed: int, steps: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_steps_show_nothing_that_is_not_so(walked, browser):
-    stroll(walked, browser, seed=2, steps=200)
+@pytest.mark.parametrize("steps", [30, pytest.param(200, marks=pytest.mark.long)])
+def test_steps_show_nothing_that_is_not_so(walked, browser, steps):
+    stroll(walked, browser, seed=2, steps=steps)
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_two_thousand_steps_show_nothing_that_is_not_so(walked, browser, seed):
     stroll(walked, browser, seed, steps=200)

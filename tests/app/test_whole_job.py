@@ -151,7 +151,7 @@ def review(page) -> list[int]:
     return decided
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(900)  # under a minute on a quiet machine
 def test_from_a_folder_to_three_reviews_in_sqlite(page, page_url, real, rows, tmp_path):
     folder = masked_frames(real("hyperkvasir"), tmp_path / "colon")

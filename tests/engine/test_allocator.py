@@ -20,7 +20,7 @@ print(faults() - before)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc")
 def test_pages_are_asked_for_once():
     def count(keep: bool) -> int:

@@ -27,7 +27,7 @@ def test_rows_say_what_was_found_and_what_failed(monkeypatch):
         bench.run_all(only=["fuzz"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_igd_scores_the_same_in_batches_as_one_by_one():
     row = scoring.igd_score(quick=True)
     assert row["difference"] < 1e-3 and row["patches"] == 25

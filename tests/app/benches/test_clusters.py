@@ -16,7 +16,7 @@ def test_every_part_is_there_and_can_be_run_alone():
             clusters.chosen((wrong,), False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_fit_is_timed_first_and_warm_and_nothing_else_runs():
     found = bench.run("clusters", only=["tsne-1k"])
     assert set(found) == {"bench", "fits", "seconds"} and set(found["fits"]) == {"tsne"}

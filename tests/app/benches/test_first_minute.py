@@ -7,7 +7,7 @@ import pytest
 from app.benches import opening
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_the_moments_come_in_their_order(tmp_path, monkeypatch):
     monkeypatch.setenv("PMSACL_PICTURES", str(tmp_path))
     with ThreadPoolExecutor(1) as thread:  # the main one may have a browser's loop already

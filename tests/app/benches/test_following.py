@@ -7,7 +7,7 @@ import pytest
 from app.benches import following
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_the_figures_come():
     with ThreadPoolExecutor(1) as thread:  # the main one may have a browser's loop already
         found = thread.submit(following.following, quick=True).result()

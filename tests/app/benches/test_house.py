@@ -9,7 +9,7 @@ import pytest
 from app.benches.house import ROOT, house
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_each_figure_is_counted():
     figures = house(quick=True)["here"]
     assert figures["size"]["product"]["lines"] > len(Path(__file__).read_text("utf-8").splitlines())

@@ -8,7 +8,7 @@ from app.benches import _server as memory
 from app.benches import load
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_readers_decide_at_once():
     found = load.load(quick=True)
     assert found["errors"] == 0, found["first_errors"]
@@ -17,7 +17,7 @@ def test_readers_decide_at_once():
     assert all(memory > 0 for _, memory in found["memory_mb"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_memory_by_decision_on_a_server_whose_threads_end():
     found = load.load(quick=True, decisions=60)
     assert found["errors"] == 0, found["first_errors"]

@@ -10,7 +10,7 @@ from app.benches.scale import STAGES
 from core.studio.demo.drawing import FOLDERS, MASKS
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_each_stage_is_measured_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(scale, "STAGES", {name: STAGES[name] for name in ("import", "prepare")})
     found = scale.scale(only=("30", "60"), quick=True)

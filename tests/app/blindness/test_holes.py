@@ -100,6 +100,7 @@ def test_an_export_has_no_mark_of_the_file_it_was_made_in(reading, kind):  # noq
     assert answer.status_code == 200 and not {"etag", "last-modified"} & set(answer.headers)
 
 
+@pytest.mark.long
 def test_an_imported_masks_number_and_time_do_not_say_how_many_came_before(reading):  # noqa: F811
     store, run, server = reading
     ann, stored = visitor(server, "ann"), store.query("SELECT id, case_id, created FROM lesion_masks ORDER BY id")

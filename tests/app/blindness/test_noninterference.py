@@ -190,7 +190,7 @@ def test_homes_that_differ_in_what_is_hidden_answer_alike():
     """Some 500 requests of the three readers."""
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("way", WAYS)
 @property_of(examples=int(os.environ.get("PMSACL_WALKS", "40")), steps=100, seeds=1)

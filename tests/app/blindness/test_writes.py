@@ -277,14 +277,14 @@ def write(built, folder, seed: int, steps: int) -> Writer:
     return writer
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_write_is_refused_and_changes_nothing_or_has_its_rows_and_its_event(built, tmp_path, seed):
     writer = write(built, tmp_path, seed, 140)
     assert writer.taken > 5 and writer.refused > 5 and len(writer.answered) > 3
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(100, 100 + int(os.environ.get("PMSACL_WALKS", "8"))))
 def test_long_walks_of_writes(built, tmp_path, seed):

@@ -6,9 +6,12 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.app.clusters.conftest import LOADED, PAINTED
 
 
+@pytest.mark.long
 def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
     page = maps.page
     page.get_by_label("Method", exact=True).select_option("pca")
@@ -49,6 +52,7 @@ def test_where_the_study_may_not_be_seen_it_is_said_why(maps):
     page.wait_for_function(LOADED)
 
 
+@pytest.mark.long
 def test_a_map_that_is_asked_for_is_stopped(maps, mapped):
     page = maps.page
     before = maps.get("view.panes[0].map.key")

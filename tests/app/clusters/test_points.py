@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from core.studio.clusters import explore, library
 from tests.app.clusters.conftest import click_shows
 
 
+@pytest.mark.long
 def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(maps, mapped):
     page = maps.page
     click_shows(maps, maps.alone())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.clusters import projected
 from tests.studio.clusters.conftest import frames
 
 
+@pytest.mark.long
 def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_path):
     """By a worker, from a folder: own points stay where they are, a click shows the new image and its nearest."""
     page, store, keys = maps.page, mapped[1], mapped[3]

@@ -39,6 +39,7 @@ def test_two_maps_share_one_selection_by_identity(maps):
     assert len(here) < maps.get("view.panes[0].map.n")
 
 
+@pytest.mark.long
 def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
     page, store = maps.page, mapped[1]
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()

@@ -119,7 +119,7 @@ def overlaid(source: pydicom.Dataset, made: pydicom.Dataset) -> np.ndarray:
     return shown
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_in_from_orthanc_read_decided_and_back(store, tiny_study, tmp_path, orthanc, monkeypatch, capsys):
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
     (folder := tmp_path / "drop").mkdir()

@@ -20,7 +20,7 @@ def reader(home, *words: str, given: str = "") -> tuple[int, dict, str]:
     return done.returncode, json.loads((done.stdout.strip().splitlines() or ["{}"])[-1]), done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_add_list_remove(tmp_path):
     assert reader(tmp_path, "add", "Ada", "--password-stdin", given="a long password\n")[0] == 0
     code, found, _ = reader(tmp_path, "list")
@@ -29,7 +29,7 @@ def test_add_list_remove(tmp_path):
     assert [r["active"] for r in reader(tmp_path, "list")[1]["readers"]] == [0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_last_administrator_stays_and_each_act_is_in_the_audit_trail(tmp_path):
     def add(name: str, role: str) -> int:
         return reader(tmp_path, "add", name, "--role", role, "--password-stdin", given="a long password\n")[0]

@@ -1,5 +1,6 @@
 """What `launch.py test` runs, and what it says when something does not pass."""
 
+import itertools
 import json
 
 import pytest
@@ -61,7 +62,23 @@ def test_quick_needs_no_browser_and_leaves_out_what_takes_long(ran, capsys):
 def test_the_long_ones_are_run_by_all_and_where_they_are_named(ran, capsys, words, tier):
     assert main(["test", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["tier"] == tier
-    assert ("not long" in ran[-1][0]) is (tier == "default")
+    assert (development.TIERS["default"].markers in ran[-1][0]) is (tier == "default")
+
+
+def test_each_test_is_of_one_tier_and_all_has_every_one():
+    """The default tier, the long and the longest part the tests; quick is a part of the default one."""
+    marks = ("browser", "slow", "long", "longest")
+    tests = [dict(zip(marks, has, strict=True)) for has in itertools.product((False, True), repeat=len(marks))]
+    run = {name: [eval(t.markers or "True", {}, dict(has)) for has in tests] for name, t in development.TIERS.items()}
+    assert {sum(tiers) for tiers in zip(*(run[name] for name in ("default", *development.ALONE)), strict=True)} == {1}
+    assert all(quick <= default for quick, default in zip(run["quick"], run["default"], strict=True))
+    assert all(run["all"])
+
+
+@pytest.mark.parametrize("tier", development.ALONE)
+def test_what_takes_long_is_run_alone_without_the_checks(ran, tier):
+    assert main(["test", f"--{tier}"]) == 0
+    assert len(ran) == 1 and development.TIERS[tier].markers in ran[0][0]
 
 
 @pytest.mark.parametrize(("paths", "cores", "two"), [([], 2, True), (["tests/app"], 8, True), ([], 1, False)])

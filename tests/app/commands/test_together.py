@@ -34,7 +34,7 @@ def settings(changes):
     return [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_two_processes_train_one_encoder(store, home, tiny_study):
     torchrun(home, "pretrain", tiny_study, "--preset", "quick", *settings(SMALL))
     (run,) = runs.list_runs(store, tiny_study)
@@ -43,7 +43,7 @@ def test_two_processes_train_one_encoder(store, home, tiny_study):
     assert [job["status"] for job in jobs.list_jobs(store)] == ["done"]
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_two_processes_fit_and_score_as_one_does(store, home, tiny_study):
     encoder = create_untrained(store, tiny_study, 32, arch="test_resnet")
     pretrain_run(store, encoder, "cpu")

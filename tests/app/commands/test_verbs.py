@@ -102,7 +102,7 @@ def test_what_is_broken_is_kept_in_a_file_and_is_status_1(capsys, monkeypatch, h
     assert "ZeroDivisionError" in (home.path / "errors.log").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_untrained_way_by_verbs(capsys, tiny_study, home):
     def verb(*argv):
         status, out, err = call(capsys, *argv, "--home", str(home.path), "--device", "cpu", "--json")
@@ -120,7 +120,7 @@ def test_the_untrained_way_by_verbs(capsys, tiny_study, home):
     assert "auroc_ci_low" in text.splitlines()[0] and len(text.splitlines()) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_is_drawn_where_a_verb_names_it(capsys, monkeypatch, home):
     monkeypatch.setattr("core.studio.demo.study.COUNTS", {"train": 8, "test_normal": 2, "test_abnormal": 2})
     for study in ("demo", "demo-1"):

@@ -36,7 +36,7 @@ def call(capsys, home, *argv):
     return status, json.loads(out.splitlines()[-1]), err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_file_goes_from_the_list_into_a_look_a_training_and_the_page(capsys, store, tiny_study, file, monkeypatch):
     home = store.home
     monkeypatch.setattr(jobs, "ensure_worker", worker.run_queue)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.app.review.conftest import SESSIONS, WIDGET, enter
 
 ROWS = "all => all.map((one) => [one.children[0].innerText, one.children[1].innerText])"
@@ -13,6 +15,7 @@ def rows_of(page) -> dict[str, str]:
     return dict(page.locator(".rv-about-rows > div").evaluate_all(ROWS))
 
 
+@pytest.mark.long
 def test_the_panel_has_the_case_and_in_a_session_under_neutral_names_its_size_alone(page, page_url):
     enter(page, page_url, SESSIONS)
     rows = rows_of(page)

@@ -25,6 +25,7 @@ def axe() -> str:
     return (_scripts.MODULES / "axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 def test_no_tab_has_a_serious_fault(page, page_url, axe, size, theme):

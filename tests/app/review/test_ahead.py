@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.app.review.conftest import WIDGET, enter, packed, settle
+
+pytestmark = pytest.mark.long
 
 
 def test_the_next_case_is_painted_soon(page, page_url):

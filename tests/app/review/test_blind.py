@@ -25,6 +25,7 @@ def sign_in(browser, url, name):
     return context, page
 
 
+@pytest.mark.long
 def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
     home = make_home(tmp_path, 6)
     store = opening.open(str(home))

@@ -37,6 +37,7 @@ def drawn(page, page_url):
     page.request.delete(f"{page_url}api/review/draft/{case}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["ArrowRight", "n", " "])
 def test_a_drawing_stays_when_the_reader_goes_on(page, page_url, drawn, key):
     case, _, both = drawn
@@ -57,6 +58,7 @@ def test_a_drawing_stays_when_the_reader_goes_on(page, page_url, drawn, key):
         assert page.evaluate(CASE) == case and page.evaluate(PIXELS) == both
 
 
+@pytest.mark.long
 def test_a_drawing_is_there_after_a_reload_with_its_undo(page, page_url, drawn):
     case, one, both = drawn
     page.evaluate(KEPT)
@@ -70,6 +72,7 @@ def test_a_drawing_is_there_after_a_reload_with_its_undo(page, page_url, drawn):
     assert page.evaluate(PIXELS) == both
 
 
+@pytest.mark.long
 def test_undo_finds_the_stroke_on_the_case_where_it_was_drawn(page, page_url, drawn):
     case, one, _ = drawn
     page.keyboard.press("ArrowRight")
@@ -81,6 +84,7 @@ def test_undo_finds_the_stroke_on_the_case_where_it_was_drawn(page, page_url, dr
     assert "stroke" in page.locator(".rv-flash").inner_text()
 
 
+@pytest.mark.long
 def test_four_acts_of_four_kinds_are_undone_in_their_order_and_given_back(page, page_url, review_home):
     enter(page, page_url)
     drawn, inverted = page.evaluate(CASE), f"{WIDGET}.review.show.invert"
@@ -139,6 +143,7 @@ def kept_steps(page, url, case) -> int | None:
     return page.evaluate(script, f"{url}api/review/draft/{case}")
 
 
+@pytest.mark.long
 def test_a_stroke_after_an_undo_is_kept_though_the_removal_is_slow(page, page_url):
     enter(page, page_url)
     case = page.evaluate(CASE)
@@ -162,6 +167,7 @@ def test_a_stroke_after_an_undo_is_kept_though_the_removal_is_slow(page, page_ur
     page.request.delete(f"{page_url}api/review/draft/{case}")
 
 
+@pytest.mark.long
 def test_a_stroke_that_the_studio_has_not_answered_is_there_after_a_reload(page, page_url, drawn):
     case, _, _ = drawn
     page.evaluate(KEPT)
@@ -195,6 +201,7 @@ def test_a_stroke_that_is_not_let_go_of_ends_with_its_image(page, page_url, draw
     assert page.evaluate(PIXELS) == both
 
 
+@pytest.mark.long
 def test_a_saved_drawing_is_no_draft_any_more(page, page_url, drawn, review_home):
     case, _, both = drawn
     page.keyboard.press("s")

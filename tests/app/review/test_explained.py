@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from core.studio.db import opening
 from tests.app.review.conftest import STUDY, WIDGET, enter
 
 
+@pytest.mark.long
 def test_the_two_patches_and_how_far_they_are_apart(page, page_url, review_home):
     opened = opening.open(str(review_home))
     train = opened.one("SELECT id, name, width, height FROM cases WHERE study = ? AND split = 'train'", [STUDY])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.app.review.conftest import WIDGET, enter, rows, settle
+
+pytestmark = pytest.mark.long
 
 LIST = f"{WIDGET}.review.detail.findings"
 

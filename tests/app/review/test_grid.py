@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from core.studio.db import opening
 from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, come_back, enter
 from tests.studio.review.conftest import decide
@@ -23,6 +25,7 @@ def at(page) -> int:
     return page.evaluate(f"{GRID}.at")
 
 
+@pytest.mark.long
 def test_arrows_move_enter_opens_and_the_case_is_found_again(page, page_url):
     enter(page, page_url)
     show(page)
@@ -47,6 +50,7 @@ def test_arrows_move_enter_opens_and_the_case_is_found_again(page, page_url):
     page.wait_for_function(f"{GRID}.at === {2 + columns}")
 
 
+@pytest.mark.long
 def test_a_selection_is_tagged_and_the_chip_filters_by_it(page, page_url):
     enter(page, page_url)
     show(page)
@@ -72,6 +76,7 @@ def test_a_selection_is_tagged_and_the_chip_filters_by_it(page, page_url):
     assert page.locator(".rv-row .rv-tag", has_text="second look").count() == 2
 
 
+@pytest.mark.long
 def test_the_order_by_disagreement_has_the_cases_that_readers_differ_on(page, page_url, review_home):
     store = opening.open(str(review_home))
     ids = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])]
@@ -89,6 +94,7 @@ def test_the_order_by_disagreement_has_the_cases_that_readers_differ_on(page, pa
     page.locator(".rv-tile[data-at='0'] .rv-differ").wait_for()
 
 
+@pytest.mark.long
 def test_chips_and_menus_say_the_same_and_space_goes_to_the_next_unread(page, page_url):
     enter(page, page_url)
     show(page)
@@ -105,6 +111,7 @@ def test_chips_and_menus_say_the_same_and_space_goes_to_the_next_unread(page, pa
     page.wait_for_function(f"{GRID}.at === {unread}")
 
 
+@pytest.mark.long
 def test_space_is_not_lost_where_another_window_changes_the_list_before_its_answer(page, page_url):
     enter(page, page_url)
     show(page)
@@ -123,6 +130,7 @@ def test_space_is_not_lost_where_another_window_changes_the_list_before_its_answ
     page.wait_for_function(f"{GRID}.at === {nearest}", timeout=15_000)
 
 
+@pytest.mark.long
 def test_a_chip_that_is_drawn_again_while_it_is_pressed_takes_the_click(page, page_url):
     enter(page, page_url)
     show(page)
@@ -135,6 +143,7 @@ def test_a_chip_that_is_drawn_again_while_it_is_pressed_takes_the_click(page, pa
     assert chip.get_attribute("aria-pressed") == "true"
 
 
+@pytest.mark.long
 def test_the_strip_leads_to_the_score_that_is_clicked(page, page_url):
     enter(page, page_url)
     show(page)
@@ -148,6 +157,7 @@ def test_the_strip_leads_to_the_score_that_is_clicked(page, page_url):
     assert scores[at(page)] == min(scores, key=lambda score: abs(score - meant))
 
 
+@pytest.mark.long
 def test_the_choice_of_the_grid_is_kept(page, page_url):
     enter(page, page_url)
     keep = {"data": {"show": {"listing": "list"}}}
@@ -163,6 +173,7 @@ def test_the_choice_of_the_grid_is_kept(page, page_url):
         assert page.request.post(f"{page_url}api/review/settings", **keep).ok
 
 
+@pytest.mark.long
 def test_of_ten_thousand_rows_a_few_exist_and_a_fast_scroll_asks_for_no_picture_on_its_way(page, page_url):
     total, lists, tiles = 10_000, [], []
     row = {"name": "x.png", "v": "1", "decision": None, "first": None, "second": None, "adjudicated": None,

@@ -20,6 +20,8 @@ from core.studio.runs.readings import stored_map, unpack_map
 from core.studio.runs.records import get_run, update_run
 from tests.app.review.conftest import CASES, STUDY, WIDGET, enter, settle
 
+pytestmark = pytest.mark.long
+
 
 def test_threshold_dice_is_right_and_asks_nothing(page, page_url, review_home):
     enter(page, page_url)

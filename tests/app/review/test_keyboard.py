@@ -40,6 +40,7 @@ def test_fifty_cases_by_keyboard_alone(page, page_url, review_home):
     assert audit.verify(store)["ok"]
 
 
+@pytest.mark.long
 def test_typing_a_comment_decides_nothing_and_is_kept(page, page_url, review_home):
     enter(page, page_url)
     count = rows(review_home, "SELECT count(*) FROM reviews")[0][0]
@@ -56,6 +57,7 @@ def test_typing_a_comment_decides_nothing_and_is_kept(page, page_url, review_hom
     assert page.locator(".rv-comment").input_value() != "an unusual naevus <b>"
 
 
+@pytest.mark.long
 def test_what_is_read_again_for_a_window_that_is_taken_up_holds_no_key_up_and_undoes_none(page, page_url, review_home):
     enter(page, page_url)
     first = page.evaluate(f"{WIDGET}.review.detail.id")
@@ -80,6 +82,7 @@ def test_what_is_read_again_for_a_window_that_is_taken_up_holds_no_key_up_and_un
     assert page.locator(f".rv-row[data-id='{first}'] .rv-mark").get_attribute("title") == "unsure"
 
 
+@pytest.mark.long
 def test_keys_can_be_changed_and_stay_changed(page, page_url):
     enter(page, page_url)
     page.keyboard.press("?")
@@ -96,6 +99,7 @@ def test_keys_can_be_changed_and_stay_changed(page, page_url):
     assert page.evaluate(f"{WIDGET}.review.show.invert") is True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("change", "slow"), [("detector", "list"), ("detector", "case"), ("order", "list")])
 def test_what_was_asked_for_before_a_decision_never_comes_after_it(page, page_url, review_home, change, slow):
     """Another detector, or another order, and at once a decision: an answer of before it is late, and shows nothing."""
@@ -133,6 +137,7 @@ def test_what_was_asked_for_before_a_decision_never_comes_after_it(page, page_ur
     assert page.locator(f".rv-row[data-id='{first}'] .rv-mark").get_attribute("title") == word
 
 
+@pytest.mark.long
 def test_the_tally_counts_a_decision_on_a_case_that_is_not_among_the_rows(page, page_url):
     """As where the list is long, or in an order that its case has not come up in yet."""
     enter(page, page_url)

@@ -11,6 +11,7 @@ SLIDER = ".rv-slider input[aria-label=Opacity]"
 COUNT = "SELECT count(*) FROM reviews"
 
 
+@pytest.mark.long
 def test_a_decision_is_not_taken_from_a_menu(page, page_url, review_home):
     control = ".rv-filters select[title='Which cases']"
     enter(page, page_url)
@@ -32,6 +33,7 @@ def test_a_decision_is_not_taken_from_a_menu(page, page_url, review_home):
     settle(page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", ["n", "a", "u"])
 def test_a_decision_is_taken_after_a_slider_had_the_focus(page, page_url, review_home, key):
     enter(page, page_url)
@@ -49,6 +51,7 @@ def test_a_decision_is_taken_after_a_slider_had_the_focus(page, page_url, review
     settle(page)
 
 
+@pytest.mark.long
 def test_space_is_the_next_unread_case_from_the_image_and_from_a_slider(page, page_url):
     enter(page, page_url)
     unread = f"{WIDGET}.review.list.rows.get({CASE}).row.decision === null"
@@ -83,6 +86,7 @@ def test_space_on_a_focused_button_presses_that_button(page, page_url):
     assert page.evaluate(CASE) == case
 
 
+@pytest.mark.long
 def test_space_goes_on_after_a_look_at_another_tab(page, page_url):
     enter(page, page_url)
     case = page.evaluate(CASE)
@@ -95,6 +99,7 @@ def test_space_goes_on_after_a_look_at_another_tab(page, page_url):
     assert page.get_by_role("tab", name="Review", exact=True).get_attribute("aria-selected") == "true"
 
 
+@pytest.mark.long
 def test_the_worklist_shows_which_case_space_goes_to(page, page_url, review_home):
     enter(page, page_url)
     marked = "Number(document.querySelector('.rv-row:has(.rv-next)').dataset.id)"
@@ -106,6 +111,7 @@ def test_the_worklist_shows_which_case_space_goes_to(page, page_url, review_home
         assert page.evaluate(CASE) == wanted
 
 
+@pytest.mark.long
 def test_a_decision_changed_within_a_second_is_asked_about(page, page_url, review_home):
     enter(page, page_url)
     last = page.evaluate(f"[...{WIDGET}.review.list.rows.keys()].at(-1)")
@@ -128,6 +134,7 @@ def test_a_decision_changed_within_a_second_is_asked_about(page, page_url, revie
     settle(page)
 
 
+@pytest.mark.long
 def test_a_key_held_down_decides_nothing_more(page, page_url, review_home):
     enter(page, page_url)
     before = rows(review_home, COUNT)[0][0]

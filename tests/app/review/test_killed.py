@@ -56,7 +56,7 @@ def send(url: str, case: int, number: int) -> bool:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_answered_decision_is_lost_and_none_is_doubled(tmp_path):
     home = tmp_path / "home"
     store = opening.open(str(home))

@@ -12,6 +12,8 @@ from tests.app.review.conftest import WIDGET, enter, rows, settle
 from tests.conftest import scored_padim
 from tests.studio.review.conftest import decide, draw_folder, save_mask
 
+pytestmark = pytest.mark.long
+
 LEARNT = "learnt"
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.db import opening
 from core.studio.review import masks
 from tests.app.review.conftest import WIDGET, enter, settle
 from tests.studio.review.conftest import asks
+
+pytestmark = pytest.mark.long
 
 
 def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, review_home):

@@ -38,12 +38,14 @@ def test_the_imported_mask_waits_for_the_decision(page, masked):
     settle(page)
 
 
+@pytest.mark.long
 def test_the_imported_mask_is_shown_when_it_is_asked_for(page, masked):
     page.keyboard.press("m")
     page.wait_for_function(LESION)
     assert page.locator(".rv-dice").inner_text() != "–"
 
 
+@pytest.mark.long
 def test_a_name_that_tells_the_label_waits_too(page, masked):
     telling = f"(() => {{ const r = {WIDGET}.review; r.detail.name = 'polyp-12.png'; r.named() }})()"
     page.evaluate(telling)

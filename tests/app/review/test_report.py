@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.app.review.conftest import STUDY, WIDGET, enter, settle
 
 
+@pytest.mark.long
 def test_the_report_holds_pictures_reading_decision_version_and_the_research_line(page, page_url):
     enter(page, page_url)
     page.evaluate("() => { window.print = () => { window.printed = (window.printed || 0) + 1 } }")

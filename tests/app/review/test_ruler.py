@@ -6,6 +6,8 @@ import pytest
 
 from tests.app.review.conftest import WIDGET, enter
 
+pytestmark = pytest.mark.long
+
 
 def test_a_dragged_line_has_its_length_in_pixels(page, page_url):
     enter(page, page_url)

@@ -14,6 +14,8 @@ from core.studio.db import opening
 from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
 from tests.conftest import wait
 
+pytestmark = pytest.mark.long
+
 CASE = f"{WIDGET}.review.detail.id"
 SEEDS = range(20) if os.environ.get("PMSACL_ALL_SEEDS") else range(1)
 

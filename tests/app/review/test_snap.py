@@ -10,6 +10,8 @@ from core.engine.segment import source
 from tests.app.review.conftest import WIDGET, enter, settle
 from tests.app.review.test_masks import FURTHEST
 
+pytestmark = pytest.mark.long
+
 EDITOR = f"{WIDGET}.review.editor"
 PIXELS = f"{EDITOR}.mask.reduce((a, b) => a + b, 0)"
 

@@ -7,6 +7,7 @@ import pytest
 from tests.app.review.conftest import WIDGET, enter, settle
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(1024, 768), (820, 1180)])
 def test_on_a_tablet_nothing_is_cut_and_fingers_pinch(browser, page_url, size):
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, has_touch=True)

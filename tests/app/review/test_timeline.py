@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.app.review.conftest import WIDGET, enter, rows, settle
+
+pytestmark = pytest.mark.long
 
 
 def test_a_recording_has_its_timeline_and_a_key_to_the_next_peak(page, page_url):

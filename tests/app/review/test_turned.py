@@ -50,6 +50,7 @@ TURNED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", TURNED)
 def test_a_stroke_is_stored_where_it_was_drawn_in_the_image(page, page_url, keys):
     enter(page, page_url)
@@ -78,6 +79,7 @@ def test_a_stroke_is_stored_where_it_was_drawn_in_the_image(page, page_url, keys
     page.wait_for_function(f"(n) => {WIDGET}.review.drafts.cases.size === n", arg=drafts)
 
 
+@pytest.mark.long
 def test_the_next_case_is_upright_and_so_is_a_fitted_one(page, page_url):
     enter(page, page_url)
     page.get_by_role("button", name="Flip upside down").click()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.app.review.conftest import STUDY, UNREAD, WIDGET, enter, rows, settle
+
+pytestmark = pytest.mark.long
 
 LABEL = "select[aria-label='Window presets']"
 

@@ -13,6 +13,7 @@ UNDER = f"""([px, py]) => {{
 }}"""
 
 
+@pytest.mark.long
 def test_the_wheel_zooms_about_the_pointer(page, page_url):
     enter(page, page_url)
     box = page.locator(".rv-pane canvas").first.bounding_box()

@@ -58,7 +58,7 @@ class Watched:
         return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_reading_all_cases_blind_reveals_none(reading):
     store, run, server = reading
     ann = Watched(server, "ann")

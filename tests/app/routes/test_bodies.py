@@ -69,7 +69,7 @@ def test_bodies_that_are_none_are_422(asked):
     assert tried > 100
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_value_of_a_body_breaks_a_route(asked, monkeypatch):
     monkeypatch.setattr(dryrun, "dry_run", lambda *args: {"fits": False, "message": ""})  # a process of its own
     _, client, found = asked
@@ -85,7 +85,7 @@ def test_no_value_of_a_body_breaks_a_route(asked, monkeypatch):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_address_breaks_a_route(asked):
     _, client, found = asked
     wrong = []
@@ -105,7 +105,7 @@ def test_no_address_breaks_a_route(asked):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_value_among_settings_breaks_a_route(asked, room):  # noqa: F811
     """Each setting of each configuration, by each odd value, through the routes that take it."""
     store, client, _ = asked

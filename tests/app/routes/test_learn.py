@@ -20,7 +20,7 @@ def mark(store, case: dict, reader: str = "ann") -> None:
     decide(store, case["id"], reader, "abnormal")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study, monkeypatch):
     monkeypatch.setattr(learnt, "LearntConfig", quick_lessons)
     _, fit = scored_padim(store, tiny_study)

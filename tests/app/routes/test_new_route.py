@@ -25,7 +25,7 @@ def added(tmp_path, monkeypatch):
     sys.modules.pop("app.routes.size", None)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_route_that_is_added_is_found_everywhere(added, room):  # noqa: F811
     store, _ = room
     client = client_of(store)

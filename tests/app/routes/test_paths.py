@@ -12,7 +12,7 @@ from tests.app.routes.test_bodies import FOLDERS, ODD, asked, fields_of, send  #
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_path_and_no_missing_key_breaks_a_route(asked, monkeypatch):  # noqa: F811
     """Every route, whatever its method: odd parts of its path; and a whole body without one of its keys."""
     monkeypatch.setattr(dryrun, "dry_run", lambda *args: {})

@@ -21,6 +21,8 @@ from tests.app.routes.clients import visitor, whole_server
 from tests.app.routes.every_route import encoder_with_fit
 from tests.studio.review.conftest import STUDY, draw_folder
 
+pytestmark = pytest.mark.long
+
 KEPT_OF_A_CASE = ("case_tags", "reviews", "lesion_masks", "findings", "mask_drafts", "events")
 DIFFERS = ("etag", "content-length", "x-map-range", "x-map-threshold")  # headers that follow from an image
 
@@ -69,7 +71,6 @@ def work(store) -> None:
         store.execute("UPDATE jobs SET status = 'done' WHERE id = ?", [job["id"]])
 
 
-@pytest.mark.slow
 def test_a_session_with_planted_lesions(clinic):
     store, by = clinic
     asked = {"study": STUDY, "per_hundred": 40, "seed": 1}
@@ -182,7 +183,6 @@ def decided(ann, run: str, numbers: dict[int, int]) -> dict[int, dict]:
     return said
 
 
-@pytest.mark.slow
 def test_what_was_looked_at_in_stored_images_alone_is_said_of_none(mixed_in):
     store, ann, root = mixed_in
     steady = '{"flagged": [true, true], "percentile": [97, 99], "sd": 0.1, "spread": 0.1}'
@@ -196,7 +196,6 @@ def test_what_was_looked_at_in_stored_images_alone_is_said_of_none(mixed_in):
     assert len(set(tags)) == len(tags), "which cases were scored together would tell those that were not"
 
 
-@pytest.mark.slow
 def test_a_decision_takes_whole_steps_of_time_whatever_it_is_of(mixed_in, monkeypatch):
     store, ann, root = mixed_in
     slept: list[float] = []
@@ -208,7 +207,6 @@ def test_a_decision_takes_whole_steps_of_time_whatever_it_is_of(mixed_in, monkey
     assert slept == pytest.approx([0.038, 0.037, 0.029]), "12, 13 and 71 ms become 50, 50 and 100"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["all", "flagged", "against"])
 def test_flags_follow_the_point_and_no_list_holds_what_is_not_of_its_kind(mixed_in, choice):
     store, ann, root = mixed_in

@@ -19,7 +19,7 @@ def loaded(code: str, *modules: str) -> str:
     return done.stdout.strip() or done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_routes_start_without_what_takes_seconds_to_load():
     """Trainings, maps and figures load these where they are asked for."""
     assert loaded("import app.routes; app.routes.routers()", *SECONDS) == "[]"

@@ -159,7 +159,7 @@ except BadWeights as error:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_resnet_needs_no_timm():
     done = subprocess.run([sys.executable, "-c", WITHOUT_TIMM], cwd=ROOT, capture_output=True, text=True)
     assert "pip install timm" in done.stdout, done.stderr

@@ -6,7 +6,7 @@ import torch
 from core.engine.benches import steps
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_small_form_has_every_figure():
     found = steps.gpu(quick=True, device="cpu")
     assert found["ratio"] == pytest.approx(found["training_images_per_second"] / found["bare_images_per_second"])

@@ -15,7 +15,7 @@ def test_images_that_repeat_are_read_like_an_array():
         assert np.array_equal(images[index], whole[index])
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_each_stage_has_its_peak():
     found = fitting.memory(quick=True)
     assert list(found["peak_mib"]) == ["32", "64"]

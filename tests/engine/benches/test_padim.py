@@ -20,7 +20,7 @@ def test_the_loop_it_is_compared_with_fits_the_same():
     np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_fit():
     row = fitting.padim_fit(quick=True)
     assert row["ratio"] > 1.5  # an aim of 10 on idle cores; a shared machine is noisier

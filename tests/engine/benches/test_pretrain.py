@@ -7,7 +7,7 @@ import pytest
 from core.engine.benches import steps
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_both_steps_see_as_many_images():
     found = steps.pretrain(quick=True, device="cpu")
     # Of four images four classes each: two weak views, and, as `paper` has it, the strong image by itself.

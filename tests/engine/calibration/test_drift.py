@@ -38,7 +38,7 @@ def test_the_capital_is_the_literal_one_and_its_mean_stays():
     assert np.mean(ends) == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_false_alarms_are_rare_and_changes_are_found():
     rng = np.random.default_rng(3)
     quiet = [drift.first_alarm(drift.jumper(rng.random(2000))) for _ in range(300)]

@@ -138,7 +138,7 @@ def test_the_largest_weight_that_is_not_clearly_worse():
     assert 0 < level < (24 + 39) / 2 * 0.25 - 6, "drawn towards 0, for six marks are few"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_finds_what_was_marked_and_says_by_how_much(fitted, encoder, tmp_path):
     rule = fitted.rule
     assert rule.folds == 3 and rule.images == rule.patients == 6 and len(rule.cases) == 6
@@ -183,7 +183,7 @@ def test_what_was_learnt_before_images_were_read_mirrored_reads_as_then(fitted, 
     assert not Learnt.load(tmp_path).config.mirror
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_encoder_learns_too_where_marks_left_out_gain_by_it_and_the_one_given_stays(
     encoder, base, tmp_path, monkeypatch
 ):

@@ -48,7 +48,7 @@ def test_the_papers_comparators_are_registered():
         assert {"paper", "quick"} <= set(DETECTORS.get(name).presets)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", LEARNS)
 def test_it_learns_normal_images_better_than_its_untrained_self(name, frames, encoder):
     """By what it lowers: residuals of unseen normal images, PANDA's distances."""
@@ -63,7 +63,7 @@ def test_it_learns_normal_images_better_than_its_untrained_self(name, frames, en
     assert after < 0.95 * before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_stopped_and_resumed_is_the_same_as_undisturbed_and_kept(name, frames, encoder, tmp_path):
     images, unseen = frames

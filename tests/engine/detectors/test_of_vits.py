@@ -135,7 +135,7 @@ def test_places_rebuilt_well_keep_a_tenth_of_their_gradient():
     assert [g.mean().item() for g in grouped([torch.full((1, 1, 1, 1), float(i)) for i in range(8)])] == [1.5, 5.5]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dinomaly_learns_to_rebuild_normal_images_and_not_others(encoder, images):
     config = Dinomaly.presets["quick"].replace(steps=60, batch=6)
     seen = []

@@ -56,7 +56,7 @@ def test_padim_finds_polyps_and_keeps_its_threshold(frames):
     assert (normals > made.threshold).sum() <= most
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_igd_quick_sees_polyps(frames):
     igd = IGD.fit(build_encoder(EncoderConfig()), frames["train"][:80], PRESETS["quick"].replace(max_steps=60))
     images, labels = labelled(frames)

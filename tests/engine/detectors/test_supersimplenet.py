@@ -66,7 +66,7 @@ def test_losses_are_as_written():
     assert float(truncated(logits, torch.zeros(5, dtype=torch.bool), ~use)) == pytest.approx(9.5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_from_normal_images_alone_it_sees_what_is_not_like_them(encoder, images):
     seen: list = []
     fitted = SuperSimpleNet.fit(encoder, images, SMALL.replace(steps=80), FitContext(report=seen.append))
@@ -81,7 +81,7 @@ def test_from_normal_images_alone_it_sees_what_is_not_like_them(encoder, images)
     assert auroc(fitted.image_score(found), np.repeat([0, 1], 6)) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_marks_tell_it_what_to_look_for(encoder, images):
     """A spot that is marked is found in others; one that is ignored is neither learnt nor unlearnt."""
     spotted, masks = with_spot(images[:6], 12), np.zeros((6, 64, 64), np.uint8)

@@ -39,7 +39,7 @@ def normal_of_mine(parts):
     return work.normalised(parts, processes.rank())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_batch_norm_of_uneven_parts_is_that_of_the_whole():
     x = np.random.default_rng(0).normal(100, 5, (5, 3, 4, 4)).astype(np.float32)
     parts = [x[:2], x[2:]]

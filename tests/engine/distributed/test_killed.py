@@ -23,7 +23,7 @@ def torchrun(*words):
     return subprocess.run(line, env=environment, timeout=BOUND, capture_output=True, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_ends_and_is_gone_on_with(tmp_path):
     folder = tmp_path / "joint"
     assert torchrun(str(folder), "3").returncode != 0

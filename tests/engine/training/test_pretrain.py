@@ -192,7 +192,7 @@ def test_the_encoder_is_compiled_where_that_is_asked_for(tmp_path, monkeypatch):
     assert same(weights_of(tmp_path / "False"), weights_of(tmp_path / "True"))
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_compiled_it_learns_the_same(tmp_path):
     config = TINY.replace(epochs=1, autocast=False)
     plain, compiled = (pretrain(IMAGES, config.replace(compiled=c), tmp_path / str(c)) for c in (False, True))

@@ -55,7 +55,7 @@ def test_a_request_to_stop_is_met_at_the_next_step_with_a_checkpoint(tmp_path):
     assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kill_in_mid_training_then_resume(tmp_path):
     """Begun in a process that is killed, and gone on with in this one."""
     killed = subprocess.Popen([sys.executable, "-m", "tests.engine._train", str(tmp_path / "a"), "0.3"])

@@ -127,6 +127,7 @@ def test_a_step_of_pre_training(preset, objective, most, traffic):
     assert found["waits"] == 1 and found.get("blocking", 0) == 0 and found["pinned"] <= most, found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("preset", "changes", "most"),
     [("quick", {}, 15), ("fundus", {"mode": "frozen", "distances": True}, 20), ("joint", {}, 16)],

@@ -6,7 +6,7 @@ from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.benches import cost
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_hours_follow_from_the_rates():
     found = cost.cost(quick=True)
     step, rates = found["step"], found["rates"]

@@ -7,7 +7,7 @@ import pytest
 from core.studio.benches import faults
 
 TRAINS = ("disk-full-in-training", "sigterm-in-training")
-EACH = [pytest.param(name, marks=pytest.mark.long if name in TRAINS else pytest.mark.slow) for name in faults.FAULTS]
+EACH = [pytest.param(name, marks=pytest.mark.longest if name in TRAINS else pytest.mark.slow) for name in faults.FAULTS]
 
 
 @pytest.mark.parametrize("name", EACH)

@@ -36,7 +36,7 @@ def displacement(several: np.ndarray, which: np.ndarray) -> float:
     return float(np.linalg.norm(np.diff(several.astype(np.float64), axis=0), axis=2)[:, which].mean())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     series, moves = drifting()
@@ -46,7 +46,7 @@ def test_unchanged_points_move_at_most_a_quarter_of_unaligned_fits(method):
     assert aligned <= free / 4, f"{aligned:.3f} against {free:.3f}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_aligned_maps_are_as_faithful_as_free_ones():
     from core.engine.metrics.clusters import map_trustworthiness
 

@@ -30,7 +30,7 @@ def x():
     return np.random.default_rng(0).normal(size=(220, 24)).astype("f4")
 
 
-@pytest.mark.long
+@pytest.mark.longest
 def test_same_seed_same_map_in_two_processes(x):
     methods = ["pca", "tsne", "umap"]
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)}

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COUNTS = {"train": 20, "test_normal": 5, "test_abnormal": 5}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_from_end_to_end(store, monkeypatch):
     study = demo.make_demo(store, 3, COUNTS, side=64)
     assert study == "demo-3" == demo.make_demo(store, 3), "drawn once"
@@ -136,7 +136,7 @@ def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypa
     assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_film_shows_every_epoch_that_is_saved(store, tmp_path):
     """What is asked for before the training is what the training leaves."""
     study = demo.make_demo(store, counts={"train": 24, "test_normal": 2, "test_abnormal": 2}, side=64)

@@ -59,7 +59,7 @@ def test_what_to_mark_next_is_asked_of_the_detector(sets):
     assert teaching[:4].tolist() == [0, 1, 2, 3] and score.tolist() == list(range(12))[::-1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
     encoder = build_encoder(EncoderConfig(arch=ARCH, seed=3))
     PaDiM.fit(encoder, sets.train.images, PaDiMConfig(channels=20)).save(tmp_path)

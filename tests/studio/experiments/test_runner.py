@@ -24,7 +24,7 @@ ARMS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_arms_by_seeds_and_a_second_time_for_nothing(store, tiny_study):
     lines = []
     rows = run_plan(store, tiny_study, ARMS, [0, 1], size=32, device="cpu", bootstrap=20, report=lines.append)

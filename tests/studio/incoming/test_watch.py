@@ -103,7 +103,7 @@ def test_the_run_is_checked_and_a_missing_folder_is_said(watched, clock, tmp_pat
     assert kinds.count("watch") == 2 and audit.verify(store)["ok"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_happens_by_itself(store, tiny_study, tmp_path, monkeypatch):
     """The lookout's thread and a worker process of its own, nothing called by hand."""
     monkeypatch.setattr(watch, "SETTLE", 0.2)
@@ -116,7 +116,7 @@ def test_it_happens_by_itself(store, tiny_study, tmp_path, monkeypatch):
     assert store.one("SELECT count(*) AS n FROM cases WHERE name = 'new.png'")["n"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_verb(store, tiny_study, tmp_path):
     folder = tmp_path / "drop"
     folder.mkdir()

@@ -47,7 +47,7 @@ def test_the_picture_shows_them(two):
     assert all(s["donor"] >= 2 for s in grid.sources), "no column of the picture is said to be their origin"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_trains_with_them(two, monkeypatch):
     config = PRETRAIN_PRESETS["quick"].to_dict() | {"size": 32, "batch": 2, "epochs": 1}
     config["medmix"] |= BLUE

@@ -86,7 +86,7 @@ def test_duplicates_between_train_and_test_are_named(store, tmp_path):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_real_sets_have_no_duplicates_and_all_masks(store, real):
     report = studies.import_study(store, "hyperkvasir", real("hyperkvasir"))
     assert (report.accepted, report.masks, report.rejected, report.duplicates) == (761, 250, [], [])

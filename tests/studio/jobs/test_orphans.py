@@ -25,7 +25,7 @@ pipeline.pretrain_run(opening.open(sys.argv[1]), sys.argv[2], "cpu")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
     run = create_untrained(store, tiny_study, 32, arch=ARCH)
     line = [sys.executable, "-c", KILLED, str(store.home.path), run]

@@ -61,7 +61,7 @@ def moves(store, job):
     wait(lambda: jobs.get_job(store, job)["progress"] > before)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("killed", "lives"), [("short", "long"), ("long", "short")])
 def test_one_queues_worker_is_killed_and_the_other_goes_on(store, run, start, killed, lives):
     other = runs.create_run(store, runs.get_run(store, run)["study"], "pretrain", "pmsacl", {})

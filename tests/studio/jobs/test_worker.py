@@ -54,7 +54,7 @@ def slow(store, run):
         process.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_running_job_is_paused_and_cancelled(store, run, slow):
     job, start = slow
     process = start()
@@ -68,7 +68,7 @@ def test_a_running_job_is_paused_and_cancelled(store, run, slow):
     wait(lambda: status(store, job) == "cancelled")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kill_minus_nine_is_noticed_by_the_process_id(store, run, slow):
     job, start = slow
     process = start()
@@ -89,6 +89,7 @@ def test_a_worker_that_is_asked_to_end_leaves_its_job_to_be_resumed(store, slow)
     assert status(store, job) == "interrupted"
 
 
+@pytest.mark.long
 def test_a_job_outlives_the_process_that_started_it(store, run):
     """A worker started by ensure_worker has a session of its own."""
     job = jobs.submit(store, [{"step": "score", "run": run}], start=False)
@@ -105,7 +106,7 @@ def test_a_job_outlives_the_process_that_started_it(store, run):
     assert "no finished fit" in jobs.get_job(store, job)["error"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_second_worker_leaves_when_one_works_and_one_waits(store, run, slow):
     job, start = slow
     start()

@@ -51,7 +51,7 @@ def made(store, study, out, **options):
     return make_report(store, study, [TABLE], [0, 1], out, **asked)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tmp_path, monkeypatch):
     payload = made(store, tiny_study, tmp_path)
     padim, dae, broken = payload["tables"]["detection"]
@@ -99,7 +99,7 @@ def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tm
     assert again["claims"] == payload["claims"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_new_detector_shows_in_verb_page_and_report_with_no_other_change(
     store, tiny_study, newcomer, home, capsys, tmp_path, monkeypatch
 ):
@@ -124,7 +124,7 @@ def test_mistakes_are_named(home, store, tiny_study, capsys):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_report_is_queued_paused_between_cells_and_gone_on_with(store, tiny_study, tmp_path, monkeypatch):
     """The job's step as a worker calls it, asked to stop after the first cell."""
     asked = {"study": tiny_study, "tables": ["detection"], "rows": ["DAE"], "seeds": [0, 1], "size": 32}

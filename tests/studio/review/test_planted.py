@@ -78,7 +78,7 @@ def contents(store) -> dict[str, list]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lesions_are_planted_again_by_their_seed_and_seen_where_they_are(plantable):
     store, run = plantable
     planted.switch(store, STUDY, 20, 3, "root")

@@ -221,7 +221,7 @@ ALL = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ALL)
 def test_each_graph_says_what_its_detector_says(name, tmp_path):
@@ -262,7 +262,7 @@ def test_the_rules_of_a_lesion_head_are_summed_up_as_it_does():
         assert furthest([said.score.numpy(), said.score_roi.numpy()], scores_of(detector, images, roi)) < CLOSE, name
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.timeout(600)
 def test_ray_goes_on_when_a_worker_is_killed(left, tmp_path):
     """Two workers of a local cluster, one of which is killed while it works: the table is that of one process."""

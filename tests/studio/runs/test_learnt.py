@@ -183,7 +183,7 @@ def test_labels_are_those_of_the_import_and_else_of_most_readers(store, tiny_stu
     assert learnt._labels(store, tiny_study, np.array(["normal", "abnormal", "unknown"]), ids).tolist() == [0, 1, -1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_pre_training_pastes_what_readers_marked_and_its_detectors_are_not_judged_by_it(store, tiny_study):
     wanted = {**PRETRAIN_PRESETS["quick"].to_dict(), **{"size": 32, "epochs": 1, "batch": 8}}
     wanted["medmix"] = {**wanted["medmix"], "donor": "marked+other"}

@@ -65,7 +65,7 @@ def test_one_mask_alone_and_a_mask_of_all_pixels(store, tiny_study, base):
     assert store.query("SELECT * FROM next_marks WHERE run = ?", [made["run"]])
 
 
-@pytest.mark.long  # a worker's own process, at low priority
+@pytest.mark.longest  # a worker's own process, at low priority
 def test_killed_in_the_middle_nothing_is_lost_and_it_goes_on(store, tiny_study, base, monkeypatch):
     monkeypatch.setattr(learnt, "LearntConfig", lambda **settings: quick_lessons(**{**settings, "steps": 40}))
     for case in cases_of(store, tiny_study, "abnormal")[:3]:

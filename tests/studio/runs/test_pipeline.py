@@ -138,7 +138,7 @@ def weights(store, run):
     return load_file(runs.run_folder(store, run) / "encoder.safetensors")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kill_minus_nine_in_mid_training_then_resume_gives_the_same_weights(store, tiny_study):
     config = TINY.replace(epochs=10)
     calm, killed = (pipeline.create_pretrain(store, tiny_study, config) for _ in range(2))

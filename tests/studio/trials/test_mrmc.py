@@ -205,7 +205,7 @@ def test_power_foretold_is_the_power_simulated():
     assert rejected(model, 300, 5, 40, 40, seed=2)["both"] == pytest.approx(foretold, abs=0.08)
 
 
-@pytest.mark.long
+@pytest.mark.longest
 @pytest.mark.parametrize("method", mrmc.METHODS)
 def test_type_one_error_and_power_over_2000_trials(method):
     """Without an effect one trial in twenty finds one, at most; with 0.80 to 0.90 most do. The standard error of a

@@ -110,6 +110,7 @@ def test_a_map_that_others_changed_moves_the_score(fitted):
     np.testing.assert_allclose(finer.maps, upsample(blend.maps, 16), atol=1e-5)
 
 
+@pytest.mark.long
 def test_it_learns_on_from_marks(fitted, tmp_path):
     detector, images = fitted
     detector.save(tmp_path)
@@ -135,7 +136,7 @@ def test_kept_loaded_and_the_encoder_is_left_alone(fitted, tmp_path):
     assert again.config == CONFIG.ensemble() and again.size == 64
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_stopped_in_the_head_and_taken_up_again(tmp_path):
     images = normals(24, 64)
     with pytest.raises(Stopped):

@@ -60,7 +60,7 @@ def test_another_backbone(images, tmp_path):
     np.testing.assert_allclose(IGD.load(tmp_path).predict(images).maps, igd.predict(images).maps, rtol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_learns_to_reconstruct_and_to_gather(encoder, images):
     seen = []
     IGD.fit(encoder, images, SMALL.replace(epochs=30, width=8), FitContext(report=seen.append))

@@ -166,7 +166,7 @@ def test_a_training_that_diverges_is_no_head(tmp_path):
     assert seen and not (tmp_path / "lesion-head.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_finds_what_it_was_taught():
     """A hundred and twenty steps on plain grounds: pasted growths of new images are found, and their place too."""
     config = LesionHeadConfig(

@@ -110,6 +110,7 @@ def test_the_verb_knows_every_form(room, tmp_path, capsys):
     assert "one of csv" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_maps_and_masks_go_out_one_at_a_time(bare, tmp_path, monkeypatch):
     """A map is unpacked when the one before has been made into its file; of 32 masks of 1 MiB few lie in memory."""
     (folder := tmp_path / "ct").mkdir()
