@@ -34,7 +34,7 @@ def keep_freed_memory() -> bool:
 
 
 def most_memory(device: torch.device) -> int:
-    """Most bytes held so far: on the GPU where that is the device, else of this process; 0 where nothing says."""
+    """Returns the most bytes held so far: on the GPU where that is the device, else by this process; 0 if unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     with contextlib.suppress(OSError, IndexError):  # Linux: ru_maxrss would count what the parent had at the fork

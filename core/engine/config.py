@@ -62,7 +62,7 @@ class Option:
     control: str = ""
 
     def chosen(self, value: str) -> list[str]:
-        """The choices that "a+b" or an alias stands for."""
+        """Returns the choices that "a+b" or an alias stands for."""
         return list(self.aliases[value]) if value in self.aliases else value.split("+")
 
     def fault(self, value: Any) -> str:
@@ -114,7 +114,7 @@ class Option:
 
 
 def option(default: Any, sentence: str = "", **declared: Any) -> Any:
-    """A dataclass field with its declaration: `lr: float = option(0.01, "Learning rate.", above=0, log=True)`.
+    """Declares an option as a dataclass field: `lr: float = option(0.01, "Learning rate.", above=0, log=True)`.
 
     default: a value, or a function without arguments that makes it. The rest is described at `Option`. Options that
     follow one with a `group` belong to that group. A subclass that gives a field another default alone
@@ -127,13 +127,13 @@ def option(default: Any, sentence: str = "", **declared: Any) -> Any:
 
 
 def cached_by_class(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """`functools.cache`; type checkers take a class of frozen dataclasses for unhashable."""
+    """Wraps `functools.cache`, since type checkers take a class of frozen dataclasses for unhashable."""
     return functools.cache(function)
 
 
 @cached_by_class
 def options(cls: Any) -> dict[str, Option]:
-    """The options of a configuration by name, in the order of its fields, each with its group filled in.
+    """Returns the options of a configuration by name, in the order of its fields, each with its group filled in.
 
     A field without a declaration has an empty one.
     """
@@ -157,7 +157,7 @@ def _declared(cls: type, name: str) -> Option:
 
 @cached_by_class  # hints are text that is evaluated anew at each call, which took most of the time of `replace`
 def types_of(cls: Any) -> dict[str, Any]:
-    """The type of each field, evaluated."""
+    """Returns the evaluated type of each field, by the field's name."""
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
@@ -222,7 +222,7 @@ class Config:
 
     @classmethod
     def converted(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Values with the keys of earlier versions brought to their new places."""
+        """Returns `values` with the keys of earlier versions, and what they hold, converted to those of this one."""
         if not cls.old_keys.keys() & values.keys():
             return values
         now: dict[str, Any] = {}
@@ -236,7 +236,7 @@ class Config:
         return now
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with changes; a key may be dotted to reach a nested configuration: `medmix.lesions`."""
+        """Returns a copy with changes; a key may be dotted to reach a nested configuration: `medmix.lesions`."""
         values = self.to_dict()
         for key, value in changes.items():
             spot = values

@@ -31,12 +31,12 @@ def write_bytes(path: Path | str, data: bytes) -> None:
 
 
 def write_json(path: Path | str, value: object) -> None:
-    """`value` as indented JSON; NaN and infinity are refused, since not every reader of JSON takes them."""
+    """Writes `value` as indented JSON; NaN and infinity are refused, since not every reader of JSON takes them."""
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
 
 
 def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Tensors of any device and memory format as one safetensors file; each is stored contiguous, on its own."""
+    """Writes tensors of any device and memory format as one safetensors file; each is stored contiguous, on its own."""
     from safetensors.torch import save as safetensors_bytes
 
     stored = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
@@ -44,7 +44,7 @@ def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor], metadata: 
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's bytes in hexadecimal, as publishers print it."""
+    """Computes the SHA-256 of a file's bytes in hexadecimal, as publishers print it."""
     with open(path, "rb") as content:
         if hasattr(hashlib, "file_digest"):
             return hashlib.file_digest(content, "sha256").hexdigest()

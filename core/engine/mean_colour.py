@@ -16,7 +16,10 @@ class MeanColour:
 
     @classmethod
     def fit(cls, images: np.ndarray, roi: np.ndarray | None = None) -> Self:
-        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S): what counts. Raises ValueError under two images."""
+        """Fits the distribution to normal images uint8 (N, S, S, 3); roi uint8 (N, S, S): the pixels that count.
+
+        Raises ValueError with fewer than two images.
+        """
         if len(images) < 2:
             raise ValueError("mean colours take at least two normal images to learn from")
         means = _means(images, roi)
@@ -24,7 +27,7 @@ class MeanColour:
         return cls(means.mean(0), np.linalg.inv(spread))
 
     def distances(self, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
-        """Mahalanobis distances (N,), float64."""
+        """Computes the Mahalanobis distances (N,), float64, of the images' mean colours."""
         away = _means(images, roi) - self.mean
         return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", away, self.precision, away)))
 

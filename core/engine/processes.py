@@ -1,4 +1,4 @@
-"""Processes that work as one, as `torchrun` starts them: which of them this is, and what they exchange.
+"""The group of processes that `torchrun` starts to work as one: which of them this is, and what they exchange.
 
 Without a group there is one process, and every function here returns what it was given. All of a group's processes
 call the same functions in the same order. A process that dies closes its connections, which ends the others' next
@@ -22,12 +22,12 @@ _control: list[Any] = []  # for what the CPU decides, where tensors go through N
 
 
 def wanted() -> int:
-    """How many processes torchrun has started for this command; 1 without it."""
+    """Returns how many processes torchrun has started for this command; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def join(device: torch.device | str = "cpu") -> None:
-    """Enter the group that torchrun started; without torchrun, or when this process is in it already, nothing."""
+    """Enters the group that torchrun started; does nothing without torchrun, or if this process is in it already."""
     if wanted() > 1 and not joined():
         backend = "nccl" if torch.device(device).type == "cuda" else "gloo"
         place(device)
@@ -36,7 +36,7 @@ def join(device: torch.device | str = "cpu") -> None:
 
 
 def place(device: torch.device | str) -> torch.device:
-    """Chooses this process's device: of several that share a machine with GPUs, each takes its own."""
+    """Chooses this process's device: processes that share a machine with GPUs take one each."""
     device = torch.device(device)
     if device.type == "cuda" and wanted() > 1:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -45,34 +45,34 @@ def place(device: torch.device | str) -> torch.device:
 
 
 def leave() -> None:
-    """Leave the group."""
+    """Leaves the group."""
     if joined():
         _control.clear()
         dist.destroy_process_group()
 
 
 def joined() -> bool:
-    """Whether this process is in a group."""
+    """Returns whether this process is in a group."""
     return dist.is_available() and dist.is_initialized()
 
 
 def world() -> int:
-    """How many processes work as one."""
+    """Returns how many processes work as one."""
     return dist.get_world_size() if joined() else 1
 
 
 def rank() -> int:
-    """Gives this process's number, from 0."""
+    """Returns this process's number, from 0."""
     return dist.get_rank() if joined() else 0
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes files and the database."""
+    """Returns whether this is the process that writes files and the database."""
     return rank() == 0
 
 
 def from_first(value: Any = None) -> Any:
-    """Gives all what the first process gives; the others' argument is not looked at. Serves as a barrier."""
+    """Returns the first process's `value` on every process; the others' is not looked at. Serves as a barrier."""
     if world() == 1:
         return value
     values = [value]
@@ -81,7 +81,7 @@ def from_first(value: Any = None) -> Any:
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
-    """Runs `work()` on each process; the first has done it before the others begin, who find what it has made."""
+    """Runs `work()` on each process; the others begin once the first is done, and find what it has made."""
     if not is_first():
         from_first()
     result = work()
@@ -91,14 +91,14 @@ def first_before_others(work: Callable[[], Result]) -> Result:
 
 
 def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """The first process's answer to a question, for all; the others' question is not asked."""
+    """Wraps a question so that all processes get the first one's answer; the others' question is not asked."""
     if world() == 1:
         return question
     return lambda: bool(from_first(question is not None and question() if is_first() else None))
 
 
 def gather(x: Tensor) -> Tensor:
-    """x (M, ...) of the same shape on each process -> (world, M, ...), by rank, with the gradient for each."""
+    """Gathers x (M, ...) of the same shape on each process -> (world, M, ...), by rank, with the gradient for each."""
     if world() == 1:
         return x[None]
     gathered: Tensor = _Gather.apply(x)
@@ -106,7 +106,7 @@ def gather(x: Tensor) -> Tensor:
 
 
 def total(x: Tensor) -> Tensor:
-    """The sum over all processes, without a gradient."""
+    """Returns the sum of x over all processes, without a gradient."""
     if world() > 1:
         x = x.clone()
         dist.all_reduce(x)
@@ -114,7 +114,7 @@ def total(x: Tensor) -> Tensor:
 
 
 def collect(value: Any) -> list[Any]:
-    """Collects what each process gives, by rank, as objects."""
+    """Collects each process's `value`, any object, in a list by rank."""
     if world() == 1:
         return [value]
     values: list[Any] = [None] * world()

@@ -1,4 +1,4 @@
-"""How long work reports and is stopped: by trainings, fits and scoring alike."""
+"""How long-running work (trainings, fits, scoring) reports its progress and is asked to stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Stop = Callable[[], bool]
 
 
 def part_of(report: Report | None, done: int, steps: int) -> Report | None:
-    """Report of one part, whose steps follow `done` others, of work that has `steps` in all."""
+    """Wraps `report` for one part of some work: its steps count on from `done`, of `steps` in all. None stays None."""
     if report is None:
         return None
     return lambda values: report({**values, "step": done + values["step"], "steps": steps})

@@ -24,7 +24,7 @@ class UnknownName(ValueError):
 
 @dataclass
 class Registry:
-    """Members by name. `package` is imported, file by file, the first time anybody asks.
+    """A family's members by name. `package` is imported, file by file, the first time that one is asked for.
 
     A member that takes several files is a folder with a file of the same name in it: igd/igd.py. A folder without such
     a file holds one member a file: comparators/panda.py.
@@ -38,7 +38,7 @@ class Registry:
     _loading: set[int] = field(default_factory=set)  # threads
 
     def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
-        """Decorator. `facts` are free text for people: title, section of the paper, ...
+        """Returns a decorator that adds a member. `facts` are free text for people: title, section of the paper, ...
 
         listed=False: `names()` leaves the member out, for it needs more than the others are given. vit=True: a detector
         for vision transformers alone. compares=True: it can say which normal patch the most abnormal one is most like.
@@ -82,11 +82,11 @@ class Registry:
         return dict(self._about[name])
 
     def title(self, name: str) -> str:
-        """The name for people; `name` itself for a member without a title, and for one that this version has not."""
+        """Returns the name for people; `name` itself for a member without a title, or that this version lacks."""
         return self.fact(name, "title", name)
 
     def fact(self, name: str, key: str, otherwise: Any = None) -> Any:
-        """What a member was registered with; `otherwise` without it, and for a member that this version has not."""
+        """Returns a fact of a member; `otherwise` if it was registered without, or this version has no such member."""
         self._load()
         return self._about.get(name, {}).get(key, otherwise)
 

@@ -20,7 +20,7 @@ SMALLEST_VIEW = 0.2  # a field of view below this part of the image is taken for
 
 
 def find_roi(image: np.ndarray) -> np.ndarray:
-    """image uint8 (H, W, 3) or (H, W) -> uint8 (H, W), 1 inside the region of interest, 0 outside.
+    """Finds the region of interest of an image uint8 (H, W, 3) or (H, W) -> uint8 (H, W), 1 inside, 0 outside.
 
     Never empty: where no field of view differs from a border, everything is inside.
     """
@@ -44,7 +44,7 @@ def find_roi(image: np.ndarray) -> np.ndarray:
 
 
 def field_of_view(bright: np.ndarray) -> np.ndarray:
-    """bright uint8 (h, w) -> uint8 (h, w): the convex hull of all that is not border.
+    """Finds the field of view: bright uint8 (h, w) -> uint8 (h, w), the convex hull of all that is not border.
 
     Every field of view in use (octagon, circle, rectangle) is convex, so the hull gives back the dark lumen that
     touches the border; opening first drops text and icons that stand on the border.
@@ -72,7 +72,7 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
 
 
 def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Black rectangles that stand in a corner of the image: (top, bottom, left, right), half open."""
+    """Finds black rectangles that stand in a corner of the image: (top, bottom, left, right), half open."""
     regions = []
     height, width = bright.shape
     view_mask = view > 0
@@ -125,7 +125,7 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 
 
 def find_text(image: np.ndarray) -> np.ndarray:
-    """image uint8 (h, w, 3) -> bool (h, w): boxes around lines of burned-in text.
+    """Finds burned-in text: image uint8 (h, w, 3) -> bool (h, w), boxes around its lines.
 
     Glyphs are thin, white and stand in a row with one height; a specular highlight is white but alone, or in a
     crowd without a common line.

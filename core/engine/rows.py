@@ -11,7 +11,7 @@ AT_ONCE = 2**25  # bytes: rows that lie apart are copied into memory up to here,
 
 
 class Rows(Protocol):
-    """An array, or what stands for one: a slice or an array of indices gives these rows."""
+    """An array, or an object that is read like one: a slice or an array of indices gives these rows."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -42,7 +42,7 @@ class _Read:
 
 
 class Some(_Read):
-    """Rows `index` (n,) of `rows`."""
+    """The rows of `rows` with the numbers `index` (n,), read when they are asked for."""
 
     def __init__(self, rows: Rows, index: np.ndarray) -> None:
         self._rows, self._index = rows, index
@@ -76,7 +76,7 @@ class Joined(_Read):
         return out
 
     def within(self, start: int, stop: int) -> np.ndarray | None:
-        """Rows start..stop as a view of the part that holds them all, or None if no single part does."""
+        """Returns rows start..stop as a view of the part that holds them all, or None if no single part does."""
         number = int(np.searchsorted(self.ends, start, side="right"))
         first = self._start(number)
         return self.parts[number][start - first : stop - first] if stop <= self.ends[number] else None
@@ -86,7 +86,7 @@ class Joined(_Read):
 
 
 class Resized(_Read):
-    """Images (N, S, S, 3) or regions (N, S, S), uint8, brought to another side when they are read: `resized`."""
+    """Images (N, S, S, 3) or regions (N, S, S), uint8, resized to another side when they are read; see `resized`."""
 
     def __init__(self, rows: Rows, side: int) -> None:
         self._rows, self._side = rows, side
@@ -105,14 +105,15 @@ class Resized(_Read):
 
 
 def resized(rows: np.ndarray, side: int) -> np.ndarray:
-    """Images (N, S, S, 3) or regions (N, S, S), uint8, with no more than `side` cells a side, each the mean of what it
-    covers: what stands for an array, like the `Some` of `rows_of`. Smaller ones are as they were.
+    """Shrinks images (N, S, S, 3) or regions (N, S, S), uint8, to `side` pixels a side; smaller ones stay as they are.
+
+    Each pixel is the mean of what it covers. The result stands for an array, like the `Some` of `rows_of`.
     """
     return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
 
 
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
-    """array[index] without a copy in memory where that would be large.
+    """Returns array[index] without a copy in memory where that would be large.
 
     Rows that lie side by side in one file are a view of it. Others are copied up to AT_ONCE bytes; beyond that they are
     `Some` rows, which stand for an array wherever images are read by their rows.

@@ -1,4 +1,4 @@
-"""Which device to run on, and what it gains by."""
+"""The device that tensors are computed on: choosing it, copying to it, and whether it gains by bf16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """'auto' | 'cpu' | 'cuda' | 'cuda:i' -> torch.device. ValueError says what to do if it is absent."""
+    """Returns the device called 'auto' (CUDA where there is one, else the CPU), 'cpu', 'cuda' or 'cuda:i'.
+
+    Raises ValueError, saying what to do, if it is absent.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -29,8 +32,9 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
-    """bf16 autocast where the device gains by it, elsewhere nothing; losses are computed outside, in float32.
+    """Returns a context of bf16 autocast where the device gains by it, elsewhere one that does nothing.
 
+    Losses are computed outside of it, in float32.
     CUDA with bf16 gains, and so do processors with AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores:
     1.4 times the images a second; `bench autocast` repeats it). Older processors would emulate and lose.
     """
@@ -40,9 +44,10 @@ def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractC
 
 
 def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) -> bool:
-    """Whether bf16 arithmetic is native on `device`, and `network` is quicker in it.
+    """Returns whether bf16 arithmetic is native on `device` and, where a `network` is given, quicker for it.
 
-    On a CPU depthwise convolutions are not: EfficientNet-lite0 takes 14 times as long as in float32 on two cores.
+    On a CPU depthwise convolutions are not quicker: EfficientNet-lite0 takes 14 times as long as in float32 on two
+    cores.
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -53,14 +58,14 @@ def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) 
 
 
 def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """`t` on `device`, by way of pinned memory where that is a GPU, so that nothing waits for the copy."""
+    """Copies `t` to `device`, by way of pinned memory where that is a GPU, so that nothing waits for the copy."""
     if device.type == "cuda" and t.device.type == "cpu":
         return t.pin_memory().to(device, non_blocking=True)
     return t.to(device)
 
 
 def on_device(parts: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """Tensors of the CPU on `device`, by one copy for all of a type; they are views of it there."""
+    """Copies CPU tensors to `device`, with one copy for all of a dtype; the results are views of that copy."""
     if device.type == "cpu":
         return list(parts)
     out = list(parts)
@@ -73,7 +78,7 @@ def on_device(parts: Sequence[torch.Tensor], device: torch.device) -> list[torch
 
 
 def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A tensor of few numbers, copied to its device once; not to be written to."""
+    """Returns a tensor of few numbers, which is copied to its device once; it must not be written to."""
     return torch.tensor(values, dtype=dtype) if device.type == "cpu" else _copied(values, device, dtype)
 
 
@@ -84,23 +89,23 @@ def _copied(values: tuple[float, ...], device: torch.device, dtype: torch.dtype)
 
 
 def generator_on(device: torch.device, draws: torch.Generator) -> torch.Generator:
-    """A generator of `device` that goes on from `draws`, of the CPU."""
+    """Makes a generator on `device` whose seed is the next draw of the CPU's generator `draws`."""
     return torch.Generator(device).manual_seed(int(torch.randint(2**62, (1,), generator=draws)))
 
 
 def normal(shape: Sequence[int], draws: torch.Generator, device: torch.device) -> torch.Tensor:
-    """Standard normal numbers on `device`, drawn there; on a GPU they are others than on the CPU, by the same seed."""
+    """Draws standard normal numbers on `device`; by the same seed a GPU gives other numbers than the CPU."""
     if device.type == "cpu":
         return torch.randn(*shape, generator=draws)
     return torch.randn(*shape, generator=generator_on(device, draws), device=device)
 
 
 def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
-    """uint8 (B, H, W, 3) -> float32 (B, 3, H, W) in [0, 1] on `device`."""
+    """Converts images uint8 (B, H, W, 3) -> float32 (B, 3, H, W) in [0, 1] on `device`."""
     x = to_device(torch.from_numpy(np.require(images, requirements=["C", "W"])), device)
     return x.permute(0, 3, 1, 2).to(torch.float32).div_(255.0)
 
 
 def to_pixels(x: torch.Tensor) -> np.ndarray:
-    """float (B, 3, H, W), 0..1 (what lies outside is cut off) -> uint8 (B, H, W, 3): the way back from `to_batch`."""
+    """Converts float (B, 3, H, W) in [0, 1], clamped to it, -> uint8 (B, H, W, 3): the inverse of `to_batch`."""
     return x.clamp(0, 1).mul_(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()

@@ -9,7 +9,7 @@
 
 `Studio` is a home with studies, runs and reviews; `AnomalyDetector` a detector with scikit-learn's conventions;
 `MedMix` the augmentation as a transform; `pmsacl_loss` and `PMSACLLoss` the loss. `export_run`, `import_model` and
-`Screen` are for models that leave; `draw_case` draws an image to try things on. Research use; not a medical device.
+`Screen` are for models used elsewhere; `draw_case` draws an image to try things on. Research use; not a medical device.
 """
 
 from core.engine.augment.transform import MedMix

@@ -20,7 +20,10 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
 
 def jitter_factors(u: Tensor, strength: tuple[float, float, float, float]) -> Tensor:
-    """Draws u (..., 4) in [0, 1) -> brightness, contrast, saturation in 1 +- strength, hue in +- strength (turns)."""
+    """Turns uniform draws u (..., 4) in [0, 1) into the factors (..., 4) of a colour jitter.
+
+    Brightness, contrast and saturation lie in 1 +- strength, but not below 0; hue in +- strength (turns).
+    """
     span = torch.tensor(strength, dtype=u.dtype)
     factors: Tensor = PLAIN.to(u.dtype) + (2 * u - 1) * span
     factors[..., :3].clamp_(min=0)
@@ -28,8 +31,9 @@ def jitter_factors(u: Tensor, strength: tuple[float, float, float, float]) -> Te
 
 
 def colour_map(factors: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
-    """The chain as matrices M and P, each (L, 3, 3): x' = M x + P m, with m the image's mean colour before the chain.
+    """Computes the chain as matrices M and P, each (L, 3, 3): x' = M x + P m.
 
+    m is the image's mean colour before the chain.
     factors (L, 4): brightness, contrast, saturation, hue. order (L, 4): which comes first, second, ...
     Contrast pulls towards the grey of the mean it finds, as in torchvision; that mean is linear in m.
     """
@@ -50,7 +54,7 @@ def colour_map(factors: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def hue_matrix(turns: Tensor) -> Tensor:
-    """(L,) in turns -> (L, 3, 3), rotation of the chroma plane; greys stay."""
+    """Computes rotations of the chroma plane by (L,) turns, as matrices (L, 3, 3); greys stay."""
     yiq: Tensor = _YIQ.to(turns.device, turns.dtype)
     back: Tensor = _RGB.to(turns.device, turns.dtype)
     angle = 2 * math.pi * turns
@@ -64,18 +68,18 @@ def hue_matrix(turns: Tensor) -> Tensor:
 
 
 def apply_colour(x: Tensor, matrix: Tensor, offset: Tensor, means: Tensor) -> Tensor:
-    """x (L, 3, H, W), matrices (L, 3, 3), means (L, 3) -> matrix x + offset means, not clamped."""
+    """Applies colour maps: x (L, 3, H, W), matrices (L, 3, 3), means (L, 3) -> matrix x + offset means, not clamped."""
     return torch.baddbmm(offset @ means[:, :, None], matrix, x.flatten(2)).view_as(x)
 
 
 def grey_images(x: Tensor) -> Tensor:
-    """x (B, 3, S, S) -> bool (B,) on its device: the three channels are equal in every pixel."""
+    """Tells which of x (B, 3, S, S) have three equal channels in every pixel: bool (B,) on its device."""
     if x.device.type == "cpu":  # ends at the first pixel that has a colour
         return torch.tensor([torch.equal(i[0], i[1]) and torch.equal(i[0], i[2]) for i in x], dtype=torch.bool)
     return ((x[:, 0] == x[:, 1]) & (x[:, 0] == x[:, 2])).flatten(1).all(1)
 
 
 def keep_grey(matrix: Tensor, grey: Tensor) -> Tensor:
-    """Colour maps (L, 3, 3), made to give grey where grey (L,) is True: what colour they add would mark the class."""
+    """Makes colour maps (L, 3, 3) give grey where grey (L,) is True: any colour they added would mark the class."""
     row = sum(weight * matrix[:, i : i + 1] for i, weight in enumerate(LUMA))  # (L, 1, 3)
     return torch.where(grey[:, None, None], row, matrix)

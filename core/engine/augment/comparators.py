@@ -36,7 +36,7 @@ class CutMix(Strong):
     config: CutMixConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """n boxes are filled from the same places of another image of the batch (of itself if it is alone)."""
+        """Fills n boxes from the same places of another image of the batch (of the image itself if it is alone)."""
         counts = self.counts(n, x)
         b, side = len(x), x.shape[-1]
         u = torch.rand(b, self.k, 2, generator=generator)
@@ -75,7 +75,7 @@ class Cutout(Strong):
     config: CutoutConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """A_n has n holes, apart from one another."""
+        """Cuts n holes into each image, apart from one another, for class A_n."""
         counts = self.counts(n, x)
         side = x.shape[-1]
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator), self.config.size, 1.0, side)
@@ -115,7 +115,7 @@ class Noise(Strong):
     config: NoiseConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """The whole image, or the whole region of interest, grows noisy; one seed per image. Grey images stay grey."""
+        """Adds noise to the whole image, or the whole region of interest; one seed per image. Grey images stay grey."""
         counts = self.counts(n, x)
         seed = to_device(torch.randint(2**31 - 1, (len(x),), generator=generator), x.device)
         sigma = to_device(counts * self.config.sigma, x.device).to(x.dtype)
@@ -152,7 +152,10 @@ class Permutation(Strong):
     config: PermutationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Nothing is drawn: the class is the permutation. Rows and columns beyond a multiple of `tiles` stay."""
+        """Permutes the tiles of each image by the order of its class; nothing is drawn.
+
+        Rows and columns beyond a multiple of `tiles` stay.
+        """
         counts = self.counts(n, x)
         g = self.config.tiles
         edge = x.shape[-1] // g
@@ -168,7 +171,7 @@ class Permutation(Strong):
 
 
 def permutations(items: int, count: int) -> list[tuple[int, ...]]:
-    """`count` permutations, the identity first, each the farthest (by places that differ) from those before it."""
+    """Chooses `count` permutations, the identity first, each the farthest (by places that differ) from those before."""
     chosen = [tuple(range(items))]
     # nine tiles have 362,880 permutations; every 89th is plenty to choose from
     among = list(itertools.islice(itertools.permutations(range(items)), 1, None, 89 if items > 4 else 1))
@@ -193,7 +196,10 @@ class Rotation(Strong):
     config: RotationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Nothing is drawn: the class is the angle. Corners that turn in from outside mirror the image."""
+        """Rotates each image by the angle of its class; nothing is drawn.
+
+        Corners that turn in from outside mirror the image.
+        """
         counts = self.counts(n, x)
         images = x.clone()
         for m in sorted(set(counts.tolist()) - {0}):
@@ -203,7 +209,7 @@ class Rotation(Strong):
 
 
 def turned(x: Tensor, turns: float) -> Tensor:
-    """x (B, 3, S, S) turned anticlockwise by `turns` of a full one."""
+    """Rotates images x (B, 3, S, S) anticlockwise by `turns` full turns."""
     quarters = turns * 4
     if quarters == round(quarters):
         return torch.rot90(x, round(quarters), (2, 3))

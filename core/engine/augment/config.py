@@ -21,7 +21,7 @@ _CHANCE = "The paper: each with probability 25 % (implementation details)."
 
 
 def strong_classes(sentence: str = "", **declared: object) -> int:
-    """The option `k` of a strong augmentation: 3 as in the paper, 1 to 7."""
+    """Declares the option `k` of a strong augmentation: 3 as in the paper, 1 to 7."""
     field: int = option(3, sentence or "Strongest class: n of A_n.", low=1, high=MOST_CLASSES, **declared)
     return field
 
@@ -29,7 +29,7 @@ def strong_classes(sentence: str = "", **declared: object) -> int:
 def spread(
     default: tuple[float, float], sentence: str, low: float, high: float, **declared: object
 ) -> tuple[float, float]:
-    """An option that is a range (low, high), from which a value is drawn evenly."""
+    """Declares an option that is a range (low, high), from which a value is drawn evenly."""
     field: tuple[float, float] = option(default, sentence, low=low, high=high, ascending=True, **declared)
     return field
 
@@ -202,7 +202,7 @@ class MedMixConfig(Config):
         return DONORS.index("marked") in self.choices("donor")
 
     def choices(self, name: str) -> list[int]:
-        """Indices, among the choices of option `name`, of those that its value allows."""
+        """Returns the indices, among the choices of option `name`, of those that its value allows."""
         declared = options(type(self))[name]
         return [declared.choices.index(v) for v in declared.chosen(getattr(self, name))]
 

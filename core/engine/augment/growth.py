@@ -59,16 +59,19 @@ _LEAST = 0.02  # weights below this change nothing: the tails of the outline and
 
 @STRONG.register("growth", title="Growths", section="Sec. MedMix: unusual growth of abnormal tissue")
 class Growth(Strong):
-    """A_n with n drawn growths. `alpha` is the growth's own weight, and half the shadow's where only that falls."""
+    """The strong augmentation by drawn growths: A_n has n of them.
+
+    `alpha` is the growth's own weight, and half the shadow's where only that falls.
+    """
 
     Config = GrowthConfig
     config: GrowthConfig
     presets = GROWTH_PRESETS
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x itself.
+        """Draws n growths into each image of x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k. A_0 is x itself.
 
-        A region of interest on the CPU is best: one on a GPU has to be waited for.
+        roi (B, S, S), 1 inside. A region of interest on the CPU is best: one on a GPU has to be waited for.
         """
         counts, side = self.counts(n, x), x.shape[-1]
         roi = None if roi is None else roi.cpu()
@@ -146,7 +149,7 @@ class _Fields:
         self.config, self.p, self.device, self.side = config, p, device, side
 
     def boxes(self) -> Tensor:
-        """long (B, 4): y0, x0, y1, x1 in pixels around the ellipse."""
+        """Returns the boxes around the ellipses, long (B, 4): y0, x0, y1, x1 in pixels."""
         side = self.side
         reach = self.p["radius"] * torch.maximum(self.p["aspect"], 1 / self.p["aspect"]).sqrt()
         corners = [self.p["cy"] - reach, self.p["cx"] - reach, self.p["cy"] + reach, self.p["cx"] + reach]
@@ -157,7 +160,7 @@ class _Fields:
         return F.interpolate(self.p[name], size, mode="bicubic", align_corners=False)
 
     def paint(self, x: Tensor, inside: Tensor | None) -> tuple[Tensor, Tensor]:
-        """x (B, 3, S, S) with the growth, and its weight alpha (B, S, S)."""
+        """Paints the growths into x (B, 3, S, S); returns the images and the growths' weights alpha (B, S, S)."""
         p = {k: v[:, None, None] if v.dim() == 1 else v for k, v in self.p.items()}
         line = torch.linspace(-1, 1, self.side, device=self.device)
         dy, dx = line[None, :, None] - p["cy"], line[None, None, :] - p["cx"]

@@ -14,7 +14,7 @@ _LOW = 0xFFFFFFFF
 
 
 def mix(v: Tensor) -> Tensor:
-    """int64 holding 32 bits -> 32 well mixed bits (the `lowbias32` finaliser)."""
+    """Mixes the 32 bits that each int64 holds into 32 well mixed bits (the `lowbias32` finaliser)."""
     v = v & _LOW
     v = ((v ^ (v >> 16)) * 0x7FEB352D) & _LOW
     v = ((v ^ (v >> 15)) * 0x846CA68B) & _LOW
@@ -22,7 +22,7 @@ def mix(v: Tensor) -> Tensor:
 
 
 def hashed_normal(seed: Tensor, rows: Tensor, cols: Tensor, channels: int = 3) -> Tensor:
-    """Standard normal noise (L, channels, H, W).
+    """Computes standard normal noise (L, channels, H, W) from seeds and places.
 
     seed int64 (L,) in [0, 2^31); rows int64 (L, H) and cols int64 (L, W): the places, of either sign.
     """

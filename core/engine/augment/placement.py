@@ -40,7 +40,10 @@ class RoiSampler:
         self.line = F.pad(line.flatten(), (1, 0))
 
     def centres(self, image: Tensor, u: Tensor) -> Tensor:
-        """image (M,), even draws u (M, ..., 2) -> centres (M, ..., 2) in pixels, even over the region of interest."""
+        """Turns uniform draws into centres that are uniform over the region of interest.
+
+        image (M,): which image's region; u (M, ..., 2) -> centres (M, ..., 2) in pixels.
+        """
         first = image.view(-1, *[1] * (u.ndim - 2))
         target = u[..., 0].double() + first
         spot = torch.searchsorted(self.line[1:], target, right=True)
@@ -53,7 +56,10 @@ class RoiSampler:
         return place * (self.side / self.cells)
 
     def part_inside(self, image: Tensor, box: Tensor) -> Tensor:
-        """image (M,), boxes (M, ..., 4) as y0, x0, h, w in pixels -> part of each inside (M, ...), 0..1."""
+        """Measures the part of each box that lies inside its image's region, (M, ...) in 0..1.
+
+        image (M,): which image's region; boxes (M, ..., 4) as y0, x0, h, w in pixels.
+        """
         scale = self.cells / self.side
         start = (box[..., :2] * scale).floor().long()
         end = ((box[..., :2] + box[..., 2:]) * scale).ceil().long().clamp_(max=self.cells)
@@ -71,9 +77,9 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
 
 
 def sides(u: Tensor, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False) -> Tensor:
-    """Even draws (..., 2) -> height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`.
+    """Turns uniform draws (..., 2) into height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`.
 
-    even_ratio: the mean's logarithm is even, so that sizes of 2 to 4 % come as often as those of 20 to 40 %.
+    even_ratio: the mean's logarithm is uniform, so that sizes of 2 to 4 % come as often as those of 20 to 40 %.
     """
     low, high = size
     length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
@@ -109,9 +115,9 @@ def _candidates(
 def place(
     image: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, taken: Tensor | None = None
 ) -> Tensor:
-    """One box per row, of the size asked for, where it fits best.
+    """Places one box per row, of the size asked for, where it fits best.
 
-    image (M,): which image's region; u (M, C, 2) even draws; lengths (M, 2) height and width in pixels.
+    image (M,): which image's region; u (M, C, 2) uniform draws; lengths (M, 2) height and width in pixels.
     taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) long: y0, x0, h, w.
     """
     if not sampler.known and taken is None:
@@ -125,10 +131,11 @@ def place(
 def place_all(
     image: Tensor, counts: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, apart: bool
 ) -> Tensor:
-    """Boxes of all lesions, long (T, k, 4) as y0, x0, h, w; 0 where unused.
+    """Places the boxes of all lesions: long (T, k, 4) as y0, x0, h, w; 0 where unused.
 
-    image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): even draws; lengths (T, k, 2) in pixels.
-    Where they find no room (inside the region, apart if they must be), that image's are made smaller and placed anew.
+    image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): uniform draws; lengths (T, k, 2) in pixels.
+    Where an image has no room for its lesions (inside the region, apart if they must be), all its lesions are made
+    smaller and placed anew.
     """
     boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
     used = torch.arange(lengths.shape[1]) < counts[:, None]
@@ -174,7 +181,10 @@ def _overlap(box: Tensor, taken: Tensor) -> Tensor:
 def draw_boxes(
     counts: Tensor, lengths: Tensor, side: int, generator: torch.Generator, roi: Tensor | None, apart: bool
 ) -> Tensor:
-    """counts (B,), lengths (B, k, 2) height and width in pixels -> (B, k, 4) y0, x0, y1, x1; 0 where unused."""
+    """Draws boxes for counts (B,) lesions per image: (B, k, 4) as y0, x0, y1, x1; 0 where unused.
+
+    lengths (B, k, 2): height and width in pixels.
+    """
     b, k = lengths.shape[:2]
     u = torch.rand(b, k, CANDIDATES, 2, generator=generator)
     boxes = place_all(torch.arange(b), counts, u, lengths, RoiSampler(roi, side), 0.95, apart)
@@ -183,7 +193,7 @@ def draw_boxes(
 
 
 def fill(boxes: Tensor, side: int) -> Tensor:
-    """boxes (B, k, 4) -> bool (B, S, S), True inside any of them."""
+    """Marks the pixels inside any of an image's boxes: boxes (B, k, 4) -> bool (B, S, S)."""
     at = torch.arange(side, device=boxes.device)
     rows = (at >= boxes[..., 0, None]) & (at < boxes[..., 2, None])
     cols = (at >= boxes[..., 1, None]) & (at < boxes[..., 3, None])

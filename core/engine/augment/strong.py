@@ -31,10 +31,13 @@ class Strong(abc.ABC):
 
     @abc.abstractmethod
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """x (B, 3, S, S) -> class A_n of each; n an int or long (B,). roi (B, S, S), 1 inside. ValueError if n > k."""
+        """Makes class A_n of each image x (B, 3, S, S); n an int or long (B,).
+
+        roi (B, S, S), 1 inside. Raises ValueError if n > k.
+        """
 
     def counts(self, n: int | Tensor, x: Tensor) -> Tensor:
-        """n as a long (B,) on the CPU, checked against k and the batch."""
+        """Returns n as a long (B,) on the CPU, checked against k and the batch."""
         if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
             raise ValueError(f"images must be (B, 3, S, S), square and in colour, not {tuple(x.shape)}")
         counts = torch.as_tensor(n).cpu().long()
@@ -48,9 +51,9 @@ class Strong(abc.ABC):
     def classes(
         self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Mixed:
-        """x (B, 3, S, S) -> all classes A_0..A_k of each: B (k + 1) images, the classes running fastest.
+        """Makes all classes A_0..A_k of each image x (B, 3, S, S): B (k + 1) images, the classes running fastest.
 
-        Donors are numbered as in x. share: which of x's classes to make, from the same draws as those of all.
+        Donors are numbered as in x. share: the rows of x to make classes of, from the same draws as for all rows.
         Override it where all classes at once cost less than one after another.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
@@ -62,7 +65,7 @@ class Strong(abc.ABC):
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
-        """`x` as it is, with nothing marked."""
+        """Returns `x` as it is, with nothing marked."""
         size = (len(x), x.shape[2], x.shape[3])
         return Mixed(
             images=x,
@@ -126,7 +129,7 @@ class Share:
 
     @classmethod
     def of(cls, total: int, rank: int, world: int) -> Share:
-        """The part of process `rank` of `world`; parts differ by one row at most."""
+        """Returns the share of process `rank` of `world`; shares differ by one row at most."""
         return cls(total * rank // world, total * (rank + 1) // world, total)
 
     @property
@@ -134,7 +137,7 @@ class Share:
         return slice(self.start, self.stop)
 
     def times(self, count: int) -> Share:
-        """The same part where each row has become `count` rows, one after another."""
+        """Returns the same share of a batch in which each row has become `count` rows, one after another."""
         return Share(self.start * count, self.stop * count, self.total * count)
 
 
@@ -142,7 +145,7 @@ Part = Share | None  # None: the whole batch
 
 
 def own(x: Rows, share: Share | None) -> Rows:
-    """The rows of x (B, ...) that are of the share; all where there is none."""
+    """Returns the rows of x (B, ...) that belong to the share; all rows if there is no share."""
     return x if share is None or x is None else x[share.rows]  # type: ignore[return-value]
 
 
@@ -157,8 +160,9 @@ def make_classes(
     roi: Tensor | None = None,
     share: Share | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
+    """Makes one image of each class A_0..A_k out of each normal image.
 
+    x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
     A_0 is x itself. share: which images of x to make classes of; the rest are donors alone.
     Raises ValueError if k is more than `strong` can make.
     """

@@ -12,12 +12,12 @@ from core.engine.registry import STRONG
 
 
 class MedMix:
-    """Images with up to k lesions cut from each other: `MedMix(k=3)(images) -> images, masks, counts`.
+    """A transform that pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
 
     Args:
         k: the most lesions an image gets; each image's number is drawn from 0 to k, evenly.
         preset: `quick`, `paper`, `endoscopy`, `fundus`, `xray`, ...; settings: changes to it, as `size=(0.1, 0.3)`.
-        seed: of the draws. Two of the same seed give the same; in a DataLoader give each worker its own.
+        seed: seed of the draws. Two transforms of one seed give the same; in a DataLoader give each worker its own.
 
     Use it on whole batches, in a loop or as part of a collate function: lesions come from the other images.
 
@@ -35,8 +35,9 @@ class MedMix:
     def __call__(
         self, images: Tensor, roi: Tensor | None = None, counts: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """images float (B, 3, S, S) in [0, 1]; roi (B, S, S), 1 where lesions may lie; counts (B,), drawn if not given.
+        """Pastes lesions into images, float (B, 3, S, S) in [0, 1]; returns images, masks and counts.
 
+        roi (B, S, S), 1 where lesions may lie; counts (B,), drawn if not given.
         Raises ValueError for images that are not square and in colour, and for a count above k.
         """
         if counts is None:

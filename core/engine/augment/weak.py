@@ -17,7 +17,10 @@ from core.engine.tensors import to_device
 
 
 class WeakViews:
-    """views = WeakViews(config); x' = views(x, generator), or x', masks' = views(x, generator, masks)."""
+    """Maker of weak views, by one configuration.
+
+    views = WeakViews(config); x' = views(x, generator), or x', masks' = views(x, generator, masks).
+    """
 
     def __init__(self, config: WeakConfig | None = None) -> None:
         self.config = WeakConfig() if config is None else config
@@ -68,10 +71,11 @@ class WeakViews:
         share: Share | None = None,
         lesions: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """x (B, 3, S, S) in [0, 1] -> the same shape; masks (B, S, S) -> warped by the same crop and flip.
+        """Makes a weak view of each image x (B, 3, S, S) in [0, 1], of the same shape.
 
-        A grey image (three equal channels) gives a grey view. share: which rows of a joint batch x holds. lesions:
-        boxes (B, k, 4) as in `Mixed` that each crop has to show, see `crops_with`.
+        masks (B, S, S) are warped by the same crop and flip. A grey image (three equal channels) gives a grey view.
+        share: which rows of a joint batch x holds. lesions: boxes (B, k, 4) as in `Mixed` that each crop has to show,
+        see `crops_with`.
         """
         drawn = self.draw(len(x) if share is None else share.total, x.shape[-1], generator)
         if share is not None:
@@ -93,7 +97,7 @@ REACH = 3  # standard deviations; where the blur's kernel ends
 
 @dataclass
 class WeakDraws:
-    """What was drawn for B images, on the CPU."""
+    """The random parameters of the weak views of B images, on the CPU."""
 
     box: Tensor  # (B, 4) the crop, y0, x0, h, w in pixels, not rounded; on the images' device where lesions are kept
     flip: Tensor  # (B,) bool
@@ -104,7 +108,7 @@ class WeakDraws:
 
 
 def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
-    """Crops (B, 4) moved, and widened where they must be, until each shows the middle half of each side of each lesion.
+    """Moves crops (B, 4), and widens them where needed, until each shows the middle half of each side of each lesion.
 
     box: y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, with no area where there is none. A crop that shows
     them already stays as it is; each lesion then has at least 9 / 16 of its box in sight.
@@ -121,7 +125,7 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
 
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
-    """x (B, 3, S, S) in [0, 1] -> its views, the same shape; of a grey image a grey one."""
+    """Computes the views of x (B, 3, S, S) in [0, 1], of the same shape; a grey image gives a grey view."""
     side = x.shape[-1]
     chunk = len(x)
     if x.device.type == "cpu":  # what stays in each core's cache
@@ -164,7 +168,7 @@ def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
 
 
 def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """x (B, C, S, S) read bilinearly at rows (B, H) x cols (B, W), in pixels -> (B, C, H, W).
+    """Reads x (B, C, S, S) bilinearly at rows (B, H) x cols (B, W), in pixels -> (B, C, H, W).
 
     A crop is at most as large as its view, so this never shrinks and needs no antialiasing.
     """
@@ -177,7 +181,7 @@ def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
 
 
 def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
-    """sigma (B,) in pixels, 0 for none -> half kernels (B, R + 1), from the middle out, and their ends (B,)."""
+    """Computes half kernels (B, R + 1), from the middle out, and their ends (B,); sigma (B,) in pixels, 0 for none."""
     reach = (REACH * sigma).ceil().clamp(max=side - 1)
     at = torch.arange(int(reach.max()) + 1 if len(reach) else 1, dtype=sigma.dtype)
     kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square()) * (at <= reach[:, None])
@@ -185,9 +189,10 @@ def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
 
 
 def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
-    """Each image by its own symmetric kernel, mirrored at the border. x (B, C, S, S); kernel (B, R + 1), R >= reach.
+    """Blurs each image by its own symmetric kernel, mirrored at the border.
 
-    By shifted sums: while the images fit the cache these beat a grouped convolution.
+    x (B, C, S, S); kernel (B, R + 1), R >= reach. It adds shifted images: while these fit the cache that beats a
+    grouped convolution.
     """
     kernel = kernel[:, :, None, None, None]
     for axis in (2, 3) if reach else ():
@@ -202,6 +207,6 @@ def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
 
 
 def warp_masks(masks: Tensor, drawn: WeakDraws) -> Tensor:
-    """masks (B, S, S) of any type, read at the nearest pixel of the same crop and flip."""
+    """Warps masks (B, S, S) of any type by the same crop and flip, read at the nearest pixel."""
     rows, cols = (to_device(t.round().long(), masks.device) for t in _reading(drawn, masks.shape[-1]))
     return masks[torch.arange(len(masks), device=masks.device)[:, None, None], rows[:, :, None], cols[:, None, :]]

@@ -1,4 +1,4 @@
-"""What every backbone is: a network that gives feature maps at strides 2, 4, 8, 16 and 32, whatever its layers' names.
+"""Backbones: networks that give feature maps at strides 2, 4, 8, 16 and 32, whatever their layers' names.
 
     @BACKBONES.register("resnet18", title="ResNet-18")
     def resnet18() -> Backbone: ...
@@ -24,7 +24,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Source:
-    """Where pretrained weights can be had. name: for people. package: the pip package that carries them, if any."""
+    """A source of pretrained weights. name: for people. package: the pip package that carries them, if any."""
 
     name: str
     package: str = ""
@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Weights of the network by its own names; where they come from, in words; their licence."""
+    """Pretrained weights: `state` by the network's own names; where they come from, in words; their licence."""
 
     state: dict[str, Tensor]
     source: str
@@ -41,7 +41,9 @@ class Pretrained:
 
 
 class Backbone(abc.ABC):
-    """mean, std: of the input, per channel, for values in [0, 1]. size: image side that the weights were trained at.
+    """The description of one network: how it is built, how its maps are read, where its weights come from.
+
+    mean, std: of the input, per channel, for values in [0, 1]. size: image side that the weights were trained at.
 
     licence: of the pretrained weights. sources: where they can be had, those on this machine's disk first.
     """
@@ -55,25 +57,28 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def build(self) -> nn.Module:
-        """The network with random weights, without a classifier."""
+        """Builds the network with random weights, without a classifier."""
 
     @abc.abstractmethod
     def widths(self, net: nn.Module) -> dict[int, int]:
-        """Channels of the map at each of STRIDES."""
+        """Returns the number of channels of the map at each of STRIDES."""
 
     @abc.abstractmethod
     def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
-        """x (B, 3, S, S), normalised -> {stride: (B, C, S / stride, S / stride)} of `strides`, fine to coarse.
+        """Computes feature maps: x (B, 3, S, S), normalised -> {stride: (B, C, S / stride, S / stride)} of `strides`.
 
-        What lies deeper than the coarsest stride asked for is not computed.
+        They come fine to coarse. What lies deeper than the coarsest stride asked for is not computed.
         """
 
     def tokens(self, net: nn.Module, x: Tensor) -> Tensor:
-        """x (B, 3, S, S), normalised -> (B, C, h, w): a vision transformer's last patch tokens, else the map at 16."""
+        """Computes patch tokens: x (B, 3, S, S), normalised -> (B, C, h, w).
+
+        They are the last ones of a vision transformer; of any other network, the map at stride 16.
+        """
         return self.maps(net, x, (16,))[16]
 
     def blocks(self, net: nn.Module, x: Tensor, count: int) -> list[Tensor]:
-        """x (B, 3, S, S), normalised -> patch tokens (B, C, h, w) after `count` middle blocks, first to last.
+        """Computes patch tokens after `count` middle blocks, first to last: x (B, 3, S, S), normalised -> (B, C, h, w).
 
         Raises ValueError unless the network is a vision transformer.
         """
@@ -81,28 +86,28 @@ class Backbone(abc.ABC):
 
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
-        """Pretrained weights, from disk or from the network. Raises weights.BadWeights, saying what to do."""
+        """Returns pretrained weights, from disk or downloaded. Raises weights.BadWeights, saying what to do."""
 
     def bundled(self) -> Pretrained | None:
-        """Pretrained weights that an installed package carries; None where there are none."""
+        """Returns pretrained weights that an installed package carries; None where there are none."""
         return None
 
     def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:
-        """Weights of a file, or of a run's folder. Raises weights.BadWeights, saying what to do."""
+        """Reads the weights of a file, or of a run's folder. Raises weights.BadWeights, saying what to do."""
         return weights.from_path(path)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Weights by the names of another code for the same network -> by the names and with the shapes of `net`."""
+        """Renames another code's weights of the same network -> the names and shapes of `net`."""
         return state
 
 
 def in_order(strides: Sequence[int]) -> bool:
-    """Whether these are some of STRIDES, at least one, from fine to coarse."""
+    """Returns whether `strides` are some of STRIDES, at least one, from fine to coarse."""
     return bool(strides) and [s for s in STRIDES if s in strides] == list(strides)
 
 
 def ordered(strides: Iterable[int]) -> tuple[int, ...]:
-    """`strides` from fine to coarse. Raises ValueError on one that is not of STRIDES."""
+    """Returns `strides` from fine to coarse. Raises ValueError on one that is not of STRIDES."""
     ordered = tuple(sorted(set(strides)))
     if not ordered or not set(ordered) <= set(STRIDES):
         raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {ordered}")

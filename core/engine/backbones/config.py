@@ -13,7 +13,7 @@ STRIDES = (2, 4, 8, 16, 32)  # of the feature maps that every backbone gives
 
 
 def is_backbone(name: str) -> bool:
-    """Whether `find` knows `name`: one of the registry's, or any model of timm where timm is installed."""
+    """Returns whether `name` is a backbone: one of the registry's, or any model of timm where timm is installed."""
     if name in BACKBONES.names():
         return True
     if find_spec("timm") is None:
@@ -57,5 +57,5 @@ class EncoderConfig(Config):
 
 
 def note_of(file: Path) -> Path:
-    """The file that holds what is noted of a weights file."""
+    """Returns the path of the JSON file that holds what is noted of a weights file."""
     return file.with_name(f"{file.name}.json")

@@ -1,4 +1,4 @@
-"""What an encoder makes of images: the features that clusters are looked for in.
+"""Features that an encoder makes of images, in which clusters are looked for.
 
 Three kinds of one vector per image (`KINDS`), and one per place (`patch_features`):
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
@@ -74,7 +74,7 @@ def encode(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """images uint8 (N, S, S, 3) -> float32 (N, 128) for 'projected', (N, F) for 'backbone', F its own width.
+    """Encodes images uint8 (N, S, S, 3) -> float32 (N, 128) for 'projected', (N, F) for 'backbone', F its own width.
 
     `images` may be anything with a length that gives an array for a slice, such as a memory map.
     """
@@ -100,7 +100,7 @@ def patch_features(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Features of P places of each image, as PaDiM sees them: float32 (N, P, C), C all widths together.
+    """Computes features of P places of each image, as PaDiM sees them: float32 (N, P, C), C all widths together.
 
     places: int (N, P), flat cells of a `grid` x `grid` lattice over the image. Maps of strides 4 to 16 are averaged
     down (or repeated up) to that lattice, laid side by side, and read at the places.
@@ -134,7 +134,9 @@ CLOSE = 1e-3  # of the largest value of a map; folding moves the last digits onl
 
 @torch.inference_mode()
 def inference_copy(encoder: Encoder) -> Encoder:
-    """A copy in eval mode whose maps are those of `encoder` to the last digits. The encoder is left as it is.
+    """Copies an encoder, in eval mode, for quicker inference: its maps are the same to the last digits.
+
+    Batch norms are folded into convolutions; the encoder itself is left as it is.
 
     Which convolution feeds which batch norm is read off one pass, so it works for any network. Should the folded copy's
     maps differ from the encoder's by more than CLOSE, as where a convolution feeds two layers, a plain copy is given.
@@ -198,7 +200,7 @@ Compute = Callable[[np.ndarray, set[int]], dict[int, Tensor]]
 
 
 class Memory:
-    """Maps of single images, those used longest ago forgotten when they take more than `limit` bytes."""
+    """A cache of single images' feature maps; those used longest ago are dropped when it exceeds `limit` bytes."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.held = limit, 0
@@ -206,7 +208,7 @@ class Memory:
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:
-        """Gives what `compute(images, strides)` gives for images uint8 (B, S, S, 3), {stride: (B, C, h, w)}."""
+        """Returns `compute(images, strides)` of images uint8 (B, S, S, 3), {stride: (B, C, h, w)}; reuses kept maps."""
         if not strides <= set(STRIDES):
             return compute(images, strides)
         if encoder not in self.digests:
@@ -237,13 +239,13 @@ _memory: Memory | None = None
 
 
 def memory() -> Memory | None:
-    """The memory of the `remembering` that is under way in this process, if any."""
+    """Returns the memory of the `remembering` that is under way in this process, if any."""
     return _memory
 
 
 @contextlib.contextmanager
 def remembering(limit: int = LIMIT) -> Iterator[Memory]:
-    """Keep maps of at most `limit` bytes until the block ends. One at a time in a process."""
+    """Keeps feature maps of at most `limit` bytes until the block ends. One at a time in a process."""
     global _memory
     before, _memory = _memory, Memory(limit)
     try:

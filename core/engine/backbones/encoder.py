@@ -27,14 +27,14 @@ WEIGHTS, ABOUT, CENTRES = "encoder.safetensors", "encoder.json", "centres.safete
 
 
 def find(name: str) -> Backbone:
-    """The backbone called `name`. Raises UnknownName (a ValueError), listing those of the registry."""
+    """Returns the backbone called `name`. Raises UnknownName (a ValueError), listing those of the registry."""
     if name not in BACKBONES.names() and is_backbone(name):
         return TimmBackbone(name)
     return BACKBONES.get(name)()
 
 
 class Encoder(nn.Module):
-    """f_theta = project(backbone(x)). Weights are random until `build_encoder` or `load_encoder` fills them.
+    """The encoder f_theta = project(backbone(x)); random until `build_encoder` or `load_encoder` fills its weights.
 
     widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
     origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder.
@@ -61,22 +61,25 @@ class Encoder(nn.Module):
         self.register_buffer("std", torch.tensor(self.arch.std).view(1, 3, 1, 1), persistent=False)
 
     def normalise(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) in [0, 1] -> the same shape, as the backbone's pretrained weights expect their input."""
+        """Normalises (B, 3, S, S) in [0, 1] as the backbone's pretrained weights expect it -> the same shape."""
         return (x - self.mean) / self.std
 
     def maps(self, x: Tensor, strides: Iterable[int] = STRIDES) -> dict[int, Tensor]:
-        """Feature maps by stride, fine to coarse: {s: (B, widths[s], S / s, S / s)}.
+        """Computes feature maps by stride, fine to coarse: {s: (B, widths[s], S / s, S / s)}.
 
         What lies deeper than the coarsest stride asked for is not computed. ValueError on a stride not in STRIDES.
         """
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
     def tokens(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) -> (B, C, h, w): a vision transformer's last patch tokens on its grid; else the map at 16."""
+        """Computes a vision transformer's last patch tokens: (B, 3, S, S) -> (B, C, h, w), on its own grid.
+
+        Any other network gives the map at stride 16.
+        """
         return self.arch.tokens(self.net, self.normalise(x))
 
     def blocks(self, x: Tensor, count: int) -> list[Tensor]:
-        """(B, 3, S, S) -> `count` tensors (B, C, h, w), patch tokens after a vision transformer's middle blocks.
+        """Computes patch tokens after a vision transformer's middle blocks: (B, 3, S, S) -> `count` times (B, C, h, w).
 
         Raises ValueError for any other network.
         """
@@ -84,24 +87,24 @@ class Encoder(nn.Module):
 
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
-        """Maps with the coarsest stride -> features (B, F): that map, averaged over the image."""
+        """Pools maps, the coarsest stride among them -> features (B, F): that map, averaged over the image."""
         return F.adaptive_avg_pool2d(maps[STRIDES[-1]], 1).flatten(1)
 
     def backbone(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) -> (B, F), the pooled features; F is `features`."""
+        """Computes the pooled features: (B, 3, S, S) -> (B, F); F is `features`."""
         return self.pool(self.maps(x, STRIDES[-1:]))
 
     def project(self, h: Tensor) -> Tensor:
-        """(B, F) -> (B, 128), the space Z of the losses."""
+        """Projects features (B, F) -> (B, 128), the space Z of the losses."""
         return self.head(h)
 
     def forward(self, x: Tensor) -> Tensor:
-        """f_theta(x): (B, 3, S, S) -> (B, 128)."""
+        """Computes f_theta(x): (B, 3, S, S) -> (B, 128)."""
         return self.project(self.backbone(x))
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
-    """A new encoder as `config` says; the global random state is left as it was.
+    """Builds a new encoder as `config` says; the global random state is left as it was.
 
     Raises weights.BadWeights (a ValueError) with what to do when the weights cannot be had.
     """
@@ -179,7 +182,7 @@ def save_encoder(
 
 
 def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Encoder:
-    """The encoder saved in `folder`, on `device`, in eval mode. BadWeights if there is none or it is damaged."""
+    """Loads the encoder saved in `folder` to `device`, in eval mode. Raises BadWeights if it is absent or damaged."""
     folder = Path(folder)
     if not (folder / ABOUT).is_file():
         raise weights.BadWeights(f"{folder} holds no encoder ({ABOUT}); give the folder of a finished pre-training run")
@@ -199,6 +202,6 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
 
 
 def load_centres(folder: Path | str) -> Tensor | None:
-    """Centres c_0..c_k saved beside an encoder, float32 (k+1, 128), or None if that run had none."""
+    """Loads the centres c_0..c_k saved beside an encoder, float32 (k+1, 128), or None if that run had none."""
     path = Path(folder) / CENTRES
     return load_file(path)["centres"] if path.is_file() else None

@@ -12,7 +12,7 @@ from core.engine.registry import BACKBONES
 
 
 class ResNet(Backbone):
-    """Stride 2 is the stem before its pooling, strides 4 to 32 are layers 1 to 4."""
+    """A ResNet of torchvision. Stride 2 is the stem before its pooling, strides 4 to 32 are layers 1 to 4."""
 
     licence = "BSD-3-Clause (torchvision); trained on ImageNet, whose images are for research"
 

@@ -31,7 +31,7 @@ from core.engine.registry import BACKBONES
 
 
 def timm_library() -> ModuleType:
-    """timm, imported when a backbone needs it: the engine works without. Raises BadWeights saying how to get it."""
+    """Imports timm when a backbone needs it: the engine works without. Raises BadWeights saying how to get it."""
     try:
         import timm
     except ImportError as error:
@@ -40,7 +40,7 @@ def timm_library() -> ModuleType:
 
 
 class TimmBackbone(Backbone):
-    """name: as timm.list_models() has it."""
+    """A network of timm as a backbone. name: as timm.list_models() has it."""
 
     fixed = False
 
@@ -69,7 +69,7 @@ class TimmBackbone(Backbone):
         return net
 
     def read(self, path: str | Path, net: Any) -> dict[str, Tensor]:
-        """As weights.from_path; also Google's .npz of a vision transformer, which timm brings into the network."""
+        """Reads weights as weights.from_path; also Google's .npz of a vision transformer, which timm converts."""
         file = Path(path).expanduser()
         if file.suffix != ".npz" or not hasattr(net, "load_pretrained"):
             return weights.from_path(path)
@@ -82,7 +82,7 @@ class TimmBackbone(Backbone):
         return state
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Weights as timm, the published code or transformers name them -> as `net` does, positions resampled."""
+        """Renames weights of timm, the published code or transformers to the names of `net`; resamples positions."""
         if all(name in state and state[name].shape == value.shape for name, value in net.state_dict().items()):
             return state
         convert = getattr(sys.modules[type(net).__module__], "checkpoint_filter_fn", None)
@@ -202,7 +202,7 @@ LAYERS = (
 
 
 def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a vision transformer as transformers names them -> as the published code does; others as they are.
+    """Renames a vision transformer's weights from transformers' names to the published code's; others stay as they are.
 
     Queries, keys and values become one matrix. DINOv3 has no bias of its keys: zeros, as its code masks it to.
     """

@@ -35,7 +35,7 @@ class BadWeights(ValueError):
 
 
 def torchvision_weights(arch: str) -> dict[str, Tensor]:
-    """torchvision's default ImageNet weights for `arch`: from its cache, or downloaded once."""
+    """Loads torchvision's default ImageNet weights for `arch`: from its cache, or downloaded once."""
     import torchvision  # here: it takes seconds to load
 
     choice = torchvision.models.get_model_weights(arch).DEFAULT
@@ -51,7 +51,7 @@ def torchvision_weights(arch: str) -> dict[str, Tensor]:
 
 
 def from_path(path: str | Path) -> dict[str, Tensor]:
-    """State of a .pth/.pt or .safetensors file, or of a run's folder. No code in a file is ever run (weights_only)."""
+    """Reads weights of a .pth, .pt or .safetensors file or a run's folder. No code in it is ever run (weights_only)."""
     path = Path(path).expanduser()
     if path.is_dir():
         path = path / "encoder.safetensors"
@@ -76,7 +76,7 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
 
 
 def about(path: str | Path) -> dict[str, str]:
-    """What was noted when the file was added to a list of weights: {arch, licence, sha256}; {} where nothing was.
+    """Reads what was noted when a weights file was added to the list: {arch, licence, sha256}; {} where nothing was.
 
     Raises BadWeights if the file is not the one that was added.
     """
@@ -102,7 +102,7 @@ def _unnest(nested: object, path: Path) -> dict[str, Tensor]:
 
 
 def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
-    """`state` without the prefix that another training code put before the network's own names.
+    """Returns `state` without the prefix that another training code put before the network's own names.
 
     first: a name that the network has, or one that starts with `_conv_stem`, as efficientnet_pytorch writes it.
     """
@@ -114,7 +114,7 @@ def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
 
 
 def digest(state: dict[str, Tensor]) -> str:
-    """SHA-256 of weights: of their names, types, shapes and values, whatever file or device they lie in."""
+    """Computes the SHA-256 of weights: of names, types, shapes and values, whatever file or device they lie in."""
     sha = hashlib.sha256()
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()

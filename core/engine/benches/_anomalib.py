@@ -27,7 +27,7 @@ def timed(what: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def filled(model: Any, weights: dict[str, torch.Tensor]) -> Any:
-    """anomalib's model with our weights in its backbone, which has no layers after the last map it reads."""
+    """Loads our weights into the backbone of anomalib's model, which has no layers after the last map it reads."""
     net = model.feature_extractor.feature_extractor
     names = set(net.state_dict())
     net.load_state_dict({name: value for name, value in weights.items() if name in names})
@@ -79,7 +79,7 @@ def patchcore(plan: dict[str, Any], weights: dict[str, torch.Tensor], data: Any)
 
 
 def metrics(data: Any) -> dict[str, float]:
-    """AUROC of all pixels, and AUPRO, whose exact form takes a ROC curve of all of them for each region."""
+    """Computes AUROC of all pixels, and AUPRO, whose exact form takes a ROC curve of all of them for each region."""
     from anomalib.metrics.aupro import _AUPRO
     from anomalib.metrics.auroc import _AUROC
 
@@ -105,7 +105,7 @@ def main(folder: Path) -> None:
 
 
 def figures(folder: Path) -> None:
-    """AUROC and AUPRO alone, on one thread: the processor's seconds for both, and the process's peak memory."""
+    """Prints AUROC and AUPRO, on one thread, with the processor's seconds for both and the process's peak memory."""
     torch.set_num_threads(1)
     data = {name: np.load(folder / f"{name}.npy") for name in ("maps", "masks")}
     metrics({name: values[:2] for name, values in data.items()})  # warm

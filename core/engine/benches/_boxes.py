@@ -1,4 +1,4 @@
-"""Masks from boxes, and what it takes to Dice 0.85: clicks alone, and a loose box that clicks then correct."""
+"""Measurements of masks from boxes, and of the gestures up to Dice 0.85: clicks alone, or a loose box, then clicks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ LEAST = 30 / 256**2  # of the image: smaller lesions are left out
 
 
 def boxes_of_sets(data: Path, quick: bool = False) -> dict[str, Any]:
-    """{set: {"lesions", "tight", "loose": mean Dice, "embedding_s", "box_s", "clicks", "box_and_clicks"}}.
+    """Measures masks from boxes, and the gestures up to Dice 0.85, on each of SETS that `data` holds.
 
+    Returns {set: {"lesions", "tight", "loose": mean Dice, "embedding_s", "box_s", "clicks", "box_and_clicks"}}.
     The last two: {"reached": share of lesions with Dice 0.85 after MOST clicks at most, "gestures": their mean number
     (a box is one; MOST + 1 where it is not reached), "seconds": mean time that the studio takes for them, what is made
     once an image left out}.

@@ -1,4 +1,4 @@
-"""MedMix and weak views, batched, beside a pipeline that takes an image at a time."""
+"""Benchmark of MedMix and weak views, batched, against a pipeline that takes an image at a time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _time(work: Callable[[], Any]) -> float:
 
 
 def smooth_images(count: int, side: int, seed: int = 0) -> np.ndarray:
-    """uint8 (count, side, side, 3), smooth random colours with a little grain."""
+    """Draws images uint8 (count, side, side, 3) of smooth random colours with a little grain."""
     rng = np.random.default_rng(seed)
     coarse = rng.integers(40, 220, (count, 8, 8, 3), dtype=np.uint8)
     fine = np.stack([cv2.resize(c, (side, side), interpolation=cv2.INTER_CUBIC) for c in coarse])
@@ -68,7 +68,7 @@ def smooth_images(count: int, side: int, seed: int = 0) -> np.ndarray:
 
 
 def batched(x: torch.Tensor, medmix: MedMixConfig, weak: WeakConfig, seed: int, batch: int = 32) -> list[torch.Tensor]:
-    """Ours: batches (batch, 3, S, S), two of weak views for each batch of images."""
+    """Augments our way: batches (batch, 3, S, S), two of weak views for each batch of images."""
     generator = torch.Generator().manual_seed(seed)
     strong, views = MedMix(medmix), WeakViews(weak)
     out = []
@@ -81,7 +81,7 @@ def batched(x: torch.Tensor, medmix: MedMixConfig, weak: WeakConfig, seed: int, 
 def one_by_one(
     pictures: list[Image.Image], medmix: MedMixConfig, weak: WeakConfig, seed: int, batch: int = 32
 ) -> list[torch.Tensor]:
-    """Theirs: the same recipe as people write it, an image at a time, stacked into the same batches."""
+    """Augments by the same recipe as it is usually written, an image at a time, stacked into the same batches."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Click-to-segment beside GrabCut."""
+"""Benchmark of click-to-segment against GrabCut."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST = 112  # pixels of the window's longer side, twice the lattice's; at 320
 
 
 def grabcut(image: np.ndarray, box: Box, clicks: Sequence[Click], radius: float | None = None) -> np.ndarray:
-    """bool (H, W): GrabCut in a window of an image uint8 (H, W, 3), the parts that hold a positive click.
+    """Segments a window of an image uint8 (H, W, 3) by GrabCut -> bool (H, W), the parts that hold a positive click.
 
     The window is made smaller to at most LONGEST pixels a side.
     Probably lesion: discs of `radius` round the positive clicks; probably not: all else. Surely: small discs.

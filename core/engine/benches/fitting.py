@@ -1,4 +1,4 @@
-"""Fits: PaDiM's beside a loop over positions, and the memory that the default takes as images are added."""
+"""Benchmarks of fits: PaDiM's against a loop over positions, and the default detector's memory as images are added."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EPSILON = 0.01
 
 
 def loop_over_positions(features: np.ndarray, positions: range) -> list[tuple[np.ndarray, np.ndarray]]:
-    """features (N, C, P) -> (mean, inverse covariance) of each position."""
+    """Fits a Gaussian to each position, one by one: features (N, C, P) -> (mean, inverse covariance) of each."""
     identity = np.identity(features.shape[1])
     fitted = []
     for p in positions:
@@ -120,7 +120,7 @@ STEPS = 30  # of the lesion head: its memory does not grow with them
 
 
 class Repeated:
-    """uint8 (count, S, S, 3), or regions of interest (count, S, S), of which only the first are in memory."""
+    """Images uint8 (count, S, S, 3), or regions of interest (count, S, S), that repeat the few which are in memory."""
 
     def __init__(self, drawn: np.ndarray, count: int) -> None:
         self._drawn, self.shape, self.dtype = drawn, (count, *drawn.shape[1:]), drawn.dtype
@@ -134,7 +134,7 @@ class Repeated:
 
 @bench("memory")
 def memory(quick: bool = False) -> dict[str, Any]:
-    """Peak memory of the default detector's fit and scoring on 2,000 and 20,000 images of 224 px, beside the images.
+    """Peak memory of the default detector's fit and scoring on 2,000 and 20,000 images of 224 px, without the images.
 
     "peak_mib": {count: {"fit", "score"}}, the most of a process of its own by then, torch included.
 
@@ -159,7 +159,7 @@ def memory(quick: bool = False) -> dict[str, Any]:
 
 
 def measure(count: int, size: int) -> dict[str, dict[str, float]]:
-    """Seconds and the peak after the fit on `count` images and after their scores and maps."""
+    """Measures seconds and peak memory after the fit on `count` images and after their scores and maps."""
     draw = np.random.default_rng(0)
     coarse = draw.integers(40, 220, (min(DIFFERENT, count), size // 8, size // 8, 3), dtype=np.uint8)
     images: Any = Repeated(coarse.repeat(8, 1).repeat(8, 2), count)

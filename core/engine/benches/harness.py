@@ -15,7 +15,7 @@ Run = TypeVar("Run", bound=Callable[..., dict[str, Any]])
 
 @dataclass(frozen=True)
 class Aim:
-    """What a benchmark's figure should be: at least `value`, or at most. key: of the figure in its result."""
+    """The aim of a benchmark's figure: at least `value`, or at most. key: of the figure in the benchmark's result."""
 
     value: float
     at_least: bool = False
@@ -51,7 +51,7 @@ def bench(name: str, aim: Aim | None = None) -> Callable[[Run], Run]:
 def medians(
     whats: list[Callable[[], object]], rounds: int, *, warm: int = 1, device: torch.device | None = None
 ) -> list[float]:
-    """Median seconds of each over `rounds` turns, after `warm` turns that are left out.
+    """Measures the median seconds of each function over `rounds` turns, after `warm` turns that are left out.
 
     device: where the work is done; a CUDA device is waited for before the clock stops.
     """

@@ -1,4 +1,4 @@
-"""Detectors and figures beside anomalib's, with the same weights on the same images and maps.
+"""Benchmarks of our detectors and metrics against anomalib's, with the same weights on the same images and maps.
 
 anomalib lives in an environment of its own: python -m venv .peers && .peers/bin/pip install -r requirements-bench.txt
 (or PMSACL_PEERS, the path of its Python). Images and maps are drawn: speed and agreement do not depend on what they
@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 
 @bench("peers")
 def peers(quick: bool = False) -> dict[str, Any]:
-    """PaDiM, nearest patches and figures beside anomalib's, with the same weights on the same images.
+    """PaDiM, nearest patches and metrics against anomalib's, with the same weights on the same images.
 
     100 images of 224 px fitted and 50 scored, EfficientNet-lite0; figures of 12 maps of 256 px; medians of three
     rounds, in turns (quick: 24 and 8 of 96 px, 4 maps of 64 px, one round).
@@ -135,7 +135,7 @@ def _weights(encoder: Encoder) -> dict[str, torch.Tensor]:
 
 
 def marked(n: int, side: int, draw: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Maps float32 (n, S, S) in [0, 1] and masks uint8 with one square lesion each."""
+    """Draws maps float32 (n, S, S) in [0, 1] and masks uint8 (n, S, S) with one rectangular lesion each."""
     masks = np.zeros((n, side, side), np.uint8)
     for mask in masks:
         y, x = draw.integers(0, side - side // 5, 2)
@@ -150,7 +150,7 @@ LEVEL = PixelScale(0.0, 1.0, 0.6)  # pixels above it count as marked for Dice
 
 @bench("metrics", Aim(5, at_least=True))
 def metrics(quick: bool = False) -> dict[str, Any]:
-    """Pixel AUROC, exact PRO and Dice of many heat maps: all at once, by blocks, and beside anomalib's AUROC and AUPRO.
+    """Pixel AUROC, exact PRO and Dice of many heat maps, at once and by blocks, against anomalib's AUROC and AUPRO.
 
     Each is measured in a process of its own, on one thread; without anomalib only our two ways are compared.
 
@@ -185,12 +185,12 @@ def metrics(quick: bool = False) -> dict[str, Any]:
 
 
 def show(folder: str, way: str) -> None:
-    """Print what `measure` finds, for the process that waits for it."""
+    """Prints the result of `measure` as JSON, for the process that waits for it."""
     print(json.dumps(measure(folder, way)))
 
 
 def measure(folder: str, way: str) -> dict[str, Any]:
-    """Our figures of the maps in a folder, with the seconds of this process for them and its peak memory in MiB."""
+    """Computes our figures of the maps in a folder, with this process's seconds for them and its peak memory in MiB."""
     maps, masks = (_Stored(Path(folder) / f"{name}.npy") for name in ("maps", "masks"))
     pixels = Pixels(maps, masks, np.ones(len(maps), int))
     used = np.arange(len(maps))

@@ -1,4 +1,4 @@
-"""Scoring beside the pass of the backbone that it needs anyway, and IGD in batches beside one by one."""
+"""Benchmarks of scoring against the backbone's pass that it needs anyway, and of IGD in batches against one by one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from core.engine.tensors import autocast, pick_device, to_batch
 
 
 def beside_pass(detector: MapDetector, images: np.ndarray, rounds: int) -> dict[str, Any]:
-    """From uint8 (N, S, S, 3) to scores. "ratio": over the bare pass up to the coarsest map that the detector reads.
+    """Times scoring from uint8 (N, S, S, 3). "ratio": over the bare pass up to the coarsest map the detector reads.
 
-    "ratio_whole" is against the whole backbone, its last stage and pooling included, which beside_pass does not need.
+    "ratio_whole" is against the whole backbone, its last stage and pooling included, which scoring does not need.
     """
     encoder = detector.encoder
     device = encoder.mean.device
@@ -113,7 +113,7 @@ def lesion_score(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 
 @torch.inference_mode()
 def one_by_one(igd: IGD, images: np.ndarray) -> np.ndarray:
-    """Scores (N,): each image, and each of its patches, in a pass of its own."""
+    """Computes scores (N,) with each image, and each of its patches, in a pass of its own."""
     c, scores = igd.config, []
     for image in images:
         x = to_batch(image[None], torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Training steps: of PMSACL, of its joint batch over processes, of IGD; what bf16 and a GPU give."""
+"""Benchmarks of training steps: PMSACL's, its joint batch's over processes, IGD's; and the gain of bf16 and a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from core.engine.training.pretraining import Data, Pretraining
 
 @bench("pretrain", Aim(1.10))
 def pretrain(quick: bool = False, device: str = "auto") -> dict[str, Any]:
-    """What a PMSACL step costs beside its network: against forward, backward and SGD of the bare ResNet-18.
+    """Time of a PMSACL training step, against forward, backward and SGD of the bare ResNet-18.
 
     `paper` preset at 256 px. "ratio": seconds of a PMSACL step over those of the bare network on as many images.
 
@@ -72,7 +72,7 @@ PROCESSES = (1, 8, 64)
 
 @bench("joint-step")
 def joint_step(quick: bool = False, device: str = "auto") -> dict[str, Any]:
-    """What a training step of the joint batch costs as processes are added: its parts for 1, 8 and 64, measured on one.
+    """Time of a training step of the joint batch as processes are added: its parts for 1, 8 and 64, measured on one.
 
     `paper` preset, as many images a process however many there are. "ratio": a step of 64 processes over one's.
 
@@ -207,7 +207,7 @@ SIZE, IMAGES, ROUNDS = 256, 512, 7
 
 @bench("gpu", Aim(0.9, at_least=True))
 def gpu(quick: bool = False, device: str = "auto") -> dict[str, Any]:
-    """What a GPU gives: PMSACL's training at 256 px beside the bare network's, and PaDiM's scores, in images a second.
+    """Images a second on a GPU: PMSACL's training at 256 px against the bare network's, and PaDiM's scoring.
 
     "ratio": images that the training takes a second, augmentation included, over those of the bare network.
 

@@ -1,1 +1,1 @@
-"""What scores and heat maps mean beside held-out normal images; below detectors and metrics, which both take it."""
+"""The meaning of scores and heat maps beside held-out normal images; detectors and metrics both build on it."""

@@ -14,7 +14,9 @@ import numpy as np
 
 
 class Conformal(NamedTuple):
-    """threshold: flag what scores above it (infinite when `needed` is not met, and nothing can be flagged).
+    """A threshold and its promise about new normal images.
+
+    threshold: flag what scores above it (infinite when `needed` is not met, and nothing can be flagged).
 
     guarantee: the sentence to show. needed: held-out normal images, or patients, that it takes. held: how many there
     are.
@@ -29,7 +31,7 @@ class Conformal(NamedTuple):
 def promised(
     scores: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05, confidence: float = 0.95
 ) -> Conformal:
-    """The strongest promise that these held-out normals allow: with `confidence`, else on average, else none.
+    """Makes the strongest promise that these held-out normals allow: with `confidence`, else on average, else none.
 
     scores (n,), in any order. patients (n,): they are counted where they are known.
     """
@@ -49,14 +51,14 @@ def by_images(
     confidence: float | None = None,
     units: str = "normal images",
 ) -> Conformal:
-    """Threshold that at most a share `alpha` of new normal images exceeds. scores: ascending, of n held-out normals.
+    """Computes the threshold that at most a share `alpha` of new normal images exceeds.
 
-    Without `confidence` the share is the mean over draws of the held-out images: rank ceil((n + 1)(1 - alpha)), and
-    at least 1 / alpha - 1 of them. With it, the share is at most alpha in that proportion of draws: the share above
-    rank k is Beta(n + 1 - k, k), and the least k is taken for which that is at most alpha with this probability.
-    units: what the scores are of, in words.
+    scores: ascending, of n held-out normals. units: what they are of, in words. Without `confidence` the share is the
+    mean over draws of the held-out images: rank ceil((n + 1)(1 - alpha)), and at least 1 / alpha - 1 of them. With it,
+    the share is at most alpha in that proportion of draws: the share above rank k is Beta(n + 1 - k, k), and the least
+    k is taken for which that is at most alpha with this probability.
 
-    Raises ValueError unless both lie between 0 and 1.
+    Raises ValueError unless alpha and confidence lie between 0 and 1.
     """
     _check(alpha, confidence)
     n = len(scores)
@@ -85,14 +87,14 @@ def by_images(
 def by_patients(
     scores: np.ndarray, patients: np.ndarray, alpha: float = 0.05, confidence: float | None = None
 ) -> Conformal:
-    """Threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
+    """Computes the threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
 
     scores, patients (n,): of held-out normals, in any order. Each of K patients has the weight 1 / (K + 1), shared by
     the images; the lowest score is taken with 1 - alpha of the weight at or below it (Lee, Barber and Willett,
     Distribution-free inference with hierarchical data, 2023). With one image a patient this is `by_images`. With
     `confidence` it is `by_images` of one image of each patient, always the same one, drawn by chance.
 
-    Raises ValueError unless both lie between 0 and 1.
+    Raises ValueError unless alpha and confidence lie between 0 and 1.
     """
     if confidence is not None:
         drawn = np.random.default_rng(0).permutation(len(scores))

@@ -19,10 +19,10 @@ SMALL = 0.2  # of the Kolmogorov distance of two groups: below it a difference, 
 
 
 def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndarray:
-    """p-values (m,) of new scores in the order in which they came, each among the held-out ones and all before it.
+    """Computes p-values (m,) of new scores in the order in which they came, each among the held-out and all before.
 
-    Ties are broken at random. They are independent and even over (0, 1) as long as all scores come in an exchangeable
-    order, however few are held out, which those among the held-out alone are not.
+    Ties are broken at random. The p-values are independent and uniform over (0, 1) as long as all scores come in an
+    exchangeable order, however few are held out; p-values among the held-out ones alone are not.
     """
     rng, known = np.random.default_rng(seed), list(np.sort(np.asarray(held, np.float64)))
     out = np.empty(len(new))
@@ -34,16 +34,16 @@ def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndar
 
 
 def first_of_each(whose: np.ndarray) -> np.ndarray:
-    """Place of the first image of each patient, in the order in which they came; whose: a patient's number (n,).
+    """Finds the place of each patient's first image, in the order in which they came; whose: a patient's number (n,).
 
-    Images of one patient are alike, and so not exchangeable with those of others; one of each, taken by the same rule
-    among the held-out and the new, are as far as patients are.
+    Images of one patient are alike, and so not exchangeable with those of others; one image of each, taken by the same
+    rule among the held-out and the new, is exchangeable as far as patients are.
     """
     return np.sort(np.unique(whose, return_index=True)[1])
 
 
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
-    """Capital (m,) after each p-value: the simple jumper, which bets on small, on large, and on neither.
+    """Computes the capital (m,) after each p-value by the simple jumper, which bets on small, on large, and on neither.
 
     It begins at 1, and without a change its mean stays 1, whatever the distribution of scores.
     """
@@ -57,13 +57,13 @@ def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
 
 
 def first_alarm(capital: np.ndarray, alarm: float = ALARM) -> int | None:
-    """Place of the first image at which the capital reaches the alarm; None if it never does."""
+    """Returns the place of the first image at which the capital reaches the alarm; None if it never does."""
     over = np.flatnonzero(capital >= alarm)
     return int(over[0]) if len(over) else None
 
 
 class Changed(NamedTuple):
-    """One measure of two groups of images. distance: Kolmogorov's; p: by Bonferroni corrected."""
+    """One measure of two groups of images. usual, new: medians; distance: Kolmogorov's; p: corrected by Bonferroni."""
 
     measure: str
     usual: float
@@ -77,7 +77,7 @@ class Changed(NamedTuple):
 
 
 def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Changed]:
-    """Each measure of normal images (n,) against new ones (m,), the one that differs most first.
+    """Compares each measure of normal images (n,) with that of new ones (m,); the one that differs most comes first.
 
     Medians, and the two-sample Kolmogorov-Smirnov test. Empty with fewer than LEAST images on either side.
     """
@@ -95,7 +95,7 @@ def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Ch
 
 
 def measures(images: np.ndarray) -> dict[str, np.ndarray]:
-    """Plain measures of images uint8 (N, S, S, 3): brightness, contrast, colour and sharpness, each (N,)."""
+    """Computes plain measures of images uint8 (N, S, S, 3): brightness, contrast, colour and sharpness, each (N,)."""
     x = np.asarray(images, np.float32) / 255
     grey = x.mean(3)
     edges = np.abs(np.diff(grey, axis=1)).mean((1, 2)) + np.abs(np.diff(grey, axis=2)).mean((1, 2))

@@ -13,7 +13,7 @@ BLOCK = 256  # regions of interest that are brought to a map's grid at once: as 
 
 
 def blur(maps: Tensor, sigma: float) -> Tensor:
-    """Gaussian blur of (N, h, w), sigma in cells of that grid; borders are reflected. 0 leaves the maps as they are."""
+    """Blurs (N, h, w) by a Gaussian, sigma in cells of that grid; borders are reflected. 0 leaves maps as they are."""
     if sigma <= 0:
         return maps
     radius = max(int(4 * sigma + 0.5), 1)
@@ -33,7 +33,7 @@ def _pad(x: Tensor, radius: int, axis: int) -> Tensor:
 
 
 def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float = 0) -> np.ndarray:
-    """(N, h, w) -> float32 (N, H, W), bilinear, then a Gaussian blur of `sigma_at_256` pixels per 256 of the height.
+    """Resizes (N, h, w) -> float32 (N, H, W), bilinear, then blurs by `sigma_at_256` pixels per 256 of the height.
 
     size: the side of a square, or (H, W). PaDiM's own figure is 4; ours blurs its maps already, hence 0.
     """
@@ -44,7 +44,7 @@ def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float 
 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """uint8 (N, S, S) -> bool (N, h, w): a map's cell is inside if at least half of it is."""
+    """Brings regions uint8 (N, S, S) to a map's grid, bool (N, h, w): a cell is inside if at least half of it is."""
     inside = np.empty((len(roi), *shape[:2]), bool)
     for start in range(0, len(roi), BLOCK):
         x = torch.from_numpy(np.array(roi[start : start + BLOCK])).float()[:, None]
@@ -53,7 +53,7 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def usually_inside(roi: Rows, side: int) -> np.ndarray:
-    """uint8 (N, S, S) -> float32 (side, side): the share of the images whose region of interest holds each place."""
+    """Computes the share of images whose region of interest holds a place: uint8 (N, S, S) -> float32 (side, side)."""
     total = np.zeros(roi.shape[1:])
     for start in range(0, len(roi), BLOCK):
         total += np.asarray(roi[start : start + BLOCK]).sum(0)
@@ -62,7 +62,7 @@ def usually_inside(roi: Rows, side: int) -> np.ndarray:
 
 
 def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Cells of maps (N, h, w) inside roi uint8 (N, S, S), side by side (n,), or the maps as they are without one."""
+    """Returns the cells of maps (N, h, w) inside roi uint8 (N, S, S), side by side (n,), or all maps without a roi."""
     return maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
 
 
@@ -78,7 +78,7 @@ def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Maps with their own minimum outside the region of interest, so that no maximum is found there."""
+    """Gives maps their own minimum outside the region of interest, so that no maximum is found there."""
     if roi is None:
         return maps
     inside = roi_at(roi, maps.shape[1:])

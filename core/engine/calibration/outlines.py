@@ -45,7 +45,7 @@ PLATEAU = 0.97  # of the best mean Dice: the lowest share that reaches it is tak
 
 
 def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.ndarray:
-    """Largest value (N,) of each map (N, h, w) inside roi uint8 (N, S, S) and where normal images show anything."""
+    """Finds the largest value (N,) of maps (N, h, w) inside roi uint8 (N, S, S) where normal images show anything."""
     cells = comparable(maps.shape[1:], scale)[None] & np.ones(maps.shape, bool)
     if roi is not None:
         from core.engine.calibration.heatmap import roi_at
@@ -56,9 +56,10 @@ def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.nda
 
 
 def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
-    """The level at which an image with that `peak` is outlined; the shape of `peak`.
+    """Computes the level at which an image with that `peak` is outlined, in the shape of `peak`.
 
-    Runs that have no share keep one level for all images, and an image that nowhere reaches the threshold has that.
+    Runs that have no share keep one level for all images. An image that is nowhere above the threshold gets the
+    threshold.
     """
     peak = np.asarray(peak, np.float64)
     if scale.share is None:
@@ -70,7 +71,7 @@ def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
 def outlined(
     maps: np.ndarray, levels: np.ndarray | float, scale: PixelScale, valid: np.ndarray | None = None
 ) -> np.ndarray:
-    """bool (N, H, W), what is outlined of maps (N, H, W) at an image's own size, by the levels (N,) of `level_of`.
+    """Outlines maps (N, H, W) at an image's own size, by the levels (N,) of `level_of`: bool (N, H, W).
 
     Parts above the level that nowhere rise above the scale's threshold are left out, and so is all that is not `valid`
     bool (N, H, W) or that normal images do not show.
@@ -93,8 +94,9 @@ def holding(parts: np.ndarray, spots: np.ndarray) -> np.ndarray:
 
 
 def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
-    """Which places normal images show, from their regions of interest uint8 (N, S, S): rows of 0 and 1 of a square grid
-    of that side, as `PixelScale.seen` has them; None where all are shown.
+    """Finds which places normal images show, from their regions of interest uint8 (N, S, S); None where all are shown.
+
+    Returns rows of 0 and 1 of a square grid of `side` cells a side, as `PixelScale.seen` has them.
     """
     from core.engine.calibration.heatmap import usually_inside
 
@@ -103,7 +105,7 @@ def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
-    """bool (H, W), where there is anything to compare a map or an image of that shape with."""
+    """Finds where a map or an image of that shape can be compared with normal ones: bool (H, W)."""
     if scale.seen is None:
         return np.ones(shape, bool)
     grid = np.array([[cell == "1" for cell in row] for row in scale.seen], np.uint8)
@@ -117,12 +119,12 @@ def learn_share(
     scale: PixelScale,
     seed: int = 0,
 ) -> float | None:
-    """How far up from the usual map to its own maximum an image is outlined, in (0, 1); None where too little is seen.
+    """Learns how far up from the usual map to its own maximum an image is outlined, in (0, 1).
 
-    predict: maps float (n, h, w) of images uint8 (n, S, S, 3) with their regions of interest (n, S, S). images, roi: of
-    held-out normals. Each of up to IMAGES of them is taken as it is and changed all over, twice, each time with another
-    kind of lesion: 4 predictions an image. The share is the lowest where the mean Dice over all lesions is close to its
-    highest.
+    None where too little is seen. predict: maps float (n, h, w) of images uint8 (n, S, S, 3) with their regions of
+    interest (n, S, S). images, roi: of held-out normals. Each of up to IMAGES of them is taken as it is and changed all
+    over, twice, each time with another kind of lesion: 4 predictions an image. The share is the lowest where the mean
+    Dice over all lesions is close to its highest.
     """
     from core.engine.calibration.heatmap import upsample
 
@@ -183,8 +185,9 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
 
 
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (B, 3, S, S) in [0, 1] and regions (B, S, S), each odd all over: brightness, contrast, tint, focus and
-    distance as no normal image of the study need have them.
+    """Changes images (B, 3, S, S) in [0, 1], and their regions (B, S, S), all over, each at random.
+
+    Brightness, contrast, tint, focus and distance become such as no normal image of the study need have.
     """
     import torch
     from torch.nn import functional as F

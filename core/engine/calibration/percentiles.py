@@ -20,7 +20,9 @@ FULL = 1.5  # times as far from the usual median as a detector's own level: ther
 
 
 class PixelScale(NamedTuple):
-    """lo, hi: ends of the colour scale, the same for every image. threshold: what nowhere lies above it is not marked.
+    """How heat maps are coloured, marked and outlined.
+
+    lo, hi: ends of the colour scale, the same for every image. threshold: what nowhere lies above it is not marked.
 
     share, seen, level: of the outline, as `outlines.py` has them: how far up to its own maximum an image is outlined;
     rows of 0 and 1, places that normal images show (None: all); the one level of all images, of a detector that knows
@@ -41,13 +43,16 @@ class PixelScale(NamedTuple):
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        """Back from `_asdict` through JSON."""
+        """Reads a scale back from its `_asdict`, through JSON."""
         return cls(**{**values, "seen": tuple(values["seen"]) if values.get("seen") else None})
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """scores: of held-out normals, ascending. pixels: the scale of their heat maps, if these were given."""
+    """The held-out normal images that scores are compared with.
+
+    scores: theirs, ascending. pixels: the scale of their heat maps, if these were given.
+    """
 
     scores: tuple[float, ...]
     pixels: PixelScale | None = None
@@ -63,7 +68,7 @@ class Calibration:
         pixel_quantile: float = 99.0,
         image_quantile: float = 95.0,
     ) -> Self:
-        """scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only inside roi (N, S, S).
+        """Calibrates by scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only in roi (N, S, S).
 
         patients (N,): whose image each is; by default each image is one patient's. Maps may lie in a file: a few at a
         time are read.
@@ -88,8 +93,10 @@ class Calibration:
     def outlined_by(
         self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
-        """With how its images are outlined, as `outlines.py` learnt it; level: what a detector knows itself, the level
-        of its outlines and the one above which each part somewhere rises.
+        """Returns a copy that also says how images are outlined, as `outlines.py` learnt it.
+
+        level: what a detector knows itself, the level of its outlines and the one above which each part somewhere
+        rises.
         """
         pixels = self.pixels and self.pixels._replace(share=share, seen=places)
         if pixels is not None and level is not None:
@@ -99,11 +106,11 @@ class Calibration:
         return replace(self, pixels=pixels)
 
     def percentile(self, scores: np.ndarray | float) -> np.ndarray:
-        """Share of held-out normals that score lower, 0 to 100; same shape as `scores`."""
+        """Returns the share of held-out normals that score lower, 0 to 100; same shape as `scores`."""
         return 100 * np.searchsorted(self.scores, scores, side="left") / len(self.scores)
 
     def threshold(self, q: float = 95.0) -> float:
-        """Percentile q (0 < q <= 100) of the held-out normals: the lowest with a share of q or more at or below.
+        """Returns percentile q (0 < q <= 100) of the held-out normals: the lowest with q per cent or more at or below.
 
         Of the held-out images themselves at most 100 - q per cent lie above. For a promise about new images see
         `core.engine.calibration.conformal`.

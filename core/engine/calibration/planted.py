@@ -1,4 +1,4 @@
-"""What is missed at a threshold, estimated from lesions planted into held-out normal images.
+"""The lesions that a threshold misses, estimated from lesions planted into held-out normal images.
 
 A threshold from normals alone keeps its promise of false alarms and may still be nearly silent. Planted lesions are
 MedMix's, of given sizes and contrasts; no lesion of a test image has a part in it, and real lesions may be easier or
@@ -19,7 +19,10 @@ IMAGES = 24
 
 
 class Planted(NamedTuple):
-    """images of one size and contrast: how many, how many are flagged, and the median share of the image changed."""
+    """Images with planted lesions of one size and contrast.
+
+    images: how many. flagged: how many of them are flagged. area: the median share of the image that is changed.
+    """
 
     size: float
     contrast: float
@@ -37,7 +40,7 @@ def sensitivity(
     contrasts: tuple[float, ...] = CONTRASTS,
     seed: int = 0,
 ) -> list[Planted]:
-    """Share of held-out normals that are flagged with one planted lesion, by its size and contrast.
+    """Counts the held-out normals that are flagged with one planted lesion, by its size and contrast.
 
     score: (n,) of images uint8 (n, S, S, 3) with their regions of interest uint8 (n, S, S); an image is flagged above
     the threshold. Up to IMAGES of the images are taken, the same for every size. A lesion that changes nothing (it fell
@@ -57,7 +60,7 @@ def sensitivity(
 def planted(
     images: np.ndarray, roi: np.ndarray, size: float, contrast: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Images with one lesion each, uint8 (n, S, S, 3), and the share of each that it changes (n,)."""
+    """Plants one lesion into each image: images uint8 (n, S, S, 3), and the share of each that is changed (n,)."""
     import torch
 
     from core.engine.augment.config import MEDMIX_PRESETS

@@ -8,9 +8,9 @@ LEVELS = 65535
 
 
 def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """One map (h, w) -> uint16 (h, w), lo, hi. Back and forth is off by at most (hi - lo) / 131070.
+    """Quantises one map (h, w) -> uint16 (h, w), lo, hi. Back and forth is off by at most (hi - lo) / 131070.
 
-    ValueError if the map holds NaN or infinity: no reading may be stored that cannot be shown.
+    Raises ValueError if the map holds NaN or infinity: no reading may be stored that cannot be shown.
     """
     heat = np.asarray(heat, dtype=np.float64)
     if not heat.size or not np.isfinite(heat).all():
@@ -22,5 +22,5 @@ def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def dequantise(codes: np.ndarray, lo: float, hi: float) -> np.ndarray:
-    """uint16 (h, w) as `quantise` gave it -> float32 (h, w)."""
+    """Restores a map from uint16 (h, w), lo and hi as `quantise` gave them -> float32 (h, w)."""
     return (lo + codes.astype(np.float64) * ((hi - lo) / LEVELS)).astype(np.float32)

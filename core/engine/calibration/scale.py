@@ -19,7 +19,7 @@ class Scale(Config):
 
     @classmethod
     def of(cls, values: np.ndarray) -> Self:
-        """Scale of values of any shape; the deviation is at least 1e-6, for it is divided by."""
+        """Computes the scale of values of any shape; the deviation is at least 1e-6, for it is divided by."""
         return cls(float(np.mean(values)), max(1e-6, float(np.std(values))))
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ class Scale(Config):
 def places_unseen(
     count: int, share: float, seed: int, patients: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places, among `count` images, of those that members are fitted on and of those, 4 or more, that they never see.
+    """Splits `count` images: indices of those that members are fitted on, and of those, 4 or more, that they never see.
 
     patients (count,): whose image each is. Raises ValueError under 16 images.
     """
@@ -40,8 +40,10 @@ def places_unseen(
 
 
 def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(places kept, places left out), ascending, of `count` images: `least` are left out, or of whole patients (count,)
-    as few as have that many, unless that would be more than half of all.
+    """Chooses at random which of `count` images to leave out: (indices kept, indices left out), ascending.
+
+    `least` images are left out. Where patients (count,) are given, whole ones are, as few as have that many images,
+    unless that would be more than half of all.
     """
     draw = np.random.default_rng(seed)
     order = draw.permutation(count)

@@ -55,7 +55,10 @@ class AnomalyDINOConfig(Config):
 
 @DETECTORS.register("anomaly-dino", title="AnomalyDINO", section="Damm et al. 2024")
 class AnomalyDINO(Detector):
-    """extras: `distance` (N, h, w), 1 - cosine of each patch to its nearest normal one, 0 in the background."""
+    """The AnomalyDINO detector.
+
+    extras: `distance` (N, h, w), 1 - cosine of each patch to its nearest normal one, 0 in the background.
+    """
 
     name = "anomaly-dino"
     Config = AnomalyDINOConfig
@@ -108,11 +111,11 @@ class AnomalyDINO(Detector):
         return Prediction(np.concatenate(maps)[: len(images)], {"distance": scores})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the mean of the highest hundredth of the distances, inside `roi` if given."""
+        """Scores by the mean of the highest hundredth of the distances, inside `roi` if given: (N,) float32."""
         return highest(prediction.extras["distance"], roi)
 
     def save(self, folder: Path) -> None:
-        """`folder`: encoder/, anomaly-dino.safetensors and, last, anomaly-dino.json."""
+        """Saves into `folder`: encoder/, anomaly-dino.safetensors and, last, anomaly-dino.json."""
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         write_tensors(folder / f"{self.name}.safetensors", {"patches": self.memory.features.contiguous()})
@@ -128,22 +131,22 @@ class AnomalyDINO(Detector):
 
 
 def tokens_of(encoder: Encoder, images: np.ndarray) -> Tensor:
-    """uint8 (B, S, S, 3) -> float32 (B, h, w, C) of the last layer."""
+    """Computes the last layer's tokens of images uint8 (B, S, S, 3) -> float32 (B, h, w, C)."""
     return encoder.tokens(to_batch(images, encoder.mean.device)).float().permute(0, 2, 3, 1)
 
 
 def highest(distances: np.ndarray, roi: np.ndarray | None, share: float = HIGHEST) -> np.ndarray:
-    """(N, h, w) -> float32 (N,): the mean of each one's highest `share`, one cell at the least, inside `roi`."""
+    """Averages each map's highest `share` of cells, at least one, inside `roi`: (N, h, w) -> float32 (N,)."""
     inside = counted(distances, roi)
     cells = (np.sort(d[i])[::-1] for d, i in zip(distances, inside, strict=True))
     return np.array([c[: max(1, round(share * len(c)))].mean() for c in cells], np.float32)
 
 
 def foreground(tokens: Tensor) -> np.ndarray:
-    """(B, h, w, C) -> bool (B, h, w): patches on the foreground's side of each image's first principal component.
+    """Finds the foreground's patches by each image's first principal component: (B, h, w, C) -> bool (B, h, w).
 
-    The foreground is the side that holds more of the image's middle than of the whole; it is grown by a patch and its
-    small holes are closed.
+    The foreground is the side of the component that holds more of the image's middle than of the whole; it is grown by
+    a patch and its small holes are closed.
     """
     masks = []
     for image_tokens in tokens.flatten(1, 2):

@@ -1,4 +1,4 @@
-"""What every detector is: fitted on normal images, it gives each image a heat map and a score.
+"""The base class of all detectors: fitted on normal images, a detector gives each image a heat map and a score.
 
 A prediction is made once; the image's score is then taken from it, with or without a region of interest.
 """
@@ -27,7 +27,7 @@ from core.engine.rows import rows_of
 
 @dataclass
 class Prediction:
-    """What a detector says of N images.
+    """A detector's output for N images.
 
     maps: float32 (N, h, w), larger is more abnormal, at the detector's own resolution, already smoothed.
     extras: further per-image terms the detector's `image_score` needs, each (N, ...).
@@ -42,13 +42,13 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Marks:
-    """Images uint8 (M, S, S, 3) that readers judged, with what they marked, masks uint8 (M, S, S), 1 inside; an empty
-    one: the image was called normal.
+    """Images uint8 (M, S, S, 3) that readers judged, and what they marked there: masks uint8 (M, S, S), 1 inside. An
+    empty mask means that the image was called normal.
 
     roi uint8 (M, S, S) and patients (M,), as in `FitContext`, or None. ignored uint8 (M, S, S), 1 where nothing is
     known (an unfinished case, what readers marked differently), or None. kinds uint8 (M, S, S), inside the mask the
-    number, from 1, of one of `names`, 0 where none is named. outlined bool (M, S, S): what the detector before outlines
-    there.
+    number, from 1, of one of `names`, 0 where none is named. outlined bool (M, S, S): what the detector before this
+    one outlines there.
     """
 
     images: np.ndarray
@@ -63,7 +63,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class FitContext:
-    """What surrounds a fit, the same for every detector.
+    """What a fit is given beside encoder, images and configuration; the same for every detector.
 
     roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients (N,): whose image each is, if that
     is known: a detector that leaves images out, to judge itself by, leaves out whole patients. report: called after
@@ -83,11 +83,11 @@ class FitContext:
     marks: Marks | None = None
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with changes, for the fit of a part."""
+        """Returns a copy with `changes`, for the fit of a part."""
         return dataclasses.replace(self, **changes)
 
     def of(self, places: np.ndarray) -> Self:
-        """Around the images at `places` (n,) only."""
+        """Returns the context of the images at `places` (n,) alone: their roi and patients."""
         each = {"roi": self.roi, "patients": self.patients}
         return self.replace(**{name: rows_of(values, places) for name, values in each.items() if values is not None})
 
@@ -106,29 +106,38 @@ class Detector(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Learn what images uint8 (N, S, S, 3), all normal, look like. config: of the class's `Config`.
+        """Fits a detector on images uint8 (N, S, S, 3), all normal. config: of the class's `Config`.
 
         Raises Stopped if `context` asks for it.
         """
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """images uint8 (N, S, S, 3) -> Prediction; the maps do not depend on `roi` unless the detector says so."""
+        """Predicts images uint8 (N, S, S, 3) -> Prediction.
+
+        The maps do not depend on `roi` unless the detector says so.
+        """
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32. `roi` uint8 (N, S, S): only what lies inside counts. Default: the map's maximum."""
+        """Scores each image: (N,) float32, by default the maximum of its map.
+
+        `roi` uint8 (N, S, S): only what lies inside counts.
+        """
         return masked_maps(prediction.maps, roi).reshape(len(prediction), -1).max(1)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """The prediction with other maps (N, h, w), as `image_score` is to read them."""
+        """Returns the prediction with other maps (N, h, w), as `image_score` is to read them."""
         return Prediction(maps, prediction.extras)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """The level of its maps at which images are outlined, for a detector that knows; None: normal images say."""
+        """Returns the level at which maps are outlined and the one that each part must somewhere exceed.
+
+        None, unless a detector knows them itself: normal images then tell the level.
+        """
         return None
 
     def demand_size(self, images: np.ndarray) -> None:
-        """Raise ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""
+        """Raises ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""
         side = self.size
         if images.shape[1:] != (side, side, 3):
             raise ValueError(

@@ -57,7 +57,9 @@ class DinomalyConfig(NetConfig):
 
 
 class LinearAttention(nn.Module):
-    """phi(q) (phi(k)^T v) / phi(q) sum of phi(k), phi = ELU + 1 (Katharopoulos et al. 2020): (B, N, C) -> the same."""
+    """Linear attention, (B, N, C) -> the same: phi(q) (phi(k)^T v) / phi(q) sum of phi(k), phi = ELU + 1
+    (Katharopoulos et al. 2020).
+    """
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -74,7 +76,7 @@ class LinearAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer's block, its attention linear."""
+    """A transformer block with linear attention."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -89,7 +91,7 @@ class Block(nn.Module):
 
 
 class DinomalyNet(nn.Module):
-    """The frozen encoder, always in eval mode, and what rebuilds its layers."""
+    """The frozen encoder, always in eval mode, and the bottleneck and decoder that rebuild its layers."""
 
     def __init__(self, encoder: Encoder, config: DinomalyConfig, size: int) -> None:
         """Raises ValueError unless the encoder is a vision transformer."""
@@ -117,9 +119,9 @@ class DinomalyNet(nn.Module):
         return self
 
     def forward(self, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """x (B, 3, S, S) in [0, 1] -> the encoder's groups and the rebuilt ones, each (B, C, h, w).
+        """Rebuilds the encoder's layers of x (B, 3, S, S) in [0, 1].
 
-        The last layer is rebuilt first.
+        Returns the encoder's groups and the rebuilt ones, each (B, C, h, w). The last layer is rebuilt first.
         """
         with torch.no_grad():
             layers = self.encoder.blocks(x, LAYERS)
@@ -133,13 +135,13 @@ class DinomalyNet(nn.Module):
 
 
 def grouped(layers: list[Tensor]) -> list[Tensor]:
-    """The mean of each half of the layers, as (B, C, h, w)."""
+    """Averages each half of the layers: means (B, C, h, w)."""
     half = max(1, len(layers) // GROUPS)
     return [torch.stack(group).mean(0) for group in (layers[:half], layers[half:]) if group]
 
 
 def mined_loss(wanted: Iterable[Tensor], rebuilt: Iterable[Tensor], easy: float) -> Tensor:
-    """Mean over groups and images of 1 - cosine of whole maps (B, C, h, w), a scalar.
+    """Computes the mean over groups and images of 1 - cosine of whole maps (B, C, h, w), a scalar.
 
     The share `easy` of the places of a batch, those with the least distance, get EASY of their gradient.
     """
@@ -191,5 +193,5 @@ class Dinomaly(NetDetector):
         return {"maps": torch.stack(distances).mean(0)}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the mean of the highest hundredth of the map, inside `roi` if given."""
+        """Scores by the mean of the highest hundredth of the map, inside `roi` if given: (N,) float32."""
         return highest(prediction.maps, roi)

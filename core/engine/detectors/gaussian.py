@@ -26,7 +26,9 @@ CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their ca
 
 @dataclass
 class Level:
-    """One level's values. mean (P, c); own (P, c, c); cross (P, c, C): own channels against all coarser ones."""
+    """A level's moments, or factors of them. mean (P, c); own (P, c, c); cross (P, c, C): own channels against all
+    coarser ones.
+    """
 
     mean: Tensor
     own: Tensor
@@ -34,12 +36,15 @@ class Level:
 
     @classmethod
     def empty(cls, like: Tensor, coarser: int) -> Level:
-        """like: (P, B, c). Means are float64 zeros; the rest is as `like` and has still to be written."""
+        """Creates a level for cells `like` (P, B, c), with `coarser` channels above it.
+
+        Means are float64 zeros; the rest is of the kind of `like` and has still to be written.
+        """
         p, _, c = like.shape
         return cls(like.new_zeros(p, c, dtype=torch.float64), like.new_empty(p, c, c), like.new_empty(p, c, coarser))
 
     def scatter(self, rows: Tensor, coarser: Tensor | None, summed: bool) -> None:
-        """Add the products of centred rows (P, B, c) with themselves and with all coarser levels' rows (Q, B, C).
+        """Adds the products of centred rows (P, B, c) with themselves and with all coarser levels' rows (Q, B, C).
 
         summed: whether there is a sum already.
         """
@@ -50,7 +55,7 @@ class Level:
             self.families(len(coarser)).baddbmm_(family, coarser, beta=int(summed))
 
     def families(self, parents: int) -> Tensor:
-        """`cross` with the rows of each parent's children as one matrix: a view (parents, P / parents * c, C)."""
+        """Joins the rows of each parent's children in `cross` to one matrix: a view (parents, P / parents * c, C)."""
         return self.cross.view(parents, -1, self.cross.shape[2])
 
 
@@ -67,7 +72,7 @@ class Moments:
         self.levels: list[Level] = []
 
     def add(self, maps: list[Tensor]) -> None:
-        """maps: float32 (B, c, h, w), from fine to coarse."""
+        """Adds a batch of images: maps float32 (B, c, h, w), from fine to coarse."""
         if self.pyramid is None:
             self.pyramid = Pyramid.of(maps)
         joined: Tensor | None = None
@@ -89,7 +94,7 @@ class Moments:
         self.count += b
 
     def join(self) -> None:
-        """Become the moments of all processes' images, each of which has added its own, at least one."""
+        """Joins the moments of all processes into those of all images; each must have added at least one of its own."""
         joined, every = None, int(processes.total(torch.tensor(self.count, device=self.levels[0].mean.device)))
         for level in self.levels:
             mean = processes.total(level.mean * self.count) / every
@@ -100,7 +105,10 @@ class Moments:
         self.count = every
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
-        """Covariance (over count - 1) + epsilon I, factorised in the scatters' own memory. Needs two images or more."""
+        """Returns the distributions, covariance (over count - 1) + epsilon I, factorised in the scatters' own memory.
+
+        Raises ValueError under two images.
+        """
         if self.count < 2 or self.pyramid is None:
             raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
         done: list[Level] = []
@@ -120,13 +128,13 @@ class Moments:
 
 @dataclass
 class Gaussian:
-    """Levels from coarse to fine whose `cross` and `own` are the two parts of G_l, the factor of the text above."""
+    """Fitted distributions: levels, coarse to fine, with `cross` and `own` the two parts of G_l in the text above."""
 
     pyramid: Pyramid
     levels: list[Level]
 
     def coarsest(self) -> tuple[Tensor, Tensor]:
-        """Means and variances float64 (P, c) of the coarsest level's cells, row by row; epsilon is in the variances."""
+        """Returns means and variances (with epsilon), float64 (P, c), of the coarsest level's cells, row by row."""
         level = self.levels[0]
         own = level.own.double()
         eye = torch.eye(own.shape[1], dtype=own.dtype, device=own.device).expand_as(own)
@@ -134,7 +142,7 @@ class Gaussian:
         return level.mean.double(), factor.square().sum(2)
 
     def distance(self, maps: list[Tensor]) -> Tensor:
-        """maps (B, c, h, w) from fine to coarse -> Mahalanobis distance (B, h, w) on the finest grid (Eq. 13)."""
+        """Computes Mahalanobis distances (Eq. 13): maps (B, c, h, w), fine to coarse -> (B, h, w) of the finest."""
         squared: Tensor | None = None
         white: Tensor | None = None
         for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), self.levels, strict=True)):
@@ -197,9 +205,10 @@ BASE = 14  # below this size unrolled columns beat batched matrix products; meas
 
 
 def inverse_cholesky(a: Tensor) -> Tensor:
-    """(P, n, n) symmetric positive definite -> L^-1 with a = L L^T, by halves, so that most of the work is products.
+    """Computes L^-1 with a = L L^T of symmetric positive definite matrices a (P, n, n).
 
-    Positions at which float32 is not enough are done again in float64; ValueError if that fails too.
+    By halves, so that most of the work is products. Positions at which float32 is not enough are done again in
+    float64. Raises ValueError if that fails too.
     """
     out = torch.zeros_like(a)
     _by_halves(a, out)
@@ -254,7 +263,7 @@ class Pyramid:
 
     @classmethod
     def of(cls, maps: list[Tensor]) -> Pyramid:
-        """maps: (B, c, h, w) from fine to coarse. Grids that do not nest are brought to the finest one."""
+        """Takes the grids of maps (B, c, h, w), fine to coarse. If they do not nest, all become the finest one."""
         grids = [(m.shape[2], m.shape[3]) for m in reversed(maps)]
         nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
         if not nested:
@@ -262,7 +271,7 @@ class Pyramid:
         return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
 
     def cells(self, maps: list[Tensor]) -> list[Tensor]:
-        """maps (B, c, h, w) from fine to coarse -> per level, coarse to fine, (P, B, c) in nested order."""
+        """Lists cells of maps (B, c, h, w), fine to coarse -> per level, coarse to fine, (P, B, c) in nested order."""
         out = []
         for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
             if tuple(m.shape[2:]) != grid:
@@ -275,7 +284,7 @@ class Pyramid:
         return out
 
     def plane(self, values: Tensor) -> Tensor:
-        """(P, B) of the finest level, nested order -> (B, h, w)."""
+        """Lays values (P, B) of the finest level, in nested order, out on its grid (B, h, w)."""
         ys, xs = self._steps(len(self.grids) - 1)
         steps = len(ys)
         values = values.reshape(*[n for pair in zip(ys, xs, strict=True) for n in pair], -1)
@@ -291,5 +300,5 @@ class Pyramid:
 
 
 def spread(coarse: Tensor, positions: int) -> Tensor:
-    """(P, ...) -> (positions, ...): each cell's values repeated for its children."""
+    """Repeats each cell's values for its children: (P, ...) -> (positions, ...)."""
     return coarse.repeat_interleave(positions // len(coarse), 0) if len(coarse) != positions else coarse

@@ -60,7 +60,7 @@ class Normal:
         self.mean, self.whitening = mean, whitening
 
     def distance(self, x: Tensor) -> Tensor:
-        """(..., D) -> (...): the square root of (x - mean)^T precision (x - mean)."""
+        """Computes the distance of x (..., D) -> (...): the square root of (x - mean)^T precision (x - mean)."""
         return ((x - self.mean) @ self.whitening.T).norm(dim=-1)
 
 
@@ -71,13 +71,13 @@ class Scatter:
         self.count, self.sum, self.outer = 0, torch.zeros(()), torch.zeros(())
 
     def add(self, x: Tensor) -> None:
-        """x (N, D)."""
+        """Adds samples x (N, D)."""
         x = x.double()
         self.count += len(x)
         self.sum, self.outer = self.sum + x.sum(0), self.outer + x.T @ x
 
     def normal(self) -> Normal:
-        """The distribution, its covariance shrunk by the oracle approximating rule (Chen et al. 2010, Eq. 23).
+        """Returns the distribution, its covariance shrunk by the oracle approximating rule (Chen et al. 2010, Eq. 23).
 
         Without the terms 2 / d of that equation, as scikit-learn's OAS has it: d is a few hundred here.
         """
@@ -99,7 +99,10 @@ class Scatter:
 
 @DETECTORS.register("mahalanobis", title="Mahalanobis of pooled features")
 class Mahalanobis(MapDetector):
-    """extras: `pooled` (N,), the distance of the whole image, and `pooled_roi` of its region of interest if given."""
+    """The detector by Mahalanobis distances of images and of places in them.
+
+    extras: `pooled` (N,), the distance of the whole image, and `pooled_roi` of its region of interest if given.
+    """
 
     name = "mahalanobis"
     Config = MahalanobisConfig
@@ -116,7 +119,7 @@ class Mahalanobis(MapDetector):
         return MahalanobisFitting(encoder, config, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (B, S/16, S/16), the same with or without `roi`."""
+        """Reads a batch: maps float32 (B, S/16, S/16), the same with or without `roi`."""
         features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
         heat = self.normals["cells"].distance(features["cells"])
         smooth = blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy()
@@ -124,12 +127,12 @@ class Mahalanobis(MapDetector):
         return Prediction(smooth, {n: self.normals[n].distance(features[n]).cpu().numpy() for n in whole})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the distance of the pooled features, of the region of interest where `predict` had it too."""
+        """Scores by the pooled features' distance (N,), float32; by the region of interest's if `predict` had one."""
         name = "pooled_roi" if roi is not None and "pooled_roi" in prediction.extras else "pooled"
         return prediction.extras[name].astype(np.float32)
 
     def save(self, folder: Path) -> None:
-        """`folder`: encoder/, mahalanobis.safetensors and, last, mahalanobis.json."""
+        """Saves into `folder`: encoder/, mahalanobis.safetensors and, last, mahalanobis.json."""
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         tensors = {
@@ -149,7 +152,7 @@ class Mahalanobis(MapDetector):
 
 
 class MahalanobisFitting:
-    """The scatters of pooled features and of places."""
+    """A fit in progress: the scatters of pooled features and of places."""
 
     def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, roi: np.ndarray | None) -> None:
         self.encoder, self.config, self.size, self.roi = encoder, config, size, roi
@@ -170,10 +173,11 @@ class MahalanobisFitting:
 
 
 def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: np.ndarray | None) -> dict[str, Tensor]:
-    """Maps (B, C, h, w) by stride -> `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride.
+    """Computes the features of maps (B, C, h, w) by stride.
 
-    `inside` bool (B, h, w): cells of the region of interest, all where there is none. With roi uint8 (B, S, S) also
-    `pooled_roi` (B, D), averaged over the region of interest.
+    `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride; `inside` bool (B, h, w): cells of the
+    region of interest, all where there is none. With roi uint8 (B, S, S) also `pooled_roi` (B, D), averaged over the
+    region of interest.
     """
     finest = maps[config.map_strides[0]]
     grid = finest.shape[-2:]

@@ -29,17 +29,17 @@ from core.engine.tensors import to_batch
 
 
 class Fitting(Protocol):
-    """A fit under way."""
+    """A fit in progress, which is given the encoder's maps batch by batch."""
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
-        """Take in the maps of images start, start + 1, ..."""
+        """Adds the maps of images start, start + 1, ... to the fit."""
 
     def finish(self) -> Any:
-        """The fitted detector."""
+        """Returns the fitted detector."""
 
 
 class MapDetector(Detector):
-    """Base of such detectors. Their Config has `strides`, the maps that they read, and `batch`, images per step."""
+    """Base of detectors on encoder maps. Their Config has `strides`, the maps read, and `batch`, images per step."""
 
     encoder: Encoder
     config: Any
@@ -53,7 +53,7 @@ class MapDetector(Detector):
     @classmethod
     @abc.abstractmethod
     def fitting(cls, encoder: Encoder, config: Any, count: int, size: int, context: FitContext) -> Fitting:
-        """A fit on `count` images of side `size`, to be given the maps batch by batch. ValueError on too few images."""
+        """Starts a fit on `count` images of side `size`, fed the maps batch by batch. ValueError on too few images."""
 
     @abc.abstractmethod
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
@@ -64,11 +64,11 @@ class MapDetector(Detector):
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """One pass over `images`, uint8 (N, S, S, 3); memory is that of the detector and of one batch."""
+        """Fits in one pass over `images`, uint8 (N, S, S, 3); memory is that of the detector and of one batch."""
         return fit_together(encoder, images, [(cls, config)], context)[0]
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """uint8 (N, S, S, 3) of the size it was fitted at -> smoothed maps on the finest of its strides' grids."""
+        """Predicts images uint8 (N, S, S, 3) of the fitted size: smoothed maps on its finest stride's grid."""
         return predict_together([self], images, batch=batch, roi=roi)[0]
 
 
@@ -79,7 +79,7 @@ def fit_together(
     wanted: Sequence[tuple[type[MapDetector], Any]],
     context: FitContext = FitContext(),
 ) -> list[Any]:
-    """Fit several detectors in one pass of the encoder; each is what its own `fit` gives.
+    """Fits several detectors in one pass of the encoder; each is what its own `fit` gives.
 
     images: uint8 (N, S, S, 3), normal, the same on each process if the context shares them. Steps are of
     the largest `batch` asked for. Raises Stopped if asked to stop.
@@ -132,9 +132,10 @@ def predict_together(
 
 
 def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
-    """uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}; bf16 has too few digits for a covariance.
+    """Computes the encoder's maps of images uint8 (B, S, S, 3) -> {stride: float32 (B, C, h, w)}.
 
-    Inside `remembered.remembering` an image that was read before is not read again.
+    Not in bf16, which has too few digits for a covariance. Inside `remembered.remembering` an image that was read
+    before is not read again.
     """
 
     def compute(rows: np.ndarray, wanted: set[int]) -> dict[int, Tensor]:

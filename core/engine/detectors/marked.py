@@ -47,7 +47,10 @@ class MarkedConfig(Config):
 
 @DETECTORS.register("marked", title="Learnt from marks, version 0.2", listed=False)
 class Marked(Detector):
-    """The mixture has the mean and deviation of the base's map on normal images, so that the base reads its score."""
+    """Version 0.2's detector: its map mixes a learnt map with that of its base.
+
+    The mixture has the mean and deviation of the base's map on normal images, so that the base reads its score.
+    """
 
     name = "marked"
     Config = MarkedConfig
@@ -66,7 +69,10 @@ class Marked(Detector):
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, h, w) on the finer grid of the base's and the learnt map's; the base's where that is all."""
+        """Predicts maps float32 (N, h, w) on the finer grid of the base's and the learnt map's.
+
+        They are the base's where nothing was learnt.
+        """
         prediction = self.base.predict(images, batch=batch, roi=roi)
         if not self.tensors or not len(images):
             return prediction

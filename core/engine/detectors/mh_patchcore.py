@@ -43,7 +43,7 @@ class MHPatchCoreConfig(NearestConfig):
 
 
 class WhitenedFitting(NearestFitting):
-    """The fit under way: sums of all patches beside the pool."""
+    """The fit in progress: beside the pool, sums of all patches, from which the whitening follows."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -63,9 +63,10 @@ class WhitenedFitting(NearestFitting):
 
 
 def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
-    """Covariance (D, D) -> (D, K): patches times it have, but for the shrinkage, the identity as theirs.
+    """Computes a whitening matrix (D, K) of a covariance (D, D).
 
-    K: of the components with the most variance, as few as explain that share of it.
+    Patches times it have, but for the shrinkage, the identity as covariance. K: of the components with the most
+    variance, as few as explain that share of it.
     """
     values, vectors = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     values = values.clamp(min=0)
@@ -77,7 +78,7 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
 
 @DETECTORS.register("mh-patchcore", title="MH-PatchCore", compares=True, section="Ferrari et al. 2026")
 class MHPatchCore(Nearest):
-    """`distance` of its extras is squared."""
+    """The MH-PatchCore detector. `distance` of its extras is squared."""
 
     name = "mh-patchcore"
     Config = MHPatchCoreConfig

@@ -83,7 +83,10 @@ class PaDiM(MapDetector):
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
-        """Its memory is that of the Gaussians (about 9 kB per cell of stride 4), whatever `count` is, 2 or more."""
+        """Starts a fit on `count` images, 2 or more.
+
+        Its memory is that of the Gaussians (about 9 kB per cell of stride 4), whatever `count` is.
+        """
         if count < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images; there are {count}")
         widths = {stride: encoder.widths[stride] for stride in config.strides}
@@ -91,19 +94,19 @@ class PaDiM(MapDetector):
         return PaDiMFitting(encoder, config, channels, size)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Maps (B, S/4, S/4) of smoothed distances, by the finest of its strides."""
+        """Reads a batch: maps of smoothed distances, (B, S/4, S/4) if the finest of its strides is 4."""
         heat = self.distances(maps)
         return Prediction(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
 
     def distances(self, maps: dict[int, Tensor]) -> Tensor:
-        """Distances (B, h, w) on the finest grid, not smoothed."""
+        """Computes the distances (B, h, w) on the finest grid, not smoothed."""
         return self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
 
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
-        """How alike the `count` normal images of the fit are place by place: the share, 0 to 1, of the variance of
-        their features at its coarsest stride that the place explains; it is high for objects that lie always alike.
+        """Measures how alike the `count` normal images of the fit are place by place.
 
-        known: bool (h, w) on any grid, the places that are asked; None for all.
+        Returns the share, 0 to 1, of the variance of their features at its coarsest stride that the place explains. It
+        is high for objects that always lie alike. known: bool (h, w) on any grid, the places that count; None for all.
         """
         grid = self.gaussian.pyramid.grids[0]
         mean, variance = (x.cpu().numpy() for x in self.gaussian.coarsest())
@@ -116,7 +119,7 @@ class PaDiM(MapDetector):
         return float(between.sum() / (between + within).sum())
 
     def save(self, folder: Path) -> None:
-        """`folder`: encoder/, padim.safetensors and, last, padim.json."""
+        """Saves into `folder`: encoder/, padim.safetensors and, last, padim.json."""
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         tensors = {f"channels.{stride}": index for stride, index in self.kept.items()}
@@ -144,7 +147,7 @@ class PaDiM(MapDetector):
 
 
 class PaDiMFitting:
-    """PaDiM's running moments."""
+    """A fit of PaDiM in progress: its running moments."""
 
     def __init__(self, encoder: Encoder, config: PaDiMConfig, channels: dict[int, Tensor], size: int) -> None:
         self.encoder, self.config, self.kept, self.size = encoder, config, channels, size

@@ -29,7 +29,7 @@ def joined(maps: Sequence[Array]) -> np.ndarray:
 
 
 def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
-    """PMSACL Eq. 13: sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w of the image lattice.
+    """Computes PMSACL Eq. 13: sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w of the image lattice.
 
     normal (N, C, H, W), of which mu_w and Sigma_w + epsilon I; x (B, C, H, W). Returns (B, H, W).
     """
@@ -47,12 +47,12 @@ def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def s_igd(l_rec: float, h: float, xi: float) -> float:
-    """PMSACL Eq. 10: xi l_rec + (1 - xi) h_psi, where the paper has 1 - h_psi; see `h_psi`."""
+    """Computes PMSACL Eq. 10: xi l_rec + (1 - xi) h_psi, where the paper has 1 - h_psi; see `h_psi`."""
     return xi * l_rec + (1 - xi) * h
 
 
 def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
-    """PMSACL Eq. 12: 1 - exp(-|| f_theta(x) - mu_gamma ||^2 / sigma_gamma^2), z and mu (Z,).
+    """Computes PMSACL Eq. 12: 1 - exp(-|| f_theta(x) - mu_gamma ||^2 / sigma_gamma^2), z and mu (Z,).
 
     It is small for normal images, although Eq. 10 takes it for their likelihood.
     """
@@ -61,13 +61,13 @@ def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
 
 
 def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
-    """The mean code (N, Z) -> (Z,); ours, as in IGD's release: none of its values is within `least` of zero."""
+    """Computes the mean code: z (N, Z) -> (Z,). Ours, as in IGD's release: no value is within `least` of zero."""
     mu = np.asarray(z, float).mean(0)
     return np.where(abs(mu) < least, np.where(mu < 0, -least, least), mu)
 
 
 def sigma_gamma_sq(z: Array, mu: Array, batch: int) -> float:
-    """sigma_gamma^2, a variance: the mean of || z - mu_gamma ||^2, each batch's at least 1.
+    """Computes sigma_gamma^2, a variance: the mean of || z - mu_gamma ||^2 of each batch, at least 1, over the batches.
 
     The paper has kappa in (0, 1] times it, for stability, and no value; kappa is 1, and the floor is IGD's release's.
     """

@@ -105,14 +105,17 @@ class SuperSimpleNetNet(nn.Module):
 
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
-        """x (B, 3, S, S) in [0, 1] -> (B, C, h, w), standardised."""
+        """Computes standardised features of x (B, 3, S, S) in [0, 1] -> (B, C, h, w)."""
         maps = self.encoder.maps(x, self.strides)
         side = [n * self.finer for n in maps[self.strides[0]].shape[2:]]
         every = [F.interpolate(maps[s].float(), side, mode="bilinear", align_corners=False) for s in self.strides]
         return (F.avg_pool2d(torch.cat(every, 1), 3, 1, 1) - self.middle) / self.deviation
 
     def heads(self, adapted: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, C, h, w) each, the first of the map and the second of the verdict -> logits (B, h, w) and (B,)."""
+        """Applies both heads, the map's to `adapted` and the verdict's to `features`.
+
+        (B, C, h, w) each -> logits (B, h, w) and (B,).
+        """
         logits = self.map_head(adapted)
         told = logits.detach() if self.apart else logits
         convolved = self.convolution(torch.cat([features, told], 1))
@@ -179,9 +182,9 @@ class SuperSimpleNetTraining(NetTraining):
 
 
 def focal(logits: Tensor, truth: Tensor, use: Tensor) -> Tensor:
-    """Mean of (1 - p)^GAMMA times the cross-entropy, p what is said of the truth, over what is to be used; a scalar.
+    """Computes the focal loss, a scalar: the mean of (1 - p)^GAMMA times the cross-entropy over what `use` marks.
 
-    Lin et al. 2017, Eq. 4. logits, truth in 0 and 1, use: of one shape.
+    p is the probability given to the truth. Lin et al. 2017, Eq. 4. logits, truth in 0 and 1, use: of one shape.
     """
     entropy = F.binary_cross_entropy_with_logits(logits, truth, reduction="none")
     values = entropy * (1 - (-entropy).exp()).pow(GAMMA) * use
@@ -189,17 +192,20 @@ def focal(logits: Tensor, truth: Tensor, use: Tensor) -> Tensor:
 
 
 def truncated(logits: Tensor, spoilt: Tensor, use: Tensor) -> Tensor:
-    """Truncated L1 of a map, a scalar: how far normal places are above -MARGIN and others below MARGIN, each a mean."""
+    """Computes a map's truncated L1, a scalar.
+
+    How far normal places are above -MARGIN and others below MARGIN, each a mean.
+    """
     short = (torch.where(spoilt, -logits, logits) + MARGIN).clamp(min=0)
     means = [(short * cells).sum() / cells.sum().clamp(min=1) for cells in (spoilt & use, ~spoilt & use)]
     return means[0] + means[1]
 
 
 def perlin(count: int, side: int, draws: torch.Generator) -> Tensor:
-    """(count, side, side) of gradient noise from -1 to 1 (Perlin 1985), each with 2^0 to 2^5 cells a side, as many down
-    as across or not, as far as the side allows.
+    """Draws gradient noise (count, side, side) from -1 to 1 (Perlin 1985).
 
-    What nowhere reaches a threshold would teach nothing, so each is stretched to its bounds.
+    Each has 2^0 to 2^5 cells a side, drawn for both sides apart, as far as the side allows. It is stretched to its
+    bounds: noise that nowhere reaches a threshold would teach nothing.
     """
     most, images = min(6, max(int(np.log2(side)), 1)), []
     for _ in range(count):
@@ -211,7 +217,10 @@ def perlin(count: int, side: int, draws: torch.Generator) -> Tensor:
 
 
 def gradient_noise(angles: Tensor, side: int) -> Tensor:
-    """(side, side), by the direction of the slope at each corner of a grid of cells: angles (m + 1, n + 1)."""
+    """Computes gradient noise (side, side) over a grid of m x n cells.
+
+    angles (m + 1, n + 1): the direction of the slope at each corner of the grid.
+    """
     down, right = (n - 1 for n in angles.shape)
     y, x = ((torch.arange(side) + 0.5) * n / side for n in (down, right))
     corners = []
@@ -245,6 +254,6 @@ class SuperSimpleNet(NetDetector):
         return {"maps": maps, "verdict": verdicts}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,), the classification head's logit, of the whole image always."""
+        """Scores by the classification head's logit (N,), of the whole image always."""
         score: np.ndarray = prediction.extras["verdict"]
         return score

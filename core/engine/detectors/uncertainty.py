@@ -18,7 +18,10 @@ SCALES = (1.0, 1.15)
 
 @dataclass
 class Steadiness:
-    """Over V views of N images. scores (V, N), the given view first; score_sd (N,); map_sd float32 (N, h, w)."""
+    """How much a detector's scores and maps vary over V views of N images.
+
+    scores (V, N), the given view first; score_sd (N,); map_sd float32 (N, h, w).
+    """
 
     scores: np.ndarray
     score_sd: np.ndarray
@@ -27,9 +30,10 @@ class Steadiness:
 
 
 def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Steadiness:
-    """Views: mirrored or not, at each of SCALES (cut to the middle). images uint8 (N, S, S, 3), roi (N, S, S) or None.
+    """Measures how much scores and maps vary over views of images uint8 (N, S, S, 3), roi (N, S, S) or None.
 
-    Maps are turned back before they are averaged; the mean of all views is a prediction of its own.
+    Views: mirrored or not, at each of SCALES (cut to the middle). Maps are turned back before they are averaged; the
+    mean of all views is a prediction of its own.
     """
     scores, maps = [], []
     for scale in SCALES:

@@ -24,14 +24,17 @@ CLOSE = 1e-4  # of a score, or of its size where that is above 1
 
 @dataclass(frozen=True)
 class Written:
-    """bytes: of the file. difference: the largest of any score of the images that it was compared on."""
+    """An ONNX file as it was written.
+
+    bytes: its size. difference: the largest of any score of the images that it was compared on.
+    """
 
     bytes: int
     difference: float
 
 
 def library() -> Any:
-    """onnxruntime. Raises CannotExport saying how to get what an export needs."""
+    """Imports and returns onnxruntime. Raises CannotExport saying how to get what an export needs."""
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -42,10 +45,10 @@ def library() -> Any:
 
 
 def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Path) -> Written:
-    """Write `file` and compare it, run by onnxruntime, with the detector, on images uint8 (N, S, S, 3), roi (N, S, S).
+    """Writes a detector's graph to `file` and compares the two on images uint8 (N, S, S, 3) and roi (N, S, S).
 
-    Any number of images may be given to it at a time. Raises CannotExport where the detector has no graph, or where a
-    score differs by more than CLOSE; no file is left then.
+    The graph is run by onnxruntime. Any number of images may be given to it at a time. Raises CannotExport where the
+    detector has no graph, or where a score differs by more than CLOSE; no file is left then.
     """
     onnxruntime = library()
     graph = Graph(detector).eval().requires_grad_(False)
@@ -70,7 +73,7 @@ def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Pa
 
 
 def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The detector's own scores of whole images and of regions of interest, in float32, as a graph has it."""
+    """Computes the detector's own scores of whole images and of regions of interest, in float32, as the graph does."""
     with full_precision(detector):
         prediction = detector.predict(images, roi=roi)
         return detector.image_score(prediction), detector.image_score(prediction, roi)
@@ -78,7 +81,7 @@ def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[
 
 @contextlib.contextmanager
 def full_precision(detector: Detector) -> Iterator[None]:
-    """Lesion heads in it, as which some processors compute in bfloat16, compute in float32 inside."""
+    """Makes a detector's lesion heads compute in float32 inside the block; some processors use bfloat16 for them."""
     if isinstance(detector, LesionHead):
         config = detector.config
         detector.config = config.replace(autocast=False)
@@ -94,14 +97,14 @@ def full_precision(detector: Detector) -> Iterator[None]:
 
 
 def furthest(given: Any, own: Any) -> float:
-    """The largest difference between two lists of scores, in parts of the score where that is above 1."""
+    """Returns the largest difference between two lists of scores, relative to the score where that is above 1."""
     parts = [np.abs(a - b) / np.maximum(1, np.abs(b)) for a, b in zip(given, own, strict=True)]
     return float(np.max(parts))
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporter tells its own developers."""
+    """Silences, inside the block, what the exporter tells its own developers."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

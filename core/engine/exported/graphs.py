@@ -40,8 +40,8 @@ class CannotExport(ValueError):
 
 
 class Said(NamedTuple):
-    """Of N images: map (N, h, w); everywhere, the map before anything was left out; scores (N,), of the whole image and
-    of its region of interest.
+    """A graph's results for N images: map (N, h, w); everywhere, the map before anything was left out; scores (N,), of
+    the whole image and of its region of interest.
     """
 
     map: Tensor
@@ -58,7 +58,7 @@ class Part(nn.Module):
 
 
 class Graph(nn.Module):
-    """What leaves the house: (images, roi) -> map, score, score_roi."""
+    """The network that is exported: (images, roi) -> map, score, score_roi."""
 
     def __init__(self, detector: Detector) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Graph(nn.Module):
 
 
 def part_of(detector: Detector) -> Part:
-    """The graph of a detector, those of its members in it. Raises CannotExport, naming it, where there is none."""
+    """Makes a detector's graph, those of its members in it. Raises CannotExport, naming it, where there is none."""
     for kind, make in PARTS.items():
         if isinstance(detector, kind):
             return make(detector)
@@ -84,7 +84,7 @@ def _why(detector: Detector) -> str:
 
 
 def exportable() -> list[str]:
-    """Names of the detectors that have a graph."""
+    """Returns the names of the detectors that have a graph."""
     return [name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), tuple(PARTS))]
 
 
@@ -337,7 +337,7 @@ PARTS: dict[type[Detector], Callable[..., Part]] = {
 
 
 def floats(images: Tensor) -> Tensor:
-    """uint8 (N, S, S, 3) -> float32 (N, 3, S, S) in [0, 1], as `tensors.to_batch`."""
+    """Converts uint8 (N, S, S, 3) -> float32 (N, 3, S, S) in [0, 1], as `tensors.to_batch` does."""
     return images.permute(0, 3, 1, 2).float() / 255.0
 
 
@@ -356,31 +356,35 @@ def _counts(roi: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
 
 
 def covered(roi: Tensor, height: int, width: int) -> Tensor:
-    """uint8 (N, S, S) -> (N, h, w): how much of each cell lies inside."""
+    """Computes the share of each cell that lies inside: roi uint8 (N, S, S) -> (N, h, w)."""
     inside, every = _counts(roi, height, width)
     return inside / every
 
 
 def inside_of(roi: Tensor, height: int, width: int) -> Tensor:
-    """`heatmap.roi_at`: bool (N, h, w). Counts are whole numbers, so that half is half exactly."""
+    """Finds the cells of which at least half lies inside, as `heatmap.roi_at` does: bool (N, h, w).
+
+    Counts are whole numbers, so that half is half exactly.
+    """
     inside, every = _counts(roi, height, width)
     return 2 * inside >= every
 
 
 def counted(roi: Tensor, height: int, width: int) -> Tensor:
-    """`heatmap.counted`: bool (N, h, w), all cells where the region is empty."""
+    """Finds the cells that count, as `heatmap.counted` does: bool (N, h, w), all cells where the region is empty."""
     inside = inside_of(roi, height, width)
     return inside | ~inside.flatten(1).any(1)[:, None, None]
 
 
 def masked(maps: Tensor, roi: Tensor) -> Tensor:
-    """`heatmap.masked_maps`: each map (N, h, w) with its own minimum outside."""
+    """Gives each map (N, h, w) its own minimum outside the region, as `heatmap.masked_maps` does."""
     return torch.where(inside_of(roi, maps.shape[1], maps.shape[2]), maps, maps.flatten(1).amin(1)[:, None, None])
 
 
 def shrunk(pixels: Tensor, side: int) -> Tensor:
-    """uint8 (N, S, S) or (N, S, S, 3) -> the same at `side`, as OpenCV shrinks by area: to whole numbers, halves to the
-    even one, but at half the side upwards.
+    """Shrinks uint8 (N, S, S) or (N, S, S, 3) to `side` as OpenCV does by area.
+
+    Values are rounded to whole numbers, halves to the even one, but upwards where `side` is half of S.
     """
     size = int(pixels.shape[1])
     weights = torch.from_numpy(_shares(size, side))
@@ -401,7 +405,7 @@ def _shares(size: int, side: int) -> np.ndarray:
 
 
 def largest_component(above: Tensor) -> Tensor:
-    """bool (N, h, w) -> float (N,): cells of the largest group that touch at sides or corners, 0 where there is none.
+    """Counts the cells of the largest group that touch at sides or corners: bool (N, h, w) -> float (N,), 0 for none.
 
     Each cell carries a number of its group. A round takes the highest number of the neighbours over to the group's
     root, then twice follows the roots (Zhang, Azad, Hu 2020): groups of n cells are one after some log2(n) rounds,

@@ -14,8 +14,9 @@ LEAST = 1e-12  # length that a difference is divided by at least
 
 
 def centred(z: Array, labels: Array, centres: Array) -> Array:
-    """f^(n,l) = (f_theta(x^(n,l)) - c_n) / ||f_theta(x^(n,l)) - c_n||_2 (Eq. 6).
+    """Centres features by their class and scales them to unit length (Eq. 6).
 
+    f^(n,l) = (f_theta(x^(n,l)) - c_n) / ||f_theta(x^(n,l)) - c_n||_2.
     z (M, D); labels (M,) class n of each, integers in 0..k; centres (k+1, D). Returns (M, D) unit rows; a row that
     equals its centre gives 0, and no gradient.
     """

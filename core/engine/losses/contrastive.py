@@ -8,8 +8,9 @@ from torch import Tensor
 
 
 def nt_xent(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
-    """Mean over samples i of -log( exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau) ), u = z / ||z||.
+    """Computes NT-Xent (Chen et al. 2020, Eq. 1), a contrastive loss without classes.
 
+    Mean over samples i of -log( exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau) ), u = z / ||z||.
     z (M, D); partners (M,) index p of the same instance's other view. Every other sample repels alike, whatever its
     class. Returns a scalar, float32.
     """
@@ -19,9 +20,10 @@ def nt_xent(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
 
 
 def one_way(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
-    """Mean over first views i of -log( exp(u_i . u_p / tau) / sum over second views j of exp(u_i . u_j / tau) ).
+    """Computes the one-way contrastive loss of Sohn et al. 2021, Eq. 3, as in their released code.
 
-    Sohn et al. 2021, Eq. 3, as in their released code: first views are never negatives, and second ones are no anchors.
+    Mean over first views i of -log( exp(u_i . u_p / tau) / sum over second views j of exp(u_i . u_j / tau) ).
+    First views are never negatives, and second ones are no anchors.
     z (M, D), u = z / ||z||; partners (M,): of two views of an instance, that with the lower row is the first. Returns a
     scalar, float32.
     """
@@ -32,9 +34,9 @@ def one_way(z: Tensor, partners: Tensor, tau: float = 0.2) -> Tensor:
 
 
 def supcon_loss(z: Tensor, labels: Tensor, tau: float = 0.2) -> Tensor:
-    """Mean over samples i of -1/|P(i)| sum over p in P(i) of log s(i, p).
+    """Computes the supervised contrastive loss L_out (Khosla et al. 2020, "Supervised Contrastive Learning", Eq. 2).
 
-    Khosla et al. 2020, "Supervised Contrastive Learning", Eq. 2: L_out.
+    Mean over samples i of -1/|P(i)| sum over p in P(i) of log s(i, p).
     s(i, p) = exp(u_i . u_p / tau) / sum over j != i of exp(u_i . u_j / tau). z (M, D), u = z / ||z||; labels (M,).
     P(i): the other samples with the label of i; a sample without any adds 0.
     Returns a scalar, float32.

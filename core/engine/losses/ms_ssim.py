@@ -21,9 +21,10 @@ Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Takes as many of the first levels as an image of this side has room for, their weights summing to the same.
+    """Returns the weights of as many first levels as an image of this side has room for, scaled to the same sum.
 
-    The five usual levels with a window of 11 take 176 pixels; 64 pixels leave three. ValueError if not one level fits.
+    The five usual levels with a window of 11 take 176 pixels; 64 pixels leave three.
+    Raises ValueError if not one level fits.
     """
     room = 0
     while room < len(weights) and size >> room >= window:
@@ -79,7 +80,10 @@ def ms_ssim(
     weights: tuple[float, ...] = WEIGHTS,
     sigma: float = 1.5,
 ) -> Tensor:
-    """x, y float (B, C, S, S) -> (B,), at most 1; the mean over channels of the product over levels."""
+    """Computes the multi-scale structural similarity of x, y float (B, C, S, S) -> (B,), at most 1.
+
+    It is the mean over channels of the product over levels.
+    """
     kernel = _window(window, sigma, x)
     product = torch.ones((), device=x.device)
     for weight, level in _levels(x, y, weights, lambda x, y: _compare(x, y, kernel, data_range)):
@@ -96,8 +100,9 @@ def dissimilarity_map(
     weights: tuple[float, ...] = WEIGHTS,
     sigma: float = 1.5,
 ) -> Tensor:
-    """(B, C, S, S) twice -> (B, S, S): each level's 1 - SSIM map brought to S x S, weighted by level and added up.
+    """Computes a map (B, S, S) of where x and y, each (B, C, S, S), differ in structure.
 
+    Each level's 1 - SSIM map is brought to S x S, weighted by level and added up.
     Borders are mirrored so that every pixel has a value. 0 where both agree; at most twice the weights' sum.
     """
     kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2

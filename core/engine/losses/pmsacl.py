@@ -15,10 +15,11 @@ from core.engine.tensors import to_device
 
 
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
-    """kappa(n, m): 1 / (alpha tau) where two samples share a class, else 1 / tau (PMSACL Eq. 7). labels (M,) -> (M, M).
+    """Computes kappa(n, m) for all pairs of samples (PMSACL Eq. 7): labels (M,) -> (M, M).
 
-    The text wants samples of one class to repel each other less, which takes alpha > 1 although it calls alpha
-    'smaller'; alpha is free here, and alpha = 1 is the plain contrastive loss.
+    It is 1 / (alpha tau) where two samples share a class, else 1 / tau. The text wants samples of one class to repel
+    each other less, which takes alpha > 1 although it calls alpha 'smaller'; alpha is free here, and alpha = 1 is the
+    plain contrastive loss.
     """
     same = labels[:, None] == labels[None]
     unit = torch.ones((), device=labels.device)
@@ -36,11 +37,12 @@ def pmsacl_loss(
     centring: str = "both",
     positives: str = "view",
 ) -> Tensor:
-    """Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
+    """Computes l_PMSACL, the contrastive loss of features centred by their class (PMSACL Eqs. 4 and 5).
 
+    Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
     z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
-    As printed (PMSACL Eqs. 4 and 5), the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1
-    the loss can be negative. Returns a scalar, float32. No gradient reaches the centres.
+    As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss can be negative.
+    Returns a scalar, float32. No gradient reaches the centres.
 
     Ours, not the paper's: with centring = `denominator` the numerator compares features that are not centred; with
     positives = `class` it is the mean cosine with the views of all other images of the class.
@@ -62,11 +64,12 @@ def pmsacl_loss(
 
 
 def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: float, alpha: float) -> Tensor:
-    """`pmsacl_loss` if all samples had one feature (D,): what is reached without telling any image from another.
+    """Computes what `pmsacl_loss` would be if all samples had one feature (D,).
 
-    Centring takes another centre from each class, so even one constant gives each class a direction of its own; all
-    positives then have cosine 1, whatever `centring` and `positives` are. labels (M,); centres (k+1, D). From the
-    (k+1)^2 pairs of classes instead of the M^2 of samples. Returns a scalar, float32.
+    This is what is reached without telling any image from another. Centring takes another centre from each class, so
+    even one constant gives each class a direction of its own; all positives then have cosine 1, whatever `centring` and
+    `positives` are. labels (M,); centres (k+1, D). It is computed from the (k+1)^2 pairs of classes instead of the M^2
+    of samples. Returns a scalar, float32.
     """
     classes = torch.arange(len(centres), device=labels.device)
     each = F.one_hot(labels, len(centres)).sum(0)  # `bincount` would wait for a GPU
@@ -78,7 +81,7 @@ def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: fl
 
 
 def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """E || f_theta(a(x)) - c_n ||^2, which draws each class to its own centre (PMSACL Eq. 3).
+    """Computes E || f_theta(a(x)) - c_n ||^2, which draws each class to its own centre (PMSACL Eq. 3).
 
     Squared Euclidean distance, averaged over samples and not over dimensions.
 
@@ -89,8 +92,9 @@ def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
 
 
 def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy -E log a_n^T f_beta(f_theta(a(x))): which class was the image made for? (PMSACL Eq. 8).
+    """Computes l_aug, the cross-entropy -E log a_n^T f_beta(f_theta(a(x))) (PMSACL Eq. 8).
 
+    It asks which class the image was made for.
     logits (M, k+1), before the softmax; labels (M,) class n of each. Returns a scalar, float32.
     """
     return F.cross_entropy(logits.float(), labels)
@@ -101,8 +105,9 @@ NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 
 
 
 def position_loss(logits: Tensor, places: Tensor) -> Tensor:
-    """Cross-entropy -E log p^T f_gamma(f_theta(x_1), f_theta(x_2)) (PMSACL Eq. 9, after Doersch et al. 2015).
+    """Computes l_pos, the cross-entropy -E log p^T f_gamma(f_theta(x_1), f_theta(x_2)) (PMSACL Eq. 9).
 
+    After Doersch et al. 2015: it asks where the second patch lies.
     logits (B, 8), before the softmax; places (B,), the second patch's index in NEIGHBOURS. Returns a scalar, float32.
     """
     return F.cross_entropy(logits.float(), places)
@@ -131,7 +136,10 @@ def draw_corners(
 
 
 def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
-    """(B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch), cut without resampling."""
+    """Cuts a patch from each image, without resampling.
+
+    (B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch).
+    """
     step = torch.arange(patch, device=images.device)
     corners = to_device(corners, images.device)
     rows, columns = corners[:, :1] + step, corners[:, 1:] + step  # (B, patch) each
@@ -143,11 +151,12 @@ EPSILON = 1e-4
 
 
 def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
-    """Mean over classes and dimensions of max(0, 1 - sd), of unit features times the root of their dimension.
+    """Computes a hinge on the spread within each class: the mean over classes and dimensions of max(0, 1 - sd).
 
-    A hinge as in VICReg (Bardes, Ponce, LeCun 2022, Eq. 1), within each class. Not the paper's: l_PMSACL tells the
-    label to the centring, so one constant feature for all images already lowers it. This term is 1 for such a feature
-    and 0 where directions within each class are spread as if drawn uniformly.
+    sd is taken of unit features times the root of their dimension. A hinge as in VICReg (Bardes, Ponce, LeCun 2022,
+    Eq. 1). Not the paper's: l_PMSACL tells the label to the centring, so one constant feature for all images already
+    lowers it. This term is 1 for such a feature and 0 where directions within each class are spread as if drawn
+    uniformly.
 
     z (M, D) features; labels (M,) class of each. A class of one sample does not count. Returns a scalar, float32.
     """
@@ -181,5 +190,5 @@ class PMSACLLoss(nn.Module):
         self.tau, self.alpha = tau, alpha
 
     def forward(self, z: Tensor, labels: Tensor, partners: Tensor) -> Tensor:
-        """The loss, a scalar, as `pmsacl_loss`."""
+        """Computes the loss, a scalar, as `pmsacl_loss` does."""
         return pmsacl_loss(z, labels, partners, self.centres, self.tau, self.alpha)

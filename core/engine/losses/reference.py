@@ -17,23 +17,23 @@ Array = Any  # a NumPy array, or a tensor on the CPU without a gradient
 
 
 def f(z_i: Array, c_n: Array) -> np.ndarray:
-    """PMSACL Eq. 6: f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2."""
+    """Computes PMSACL Eq. 6: f^(n,l) = (f_theta(x^(n,l)) - c_n) / || f_theta(x^(n,l)) - c_n ||_2."""
     d = np.asarray(z_i, float) - np.asarray(c_n, float)
     return np.asarray(d / math.sqrt(d @ d))
 
 
 def kappa(n: int, m: int, tau: float, alpha: float) -> float:
-    """PMSACL Eq. 7: 1 / (alpha tau) if n = m, else 1 / tau."""
+    """Computes PMSACL Eq. 7: 1 / (alpha tau) if n = m, else 1 / tau."""
     return 1 / (alpha * tau) if n == m else 1 / tau
 
 
 def l_pmsacl(z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """PMSACL Eq. 4: the mean of Eq. 5 over all samples."""
+    """Computes PMSACL Eq. 4: the mean of Eq. 5 over all samples."""
     return sum(l_pmsacl_of(i, z, labels, partners, c, tau, alpha) for i in range(len(z))) / len(z)
 
 
 def l_pmsacl_of(i: int, z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """PMSACL Eq. 5: one sample drawn to its other view, and repelled by all samples but itself."""
+    """Computes PMSACL Eq. 5: one sample drawn to its other view, and repelled by all samples but itself."""
     f_i, f_p = f(z[i], c[labels[i]]), f(z[partners[i]], c[labels[partners[i]]])
     numerator = math.exp(f_i @ f_p / tau)
     denominator = 0.0
@@ -44,7 +44,7 @@ def l_pmsacl_of(i: int, z: Array, labels: Array, partners: Array, c: Array, tau:
 
 
 def l_ctr(z: Array, labels: Array, c: Array) -> float:
-    """PMSACL Eq. 3: E || f_theta(a(x)) - c_n ||^2."""
+    """Computes PMSACL Eq. 3: E || f_theta(a(x)) - c_n ||^2."""
     total = 0.0
     for z_i, n in zip(z, labels, strict=True):
         d = np.asarray(z_i, float) - np.asarray(c[n], float)
@@ -53,7 +53,10 @@ def l_ctr(z: Array, labels: Array, c: Array) -> float:
 
 
 def cross_entropy(logits: Array, labels: Array) -> float:
-    """PMSACL Eqs. 8 and 9, l_aug and l_pos: -E log of the softmax at the right class, the n of A_n or the place p."""
+    """Computes PMSACL Eqs. 8 and 9, l_aug and l_pos: -E log of the softmax at the right class.
+
+    The class is the n of A_n or the place p.
+    """
     total = 0.0
     for row, n in zip(logits.tolist(), labels.tolist(), strict=True):
         total += -math.log(math.exp(row[n]) / sum(math.exp(v) for v in row))
@@ -64,7 +67,7 @@ def cross_entropy(logits: Array, labels: Array) -> float:
 
 
 def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:
-    """NT-Xent (Chen et al. 2020, Eq. 1)."""
+    """Computes NT-Xent (Chen et al. 2020, Eq. 1)."""
     u = _unit(z)
     total = 0.0
     for i, p in enumerate(partners):
@@ -73,7 +76,10 @@ def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:
 
 
 def supcon(z: Array, labels: Array, tau: float) -> float:
-    """L_out of the supervised contrastive loss (Khosla et al. 2020, Eq. 2); each sample has another of its class."""
+    """Computes L_out of the supervised contrastive loss (Khosla et al. 2020, Eq. 2).
+
+    Each sample must have another of its class.
+    """
     u = _unit(z)
     total = 0.0
     for i in range(len(z)):
@@ -92,7 +98,10 @@ def _others(z: Array, i: int) -> list[int]:
 
 
 def l_var(z: Array, labels: Array, epsilon: float) -> float:
-    """Ours, after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1): a hinge on the spread within each class of two or more."""
+    """Computes l_var, ours after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1).
+
+    It is a hinge on the spread within each class of two or more.
+    """
     u = np.array(_unit(z)) * math.sqrt(z.shape[1])
     hinges = []
     for n in sorted(set(labels.tolist())):

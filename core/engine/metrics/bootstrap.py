@@ -1,4 +1,4 @@
-"""Intervals: what the figures would be had other images been drawn.
+"""Bootstrap intervals: what the figures would be had other images been drawn.
 
 Images are drawn again, never pixels, with replacement and within normal and abnormal each, so that neither kind can
 go missing. Every draw is a row of counts, and all draws are computed at once as matrix products.
@@ -16,8 +16,9 @@ MOST_PIXELS = 4_000_000  # of those in no lesion, more than this are thinned out
 
 
 def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
-    """groups (N,): kind of each image -> float32 (times, N), how often each image is drawn; kinds keep their size.
+    """Draws images again `times` times: float32 (times, N), how often each image is drawn.
 
+    groups (N,): kind of each image; kinds keep their size.
     patients (N,): whose image each is; they are then drawn as a whole, those with an image of the highest kind apart
     from the others, for images of one patient are no new evidence.
     """
@@ -35,7 +36,7 @@ def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
-    """Percentile interval [lo, hi] of bootstrap values; None without a finite one."""
+    """Computes the percentile interval [lo, hi] of bootstrap values; None without a finite one."""
     values = values[np.isfinite(values)]
     if not len(values):
         return None
@@ -43,19 +44,22 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
 
 
 def means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """values (N,), counts (times, N) -> (times,): the mean in each draw."""
+    """Computes the mean in each draw: values (N,), counts (times, N) -> (times,)."""
     with np.errstate(invalid="ignore"):  # a draw may hold none of them: NaN, which `interval` leaves out
         return counts @ values.astype(np.float64) / counts.sum(1)
 
 
 def aurocs(below: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Histograms over ascending bins (times, K) of normal and abnormal -> AUROC of each draw, ties counting half."""
+    """Computes the AUROC of each draw, ties counting half.
+
+    below, above (times, K): histograms over ascending bins, of normal and of abnormal.
+    """
     reached = np.cumsum(below, 1, dtype=np.float64) - below / 2
     return (above * reached).sum(1) / (below.sum(1, dtype=np.float64) * above.sum(1, dtype=np.float64))
 
 
 def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """scores, labels (N,), counts (times, N) -> AUROC and average precision of each draw, both exact."""
+    """Computes AUROC and average precision of each draw, both exact: scores, labels (N,), counts (times, N)."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan))
     abnormal = labels[order].astype(bool)
@@ -76,7 +80,10 @@ def _detection(drawn: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> t
 
 
 def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """maps, weights float (N, S, S), healthy bool -> two float32 (N, BINS): weights, and healthy pixels, by bin."""
+    """Sums weights, and counts healthy pixels, by bin of the maps' values: two float32 (N, BINS).
+
+    maps, weights float (N, S, S), healthy bool.
+    """
     n = len(maps)
     flat, weights, healthy = (x.reshape(n, -1) for x in (maps, weights, healthy))
     stride = max(1, flat.size // MOST_PIXELS)
@@ -92,8 +99,10 @@ def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tu
 
 
 def pros(heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, limit: float = LIMIT) -> np.ndarray:
-    """heavy, light (times, K): region weights and healthy pixels by ascending bin, in the images of each draw; regions
-    (times,) -> PRO of each draw; those without a region are left out.
+    """Computes PRO of each draw; draws without a region are left out.
+
+    heavy, light (times, K): region weights and healthy pixels by ascending bin, in the images of each draw; regions
+    (times,): how many they hold.
     """
     some = regions > 0
     heavy, light, regions = heavy[some], light[some], regions[some]

@@ -30,7 +30,10 @@ def draw(n: int, sample: int, seed: int) -> np.ndarray:
 
 
 def between_within(features: np.ndarray, labels: np.ndarray) -> float:
-    """Mean distance between class means over mean distance of a point to its own class's mean (larger: apart)."""
+    """Computes the mean distance between class means over the mean distance of a point to its own class's mean.
+
+    Larger values mean classes further apart.
+    """
     names = np.unique(labels)
     means = np.stack([features[labels == c].mean(0) for c in names])
     within = np.mean(
@@ -42,10 +45,10 @@ def between_within(features: np.ndarray, labels: np.ndarray) -> float:
 
 
 def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[float, float]:
-    """Share of each point's k nearest neighbours that carry its label, averaged over classes; and what chance gives.
+    """Computes the share of a point's k nearest neighbours that carry its label, and the share that chance gives.
 
-    Averaging over classes keeps a big class from hiding small ones; chance is then 1 / number of classes only when
-    they are of one size, so it is worked out: a class of m among N points has (m - 1) / (N - 1).
+    Both are averaged over classes, which keeps a big class from hiding small ones; chance is then 1 / number of classes
+    only when they are of one size, so it is worked out: a class of m among N points has (m - 1) / (N - 1).
     """
     k = min(k, len(features) - 1)
     near = NearestNeighbors(n_neighbors=k).fit(features).kneighbors(return_distance=False)
@@ -58,10 +61,11 @@ def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[f
 def cluster_metrics(
     features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0
 ) -> dict[str, Any]:
-    """features (N, D), labels (N,) of at least two classes -> dict of floats; empty when there is but one class.
+    """Measures how far apart classes lie in the features: features (N, D), labels (N,) -> dict of floats.
 
-    silhouette (-1..1, larger is better), davies_bouldin (0.., smaller is better), knn_purity and knn_chance (0..1),
-    between_within (0.., larger is better), points (how many were compared).
+    It takes at least two classes; of one, the dict is empty. Keys: silhouette (-1..1, larger is better), davies_bouldin
+    (0.., smaller is better), knn_purity and knn_chance (0..1), between_within (0.., larger is better), points (how many
+    were compared).
     """
     pick = draw(len(features), sample, seed)
     x, y = np.asarray(features[pick], np.float64), np.asarray(labels)[pick]
@@ -84,7 +88,7 @@ def cluster_metrics(
 def map_trustworthiness(
     features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0
 ) -> float:
-    """Trustworthiness (0..1): are a point's neighbours on the map its neighbours in the features too?
+    """Computes trustworthiness (0..1): are a point's neighbours on the map its neighbours in the features too?
 
     1 keeps every neighbourhood; a random map gives about 0.5. nan with fewer than four points.
     """
@@ -96,7 +100,7 @@ def map_trustworthiness(
 
 
 def radius(features: np.ndarray) -> float:
-    """Mean distance of a class's points (n, D) from their own mean."""
+    """Computes the mean distance of a class's points (n, D) from their own mean."""
     return float(np.linalg.norm(features - features.mean(0), axis=1).mean())
 
 
@@ -110,8 +114,9 @@ def map_quality(
     seed: int = 0,
     trustworthiness: float | None = None,
 ) -> dict[str, Any]:
-    """Computes all that is said beside a map: `cluster_metrics` of the features, trustworthiness, the map's silhouette.
+    """Computes the figures and warnings shown beside a map.
 
+    These are `cluster_metrics` of the features, trustworthiness and the map's silhouette.
     `trustworthiness`: the trustworthiness of the whole map, where these are only some of its points.
     `plain`: the features before each class's own centre was taken from them; centring knows the class, so it may part
     (or join) classes by itself.
@@ -132,7 +137,7 @@ def map_quality(
 
 
 def warnings(numbers: dict[str, Any]) -> list[str]:
-    """Sentences for where the map and the features disagree; an empty list when they agree."""
+    """Returns sentences for where the map and the features disagree; an empty list when they agree."""
     said = []
     trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
     if trustworthiness is not None and trustworthiness < 0.85:

@@ -1,4 +1,4 @@
-"""Whether one method is better than another on the same images: paired tests, and their correction for many claims."""
+"""Paired tests of whether one method is better than another on the same images, and a correction for many claims."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import scipy  # its parts load when they are first used: stats takes a second
 
 
 def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """DeLong's structural components of an AUROC: of each abnormal image, and of each normal one.
+    """Computes DeLong's structural components of an AUROC: of each abnormal image, and of each normal one.
 
     scores, labels (N,). The first (P,) is the share of normals that an abnormal one scores above, ties counting half;
     the second (M,) the share of abnormal ones above a normal one. Either's mean is the AUROC.
@@ -20,7 +20,7 @@ def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
 def delong(
     ours: np.ndarray, theirs: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None
 ) -> tuple[float, float]:
-    """Difference of two mean AUROCs on the same images, and its two-sided p value (DeLong et al. 1988).
+    """Returns the difference of two mean AUROCs on the same images, and its two-sided p value (DeLong et al. 1988).
 
     ours, theirs (S, N): scores of S seeds each (their numbers may differ); labels (N,) 0/1; groups (N,): whose image
     each is, then the variance is that of patients drawn anew, not of images (Obuchowski 1997). The contrast is the
@@ -64,7 +64,7 @@ def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np
 def paired_bootstrap(
     ours: np.ndarray, theirs: np.ndarray, groups: np.ndarray | None = None, times: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Difference of two means over the same images, and its two-sided p value by drawing images again.
+    """Returns the difference of two means over the same images, and its two-sided p value by drawing images again.
 
     ours, theirs (N,), such as the Dice of each image; groups (N,): what is drawn as a whole, such as a patient
     (default: each image by itself). p is twice the smaller share of draws on either side of 0, at least 1 / times.
@@ -79,7 +79,7 @@ def paired_bootstrap(
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Holm's correction (1979) for the number of claims: adjusted p values, in the order given."""
+    """Applies Holm's correction (1979) for the number of claims: returns adjusted p values, in the order given."""
     order = np.argsort(p_values)
     adjusted, highest = np.empty(len(p_values)), 0.0
     for rank, i in enumerate(order):

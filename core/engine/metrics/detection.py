@@ -8,8 +8,9 @@ from core.engine.mean_colour import MeanColour
 
 
 def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Area under the ROC curve: the chance that an abnormal one scores above a normal one, ties counting half.
+    """Computes the area under the ROC curve.
 
+    It is the chance that an abnormal one scores above a normal one, ties counting half.
     scores, labels: any shape, alike; labels 0/1. Exact, and quick enough for tens of millions of pixels.
     None if one of the two kinds is missing.
     """
@@ -23,7 +24,10 @@ def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Sum of precision times the rise of recall, from the highest score down (no interpolation). None as in `auroc`."""
+    """Computes average precision: precision times the rise of recall, summed from the highest score down.
+
+    There is no interpolation. None if one of the two kinds is missing, as in `auroc`.
+    """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     if labels.all() or not labels.any():
         return None
@@ -34,7 +38,7 @@ def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
-    """{"sensitivity", "specificity", "accuracy"} when what scores above `threshold` is called abnormal."""
+    """Returns {"sensitivity", "specificity", "accuracy"} when what scores above `threshold` is called abnormal."""
     flagged, labels = np.asarray(scores) > threshold, np.asarray(labels).astype(bool)
     return {
         "sensitivity": float(flagged[labels].mean()) if labels.any() else None,
@@ -46,8 +50,9 @@ def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str,
 def mean_colour_scores(
     train: np.ndarray, test: np.ndarray, roi: tuple[np.ndarray, np.ndarray] | None = None
 ) -> np.ndarray:
-    """The baseline that a study must not be solved by: how far an image's mean colour lies from the normal ones'.
+    """Scores test images by how far their mean colour lies from that of normal images.
 
+    This is the baseline that a study must not be solved by.
     train, test uint8 (N, S, S, 3); roi: (train's, test's) uint8 (N, S, S), then only what lies inside counts.
     Returns Mahalanobis distances (N_test,), float64.
     """
@@ -68,7 +73,7 @@ DRAWN = 50
 
 
 def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None = None) -> np.ndarray:
-    """labels (N,) 0/1 -> indices of 50 normal and 50 abnormal images, or as many as there are, ascending.
+    """Draws 50 normal and 50 abnormal images, or as many as there are: labels (N,) 0/1 -> indices, ascending.
 
     eligible bool (N,): only these can be drawn.
     """
@@ -82,10 +87,10 @@ def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None =
 
 
 def most_accurate(scores: np.ndarray, labels: np.ndarray) -> float:
-    """The threshold (flag what scores above it) with the highest mean of sensitivity and specificity.
+    """Finds the threshold (flag what scores above it) with the highest mean of sensitivity and specificity.
 
     Half-way between two scores; of several equally good, the middle one. With as many normal as abnormal images it
-    is the most accurate one.
+    is the most accurate threshold.
     """
     values = np.unique(np.asarray(scores, dtype=np.float64))
     if labels.all() or not labels.any():

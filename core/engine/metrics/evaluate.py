@@ -43,7 +43,7 @@ def evaluate(
     holdout_patients: np.ndarray | None = None,
     outline: PixelScale | None = None,
 ) -> dict[str, Any]:
-    """One row for the report.
+    """Evaluates one detector on one test set: returns one row for the report.
 
     scores (N,), larger is more abnormal; labels (N,) 0/1; maps float (N, h, w) at their own resolution; masks uint8
     (N, S, S); has_mask bool (N,), abnormal images whose mask is known (default: those with a lesion pixel); roi

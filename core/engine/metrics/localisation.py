@@ -21,7 +21,7 @@ LEVELS = 1024  # thresholds tried by `best_dice`, evenly spread over the pixels'
 
 
 def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> float | None:
-    """AUROC over all pixels of all images together; None if there is no lesion pixel or no other."""
+    """Computes AUROC over all pixels of all images together; None if there is no lesion pixel or no other."""
     if valid is None:
         return auroc(maps, masks)
     return auroc(maps[valid], masks[valid])
@@ -30,7 +30,7 @@ def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = 
 def overlaps(
     maps: np.ndarray, masks: np.ndarray, threshold: float, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Dice and IoU of each image, two arrays (N,): NaN where an image has no lesion pixel that counts."""
+    """Computes Dice and IoU of each image, two arrays (N,): NaN where an image has no lesion pixel that counts."""
     return overlaps_of(maps > threshold if valid is None else (maps > threshold) & valid, masks, valid)
 
 
@@ -47,10 +47,10 @@ def overlaps_of(
 
 
 def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[float, float]:
-    """(threshold, mean Dice there): the one threshold for all these images that gives the highest mean Dice.
+    """Finds the one threshold for all these images that gives the highest mean Dice: (threshold, mean Dice there).
 
     It looks at the masks, so it is an optimistic reading unless other images are then judged by it.
-    Tried: LEVELS thresholds at even ranks of the pixels' values. ValueError if no image has a lesion pixel.
+    Tried: LEVELS thresholds at even ranks of the pixels' values. Raises ValueError if no image has a lesion pixel.
     """
     inside = np.ones(maps.shape, bool) if valid is None else valid
     lesion = (masks > 0) & inside
@@ -84,9 +84,10 @@ LIMIT = 0.3
 
 
 def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """masks 0/1 (N, S, S) -> weights float64 (N, S, S), regions int (N,).
+    """Weighs lesion pixels so that all regions count alike; returns weights float64 (N, S, S) and regions int (N,).
 
-    A lesion pixel weighs 1 / (pixels of its region that count), so each region weighs 1; every other pixel weighs 0.
+    masks 0/1 (N, S, S); regions: how many each image has. A lesion pixel weighs 1 / (pixels of its region that count),
+    so each region weighs 1; every other pixel weighs 0.
     Regions are 8-connected and found before `valid` takes pixels away; one with no pixel left is no region.
     """
     weights, regions = np.zeros(masks.shape), np.zeros(len(masks), np.int64)
@@ -105,10 +106,10 @@ def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[
 
 
 def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
-    """maps float (N, S, S), masks 0/1, valid bool or None -> 0..1, exact: every value of the maps is a threshold.
+    """Computes PRO, 0..1, exactly: every value of the maps is a threshold.
 
-    The false positive rate is over the pixels of these images that are in no lesion mask. The curve is joined by
-    straight lines. None if there is no region, or no other pixel.
+    maps float (N, S, S), masks 0/1, valid bool or None. The false positive rate is over the pixels of these images that
+    are in no lesion mask. The curve is joined by straight lines. None if there is no region, or no other pixel.
     """
     weights, regions = region_weights(masks, valid)
     inside = np.ones(maps.shape, bool) if valid is None else valid
@@ -132,7 +133,10 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
 
 
 def area_to(x: np.ndarray, y: np.ndarray, limit: float) -> float:
-    """Area under the line through (0, 0) and the points (x, y), x not falling, from 0 to `limit`, over `limit`."""
+    """Computes the area under the line through (0, 0) and the points (x, y), from 0 to `limit`, over `limit`.
+
+    x must not fall.
+    """
     x, y = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
     if x[-1] > limit:
         cut = int(np.searchsorted(x, limit, side="right"))  # the first point beyond
@@ -148,12 +152,14 @@ BLOCK = 64  # images read at once
 
 
 class CannotEvaluate(ValueError):
-    """What was asked for needs something that was not given; the message says what."""
+    """Raised when what was asked for needs something that was not given; the message says what."""
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """maps: float (N, h, w) at their own resolution. masks: uint8 (N, S, S). labels: (N,) 0/1. roi: uint8 (N, S, S),
+    """Heat maps of N images beside their lesion masks.
+
+    maps: float (N, h, w) at their own resolution. masks: uint8 (N, S, S). labels: (N,) 0/1. roi: uint8 (N, S, S),
     what lies outside does not count; None where all does.
     """
 
@@ -174,7 +180,7 @@ class Pixels:
         return maps, lesion, valid
 
     def outlined(self, index: np.ndarray, maps: np.ndarray, valid: np.ndarray, scale: PixelScale) -> np.ndarray:
-        """bool (n, S, S), what is outlined of images `index` (n,), whose `maps` and `valid` were read before."""
+        """Marks what is outlined of images `index` (n,), bool (n, S, S); their `maps` and `valid` were read before."""
         cells = np.asarray(self.maps[index])
         highest = peaks(cells, None if self.roi is None else np.asarray(self.roi[index]), scale)
         return outlined(maps, level_of(highest, scale), scale, valid)
@@ -184,7 +190,7 @@ class Pixels:
         return lesion, np.ones(lesion.shape, bool) if self.roi is None else np.asarray(self.roi[index]) > 0
 
     def lesions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Two bool (N,): which images have a lesion pixel, and which have one that counts."""
+        """Tells which images have a lesion pixel, and which have one that counts: two bool (N,)."""
         marked, counted = np.zeros(len(self.labels), bool), np.zeros(len(self.labels), bool)
         for rows in blocks(np.flatnonzero(self.labels == 1)):
             lesion, valid = self.regions(rows)

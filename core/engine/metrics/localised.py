@@ -1,4 +1,4 @@
-"""The localisation half of a report's row."""
+"""The localisation figures of one row of the report."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ MOST = 2**24  # pixels: of more than these, maps are read block by block, which 
 def localisation(
     pixels: Pixels, has_mask: np.ndarray | None, scale: PixelScale | None, seed: int, counts: np.ndarray | None
 ) -> dict[str, Any]:
-    """has_mask bool (N,): abnormal images whose mask is known (default: those with a lesion pixel); scale: by
-    which images are outlined (None: at the one level that is best for a draw of abnormal images); counts (times, N):
-    how often each image is drawn.
+    """Computes the localisation figures of a report's row.
+
+    has_mask bool (N,): abnormal images whose mask is known (default: those with a lesion pixel); scale: by which
+    images are outlined (None: at the one level that is best for a draw of abnormal images); counts (times, N): how
+    often each image is drawn.
     """
     marked, counted = pixels.lesions()
     known = marked if has_mask is None else np.asarray(has_mask, bool)
@@ -96,7 +98,9 @@ def _five_groups(
 
 @dataclass(frozen=True)
 class Measured:
-    """dice, iou (n,): of each image with a lesion that counts; share (n,): of its valid pixels, those outlined.
+    """Localisation figures of a test set, and of each draw of its images.
+
+    dice, iou (n,): of each image with a lesion that counts; share (n,): of its valid pixels, those outlined.
     pro: false positives are those of the images with a lesion (PMSACL); pro_all: of all images, normal ones too, as
     MVTec's evaluation has it. pixel_aurocs, pros, pros_all (times,): of each draw, or None.
     """
@@ -115,8 +119,10 @@ class Measured:
 def at_once(
     pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """used (n,): the images that count; found bool (n,): those of them with a lesion pixel that counts; scale: by which
-    they are outlined; counts (times, n): how often each image is drawn for the intervals.
+    """Computes the figures of all heat maps together, exactly.
+
+    used (n,): the images that count; with_lesion bool (n,): those of them with a lesion pixel that counts; scale: by
+    which they are outlined; counts (times, n): how often each image is drawn for the intervals.
     """
     maps, lesion, valid = pixels.read(used)
     sick = np.flatnonzero(with_lesion)

@@ -22,8 +22,10 @@ FEW = 20  # images of a kind: with fewer a difference may as well be chance
 
 @dataclass(frozen=True)
 class Read:
-    """What a detector says of N images: scores (N,), maps (N, h, w) at its own resolution, and of held-out normal
-    images the scale that its pixel threshold comes from.
+    """One detector's results on N images.
+
+    scores (N,); maps (N, h, w) at its own resolution; held: of held-out normal images, the scale that its pixel
+    threshold comes from.
     """
 
     scores: np.ndarray
@@ -33,8 +35,10 @@ class Read:
 
 @dataclass(frozen=True)
 class Truth:
-    """labels (N,) 0/1; masks 0/1 (N, S, S); has_mask bool (N,): abnormal images whose mask is known; roi uint8
-    (N, S, S) or None; patients (N,), whose image each is, or None.
+    """What is known of N test images.
+
+    labels (N,) 0/1; masks 0/1 (N, S, S); has_mask bool (N,): abnormal images whose mask is known; roi uint8 (N, S, S)
+    or None; patients (N,), whose image each is, or None.
     """
 
     labels: np.ndarray
@@ -45,8 +49,9 @@ class Truth:
 
 
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """Compares by measure: {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}.
+    """Compares two detectors on the same images, by measure.
 
+    Each measure has {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}.
     Image AUROC is over all N, pixel AUROC over normal images and those with a mask, Dice (by each detector's own
     outlines) and PRO over those with a mask, inside the region of interest. A figure that cannot be had is None.
     enough: whether there are FEW images or more of each kind that the measure compares.

@@ -8,7 +8,7 @@ import numpy as np
 def nearest(
     features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest rows to row `index` by Euclidean distance, itself left out: (indices (k,), distances (k,)).
+    """Finds the k nearest rows to row `index` by Euclidean distance, itself left out: (indices (k,), distances (k,)).
 
     Exact (every row is compared), in double precision; `allowed` bool (N,) limits who may answer.
     Ties are broken by the smaller index, so that the answer is always the same.

@@ -1,4 +1,4 @@
-"""What every objective (a pre-training method) is: it makes views of normal images, and a loss of their features.
+"""Base of the objectives (pre-training methods): each makes views of normal images, and a loss of their features.
 
     @OBJECTIVES.register("pmsacl", title="PMSACL")
     class PMSACL(Objective): ...
@@ -49,8 +49,9 @@ class Views:
 
 @dataclass
 class Outcome:
-    """loss: float32 scalar to minimise. terms: its unweighted parts by name (l_ctr, l_con, l_aug, l_pos), detached.
+    """A step's loss, and what is reported beside it.
 
+    loss: float32 scalar to minimise. terms: its unweighted parts by name (l_ctr, l_con, l_aug, l_pos), detached.
     z: (V, D) features of the views, detached. logits: (Q or V, k+1) of the class head on `Views.classed`, detached, or
     None if there is none.
     """
@@ -77,14 +78,18 @@ class Objective(nn.Module, abc.ABC):
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Views:
-        """x (B, 3, S, S) in [0, 1], normal; roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU).
+        """Makes one step's views of normal images x (B, 3, S, S) in [0, 1].
 
-        share: which images of x to make views of, where other processes make those of the rest; partners count within.
+        roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU). share: which images of x to make views
+        of, where other processes make those of the rest; partners are indices within the share's views.
         """
 
     @abc.abstractmethod
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        """h (M, F) backbone features and z (M, D) projections of all `views.images`; centres (k+1, D) or None."""
+        """Computes the loss of backbone features h (M, F) and projections z (M, D) of all `views.images`.
+
+        centres (k+1, D) or None.
+        """
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
         """Hand in another study's normal images (M, 3, S, S), roi (M, S, S), for the donor `foreign`; see MedMix."""
@@ -95,14 +100,14 @@ class Objective(nn.Module, abc.ABC):
         raise ValueError(f"{type(self).__name__} pastes no marked lesions")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
-        """Logits (M, k+1) of the class head on h (M, F) or z (M, D); None for an objective without one."""
+        """Returns the logits (M, k+1) of the class head on h (M, F) or z (M, D); None for an objective without one."""
         return None
 
     @abc.abstractmethod
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
-        """One view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
+        """Makes one view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
 
         weak: whether a weak view lies over the strong augmentation. share: as in `views`.
         """

@@ -27,7 +27,7 @@ from core.engine.tensors import to_device
 
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
 class SimCLR(Objective):
-    """Normal images alone, one class. `k` and the strong augmentation have no part in it."""
+    """SimCLR on normal images alone, as one class. `k` and the strong augmentation have no part in it."""
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
@@ -59,9 +59,10 @@ class SimCLR(Objective):
 
 @OBJECTIVES.register("supcon", title="SupCon on pseudo classes", section="Table ablation_ssl; Khosla et al. 2020")
 class SupCon(ClassViews):
-    """All views of a class A_n attract each other, all others repel; weight w_con, temperature tau.
+    """SupCon on pseudo classes: all views of a class A_n attract each other, all others repel.
 
-    Khosla et al. have labels; the paper takes n of A_n for them and says no more of its adaptation.
+    Weight w_con, temperature tau. Khosla et al. have labels; the paper takes n of A_n for them and says no more of its
+    adaptation.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -74,7 +75,7 @@ class SupCon(ClassViews):
 
 @OBJECTIVES.register("ccd", title="CCD", section="Table ablation; Tian et al. 2021, MICCAI")
 class CCD(PMSACL):
-    """The plain contrastive loss over all strongly augmented views, l_aug and l_pos, all weights 1.
+    """CCD: the plain contrastive loss over all strongly augmented views, l_aug and l_pos, all weights 1.
 
     No centres and one temperature for all pairs: each view's positive is its other weak view, all else repels. With
     `strong` = permutation as published, with medmix the paper's row "CCD with MedMix". Labels are aligned with their
@@ -94,7 +95,7 @@ class CCD(PMSACL):
 
 @OBJECTIVES.register("rotnet", title="Rot-Net", section="Table ablation_ssl; Gidaris et al. 2018")
 class RotNet(TurnedViews):
-    """Cross-entropy over four turns, from the backbone's features; weight w_aug.
+    """Rot-Net: cross-entropy over four turns, from the backbone's features; weight w_aug.
 
     Golan and El-Yaniv have 72 geometric transformations; the name in the table is that of the four turns. The
     projection to Z has no part in the loss and keeps its first weights.
@@ -124,8 +125,10 @@ class RotNet(TurnedViews):
 
 @OBJECTIVES.register("csi", title="CSI", section="Table ablation_ssl; Tack et al. 2020")
 class CSI(TurnedViews):
-    """L_con-SI: SimCLR's loss with each shifted copy as an instance of its own; L_cls-SI: which shift. Both weigh 1
-    (w_con, w_aug). Shifts are the four turns, CSI's own choice for objects; the paper names none for its images.
+    """CSI: SimCLR's loss with each shifted copy as an instance of its own, and the classification of shifts.
+
+    These are L_con-SI and L_cls-SI (which shift); both weigh 1 (w_con, w_aug). Shifts are the four turns, CSI's own
+    choice for objects; the paper names none for its images.
     """
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
@@ -153,8 +156,10 @@ class CSI(TurnedViews):
 
 @OBJECTIVES.register("droc", title="DROC", section="Table ablation_ssl; Sohn et al. 2021")
 class DROC(SimCLR):
-    """Turned images are further images of the data set: each source image takes a turn by chance, then two weak views;
-    the loss goes one way, from first views to second ones (`one_way`); weight w_con, temperature tau.
+    """DROC: one-way contrast, where turned images are further images of the data set.
+
+    Each source image takes a turn by chance, then two weak views. The loss goes one way, from first views to second
+    ones (`one_way`); weight w_con, temperature tau.
 
     Its one-class classifier on the features is left to the detector, as the paper has it for every pre-training.
     """

@@ -347,10 +347,13 @@ class PretrainConfig(Keeping, Classes, Centres, Losses, Start, Optimisation, Len
 
     @property
     def sources(self) -> int:
-        """Source images a step."""
+        """Number of source images in a step."""
         return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
 
     def length(self, images: int) -> tuple[int, int]:
-        """Epochs of a training on so many images, and steps in each: what is left over waits for another epoch."""
+        """Returns the number of epochs of a training on so many images, and of steps in each.
+
+        What is left over waits for another epoch.
+        """
         per_epoch = images // max(1, min(self.sources, images)) if images else 0
         return (math.ceil(self.steps / per_epoch) if self.steps and per_epoch else self.epochs), per_epoch

@@ -19,7 +19,10 @@ from core.engine.registry import OBJECTIVES
 
 @OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
 class PMSACL(ClassViews):
-    """The text keeps l_pos to the local model; Table ablation counts it among a global one's terms (`pos_global`)."""
+    """PMSACL on whole images.
+
+    The text keeps l_pos to the local model; Table ablation counts it among a global one's terms (`pos_global`).
+    """
 
     uses_centres = True
     always_places = False  # whether the objective learns l_pos whatever the configuration says
@@ -42,7 +45,7 @@ class PMSACL(ClassViews):
         return logits
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
-        """l_ctr and l_PMSACL of z (M, D), unweighted."""
+        """Computes l_ctr and l_PMSACL of z (M, D), unweighted."""
         assert centres is not None  # `uses_centres`
         c, own, (classed, classes) = self.config, z[: len(views.labels)], views.classed
         return {
@@ -71,7 +74,7 @@ class PMSACL(ClassViews):
 
 @OBJECTIVES.register("pmsacl-local", title="PMSACL (local patches)", section="Sec. PMSACL pre-training")
 class LocalPMSACL(PMSACL):
-    """A step draws one pair of neighbouring patches from each image.
+    """PMSACL on patches: a step draws one pair of neighbouring patches from each image.
 
     l_pos finds from the plain pair where the second lies (8 neighbours). The first is also the instance that the other
     losses see: it goes through MedMix with the other patches of the minibatch, and through the weak views.
@@ -80,7 +83,10 @@ class LocalPMSACL(PMSACL):
     always_places = True
 
     def pairs(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Patches (2, B, 3, p, p), the first ones' region of interest (B, p, p) or None, and places (B,)."""
+        """Draws one pair of patches from each image.
+
+        Returns patches (2, B, 3, p, p), the first ones' region of interest (B, p, p) or None, and places (B,).
+        """
         return draw_pairs(x, self.config, generator, roi)
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:

@@ -22,7 +22,7 @@ from core.engine.tensors import to_device
 
 
 def build_strong(config: PretrainConfig) -> Strong:
-    """The strong augmentation the configuration names, made to reach class A_k."""
+    """Builds the strong augmentation that the configuration names, with classes up to A_k."""
     strong = STRONG.get(config.strong)
     if config.strong == "medmix":
         return strong(config.medmix.replace(k=config.k))
@@ -30,7 +30,10 @@ def build_strong(config: PretrainConfig) -> Strong:
 
 
 class ClassViews(Objective):
-    """Each image: one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each."""
+    """Base of the objectives that see each image in every class A_0 .. A_k.
+
+    Each image gets one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each.
+    """
 
     shows_strong = False  # whether the strongly augmented images are seen without a weak view, too
 
@@ -48,7 +51,7 @@ class ClassViews(Objective):
     def mixed(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None, share: Share | None = None
     ) -> tuple[Mixed, Tensor]:
-        """x^(n) of each image: B (k+1) images, classes 0..k running fastest, and their labels (B (k+1),)."""
+        """Makes x^(n) of each image: B (k+1) images, classes 0..k running fastest, and their labels (B (k+1),)."""
         mixed = self.strong.classes(x, self.config.k, generator, roi, share)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
@@ -81,7 +84,7 @@ TRIES = 4  # places drawn per image to find one inside the region of interest
 
 
 def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
-    """f_gamma: Z x Z -> logits of the eight neighbours. Raises BadConfig where two patches do not fit in an image."""
+    """Builds f_gamma: Z x Z -> logits of the eight neighbours. Raises BadConfig if two patches do not fit an image."""
     if config.size < 2 * config.patch:
         raise BadConfig(
             f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size}; "
@@ -94,7 +97,10 @@ def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
 def draw_pairs(
     x: Tensor, config: PretrainConfig, generator: torch.Generator, roi: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """One pair of each image: patches (2, B, 3, p, p), the first ones' region of interest (B, p, p), places (B,)."""
+    """Draws one pair of neighbouring patches from each image.
+
+    Returns patches (2, B, 3, p, p), the first ones' region of interest (B, p, p) or None, and places (B,).
+    """
     patch, tries = config.patch, 1 if roi is None else TRIES
     drawn = [draw_corners(len(x), x.shape[-1], patch, config.pos_jitter, generator) for _ in range(tries)]
     first, second, places = (torch.stack(parts) for parts in zip(*drawn, strict=True))  # (tries, B, 2), (tries, B)
@@ -117,7 +123,7 @@ def with_pairs(
     roi: Tensor | None,
     share: Share | None = None,
 ) -> Views:
-    """`views` of whole images, and behind them one pair of patches of each of x (B, 3, S, S).
+    """Returns `views` of whole images and, behind them, one pair of patches of each of x (B, 3, S, S).
 
     The patches are enlarged to the images' size, so that one pass of the network takes all; the papers do not say how
     a model of whole images sees patches.
@@ -130,7 +136,7 @@ def with_pairs(
 
 
 def add_position(outcome: Outcome, head: nn.Module, z: Tensor, views: Views, config: PretrainConfig) -> Outcome:
-    """`outcome` with l_pos of the pairs behind all other images, weighted by w_pos. z (M, D)."""
+    """Adds to `outcome` the l_pos of the pairs behind all other images, weighted by w_pos. z (M, D)."""
     assert views.places is not None  # the objective's `views` makes them
     first, second = z[len(z) - 2 * len(views.places) :].float().chunk(2)
     pair = torch.cat([first, second], 1) if config.pos_on == "pair" else first - second
@@ -147,10 +153,11 @@ TURNS = 4
 
 
 class TurnedViews(Objective):
-    """Four copies of each image, turned by n quarters; each copy takes its own weak view first.
+    """Base of the objectives that see four copies of each image, turned by n quarters.
 
-    The weak view comes first because a mirrored copy turned by one quarter is that of another image turned by three:
-    after the turn it would make the label ambiguous. `k` and the strong augmentation have no part in it.
+    Each copy takes its own weak view first, because a mirrored copy turned by one quarter is that of another image
+    turned by three: after the turn it would make the label ambiguous.
+    `k` and the strong augmentation have no part in it.
     """
 
     sides = 2  # views of each copy
@@ -171,7 +178,7 @@ class TurnedViews(Objective):
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
-        """Copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
+        """Makes copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
         x = own(x, share)
         copies = x.repeat_interleave(TURNS, 0)
         copies = self.weak(copies, generator, share=share and share.times(TURNS)) if weak else copies

@@ -18,7 +18,9 @@ PLAN = 64  # grid on which lesions are placed
 
 @dataclass
 class Case:
-    """image, clean uint8 (S, S, 3): the frame, and the same frame without its lesions; mask uint8 (S, S) 0/1;
+    """One drawn frame and its lesions.
+
+    image, clean uint8 (S, S, 3): the frame, and the same frame without its lesions; mask uint8 (S, S) 0/1;
     kinds: the lesions' names. Outside the mask image and clean are equal."""
 
     image: np.ndarray
@@ -28,7 +30,7 @@ class Case:
 
 
 def draw_case(key: tuple[int, ...], size: int, lesions: int = 0) -> Case:
-    """One frame of `size` pixels from a key of whole numbers: one key, one case, at any size the same scene."""
+    """Draws one frame of `size` pixels from a key of whole numbers: one key, one case, at any size the same scene."""
     streams = np.random.default_rng(list(key)).spawn(4)
     scene, camera = draw_scene(streams[0]), draw_camera(streams[1])
     lens = _Lens.draw(streams[2])
@@ -188,8 +190,10 @@ def draw_study(
     size: int = 256,
     report: Report | None = None,
 ) -> dict[str, np.ndarray]:
-    """{"train", "test_normal", "test_abnormal": uint8 (N, size, size, 3); "masks": uint8 (N, size, size) 0/1 of the
-    abnormal ones}. Each frame depends on the seed, its split and its place in it alone: a longer study begins
+    """Draws a whole study from a seed.
+
+    Returns {"train", "test_normal", "test_abnormal": uint8 (N, size, size, 3); "masks": uint8 (N, size, size) 0/1 of
+    the abnormal ones}. Each frame depends on the seed, its split and its place in it alone: a longer study begins
     with the shorter one, and the scenes do not depend on the size."""
     if not SIZES[0] <= size <= SIZES[1]:
         raise ValueError(f"a drawn study has frames of {SIZES[0]} to {SIZES[1]} pixels, not {size}")
@@ -213,5 +217,5 @@ def draw_study(
 
 
 def lesions_of(key: tuple[int, ...]) -> int:
-    """One to three, mostly one."""
+    """Draws how many lesions the abnormal frame of a key has: one to three, mostly one."""
     return int(np.random.default_rng([*key, 77]).choice((1, 2, 3), p=(0.6, 0.27, 0.13)))

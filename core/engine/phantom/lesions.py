@@ -41,7 +41,7 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
 
 
 def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_: np.ndarray) -> bool:
-    """Move the lesion to where it can grow: on lit wall in view, not across the edge of a fold.
+    """Moves the lesion to where it can grow: on lit wall in view, not across the edge of a fold.
 
     distance float32 (h, w) to the wall; open_ bool (h, w), where a centre is allowed. False if there is no such place.
     Both are small grids of one fixed size, so that the place does not depend on the size of the image.
@@ -66,7 +66,7 @@ def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_:
 
 
 def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: float) -> np.ndarray:
-    """Change the surface in place; returns cover float32 (S, S): 0 outside the lesion, rising to 1 inside it."""
+    """Changes the surface in place; returns cover float32 (S, S): 0 outside the lesion, rising to 1 inside it."""
     size = surface.relief.shape[0]
     y, x = np.mgrid[0:size, 0:size].astype(np.float32)
     x, y = (x + 0.5) / size - lesion.across, (y + 0.5) / size - lesion.down

@@ -1,4 +1,4 @@
-"""Drawn objects that lie always alike, a cloth without places, and their defects: what the studio's own images are not.
+"""Drawn objects that always lie alike, a cloth without fixed places, and their defects: unlike the studio's own images.
 
 Each image is drawn anew from a generator: turned by at most 1.5 degrees, shifted by two pixels, in another light, with
 grain. A defect is missing, bent, added or stained; some of them show only to whoever knows the place.
@@ -17,7 +17,7 @@ Drawing = tuple[np.ndarray, np.ndarray]  # image uint8 (SIDE, SIDE, 3) and mask 
 
 
 def objects(kind: str, count: int, defect: bool, draw: np.random.Generator) -> Drawing:
-    """Images uint8 (count, SIDE, SIDE, 3) of one of KINDS and the masks uint8 (count, SIDE, SIDE) of their defects."""
+    """Draws images uint8 (count, SIDE, SIDE, 3) of one of KINDS, masks uint8 (count, SIDE, SIDE) of their defects."""
     drawn = [_photographed(*KINDS[kind](draw, defect), draw, moves=kind != "cloth") for _ in range(count)]
     images, masks = (np.stack(column) for column in zip(*drawn, strict=True))
     return images, masks

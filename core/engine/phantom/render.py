@@ -41,7 +41,7 @@ class Camera:
     angle: float  # of the whole view, corner to corner of the side, radians
 
     def rays(self, size: int) -> np.ndarray:
-        """(size, size, 3) unit directions of an equidistant lens."""
+        """Computes the unit directions (size, size, 3) of an equidistant lens's rays."""
         at = ((np.arange(size, dtype=np.float32) + 0.5) / size - 0.5) * np.float32(self.angle)
         x, y = np.meshgrid(at, at)
         away = np.sqrt(x * x + y * y) + 1e-6
@@ -51,7 +51,7 @@ class Camera:
 
 
 def draw_camera(rng: np.random.Generator) -> Camera:
-    """Somewhere in the tube, looking along it or, less often, at the wall."""
+    """Draws a camera somewhere in the tube, looking along it or, less often, at the wall."""
     off = rng.uniform(0, 0.4)
     around = rng.uniform(0, 2 * np.pi)
     eye = np.array([off * np.cos(around), off * np.sin(around), 0], np.float32)
@@ -140,9 +140,10 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
 
 
 def shade(surface: Surface, lamp: np.ndarray, sharp: float) -> np.ndarray:
-    """Linear colour (S, S, 3): two lamps beside the lens, light falling off with distance, light passed on from
-    wall to wall (red, so deep parts are red), and the wet surface's highlights.
+    """Computes linear colour (S, S, 3) from two lamps beside the lens.
 
+    Light falls off with distance and is passed on from wall to wall (red, so deep parts are red); the wet surface has
+    highlights.
     lamp (2, 3): offsets from the lens; sharp: exponent of the highlight.
     """
     view = surface.eye - surface.point

@@ -19,7 +19,9 @@ VESSELS = (2048, 1216)  # grid of the vessels
 
 @dataclass
 class Scene:
-    """radius float32 SHAPE, inner radius; fields float32 (*FINE, 4): mottle, tint, residue (0..1), bumps;
+    """One stretch of bowel, as textures of its wall.
+
+    radius float32 SHAPE, inner radius; fields float32 (*FINE, 4): mottle, tint, residue (0..1), bumps;
     wet float32 SHAPE, gloss; vessels uint8 VESSELS; base, ochre (3,); bend (2,), curvature of the axis."""
 
     radius: np.ndarray
@@ -32,7 +34,7 @@ class Scene:
     bend: np.ndarray
 
     def paint(self, fields: np.ndarray, vessels: np.ndarray) -> np.ndarray:
-        """Looked-up fields (h, w, 4) and vessels (h, w) in 0..1 -> reflectance (h, w, 3)."""
+        """Paints the wall: looked-up fields (h, w, 4) and vessels (h, w) in 0..1 -> reflectance (h, w, 3)."""
         mottle, tint, residue = fields[..., 0], fields[..., 1], fields[..., 2, None]
         paint = np.stack(
             [
@@ -139,7 +141,7 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
 
 
 def field(rng: np.random.Generator, shape: tuple[int, int], cells: tuple[int, int], wrap: bool = False) -> np.ndarray:
-    """float32 (h, w), mean about 0, standard deviation about 1, with `cells` (down, across) bumps.
+    """Draws a smooth field float32 (h, w), mean about 0, standard deviation about 1, with `cells` (down, across) bumps.
 
     wrap: the left and the right edge meet, as the two ends of the angle around a tube must.
     """
@@ -163,7 +165,7 @@ def fractal(
     gain: float = 0.55,
     wrap: bool = False,
 ) -> np.ndarray:
-    """float32 (h, w): `octaves` fields, each twice as fine and `gain` times as strong, standard deviation about 1."""
+    """Sums `octaves` fields, each twice as fine, `gain` times as strong: float32 (h, w), standard deviation about 1."""
     total = np.zeros(shape, np.float32)
     power = 0.0
     for o in range(octaves):

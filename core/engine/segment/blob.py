@@ -19,10 +19,11 @@ LARGE = 0.5  # of the image: a box that holds more says nothing
 
 
 def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float]) -> list[Corners]:
-    """Boxes x0, y0, x1, y1 of parts of a map float (H, W) that hold `spot` (x, y), in its pixels; -inf is no place.
+    """Proposes boxes x0, y0, x1, y1 round the parts of a map float (H, W) that hold `spot` (x, y), in its pixels.
 
-    usual: the median of normal maps; level: of the map's outline. The first box is the usual one; others, and the
-    outline's own, follow where the spot lies within the outline. Raises ValueError where the map shows nothing.
+    heat: -inf marks places that do not count; usual: the median of normal maps; level: of the map's outline. The first
+    box is the usual one; others, and the outline's own, follow where the spot lies within the outline. Raises
+    ValueError where the map shows nothing.
     """
     height, width = heat.shape
     x, y = (min(max(int(v), 0), n - 1) for v, n in zip(spot, (width, height), strict=True))

@@ -1,4 +1,4 @@
-"""Fits the weights of region.py: simulated clicks on images whose lesions are known, and logistic regression.
+"""The fit of region.py's weights: simulated clicks on images whose lesions are known, and logistic regression.
 
 The clicks that come second and later depend on what the weights before them answered, so it goes in rounds, and every
 round learns from all before it (DAgger: Ross et al., AISTATS 2011).
@@ -21,7 +21,7 @@ EVERY = 12  # of the cells, one is learnt from: neighbours say the same
 
 
 def fit_weights(samples: Sequence[tuple[Lattice, np.ndarray]], rounds: int = 3, clicks: int = 5) -> np.ndarray:
-    """Weights float64 (15,) from lattices and the true masks, bool (H, W), of their images.
+    """Fits weights float64 (15,) to lattices and the true masks, bool (H, W), of their images.
 
     Raises ValueError without samples.
     """
@@ -76,9 +76,10 @@ def _regression(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def next_click(truth: np.ndarray, marked: np.ndarray) -> Click | None:
-    """The most interior point of the largest part where `marked` differs from `truth`, bool (H, W); None where none
+    """Finds the most interior point of the largest part where `marked` differs from `truth`, both bool (H, W).
 
-    does. Positive where the lesion was missed. With nothing found yet: the most interior point of the lesion.
+    None where they are equal. Positive where the lesion was missed. With nothing found yet: the most interior point of
+    the lesion.
     """
     best, area, positive = None, 0, True
     for missed, wrong in ((True, truth & ~marked), (False, marked & ~truth)):
@@ -95,13 +96,13 @@ def next_click(truth: np.ndarray, marked: np.ndarray) -> Click | None:
 
 
 def dice(a: np.ndarray, b: np.ndarray) -> float:
-    """2 |a and b| / (|a| + |b|) of two masks; 1 where both are empty."""
+    """Computes the Dice coefficient 2 |a and b| / (|a| + |b|) of two masks; 1 where both are empty."""
     whole = int(a.sum()) + int(b.sum())
     return 2 * int((a & b).sum()) / whole if whole else 1.0
 
 
 def clicked(truth: np.ndarray, answer: Callable[[Sequence[Click]], np.ndarray], most: int) -> list[float]:
-    """Dice after 1, 2, ... `most` clicks, each placed where the answer to those before it was most wrong."""
+    """Computes Dice after 1, 2, ... `most` clicks, each placed where the answer to those before it was most wrong."""
     clicks: list[Click] = []
     mask, out = np.zeros_like(truth), list[float]()
     for _ in range(most):

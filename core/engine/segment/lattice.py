@@ -1,4 +1,4 @@
-"""What clicks are judged by: an image's features, colours and edges on a lattice of cells. Made once per window.
+"""An image's features, colours and edges on a lattice of cells, by which clicks are judged. Made once per window.
 
 Edges are costs of stepping from a cell to one of its eight neighbours, so that the cheapest way between two cells is
 short inside a region and long across its border (geodesic distance: Bai and Sapiro, ICCV 2007).
@@ -43,7 +43,7 @@ class Lattice:
     steps: tuple[sparse.csr_matrix, sparse.csr_matrix]
 
     def cells(self, spots: np.ndarray) -> np.ndarray:
-        """Spots (N, 2), x and y in the image's pixels -> the cell of each, those outside the window at its border."""
+        """Finds the cell of each spot (N, 2), x and y in the image's pixels; outside the window, that at its border."""
         x0, y0, x1, y1 = self.box
         spots = np.asarray(spots, np.float64).reshape(-1, 2)
         across = np.clip((spots[:, 0] - x0) * self.w / (x1 - x0), 0, self.w - 1).astype(int)
@@ -53,7 +53,7 @@ class Lattice:
 
 @torch.inference_mode()
 def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Lattice:
-    """The lattice of an image uint8 (H, W, 3), or of its part in `box`.
+    """Builds the lattice of an image uint8 (H, W, 3), or of its part in `box`.
 
     Raises ValueError if the box holds less than 8 x 8 pixels of the image.
     """

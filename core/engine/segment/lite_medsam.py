@@ -29,7 +29,7 @@ Corners = tuple[float, float, float, float]  # x0, y0, x1, y1 in pixels of the i
 
 
 def load(path: Path | None = None) -> BoxModel:
-    """The model, from the installed package's file or from `path`.
+    """Loads the model, from the installed package's file or from `path`.
 
     Raises Missing if there is no file or if its digest is not SHA256. No code in the file is run (weights_only).
     """
@@ -42,14 +42,14 @@ def load(path: Path | None = None) -> BoxModel:
 
 
 class BoxModel:
-    """embed: once an image; masks: once for each box, from the embedding."""
+    """The model that masks boxes: `embed` is called once for an image, `masks` for each box, from the embedding."""
 
     def __init__(self, state: Weights):
         self.w = _folded(state)
 
     @torch.inference_mode()
     def embed(self, image: np.ndarray) -> Tensor:
-        """Image uint8 (H, W, 3), squeezed to a square -> float16 (256, 64, 64), 2 MiB."""
+        """Embeds an image uint8 (H, W, 3), squeezed to a square -> float16 (256, 64, 64), 2 MiB."""
         smaller = image.shape[0] * image.shape[1] > SIDE * SIDE
         square = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
         x = torch.from_numpy(np.ascontiguousarray(square)).float()
@@ -58,7 +58,7 @@ class BoxModel:
 
     @torch.inference_mode()
     def logits(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Logits float32 (K, 256, 256) of the squeezed image, and the overlap (IoU) that is expected of each, (K,).
+        """Computes logits float32 (K, 256, 256) of the squeezed image, and the overlap (IoU) expected of each, (K,).
 
         boxes: K, in pixels of the image, whose height and width are `shape`.
         """
@@ -66,7 +66,7 @@ class BoxModel:
         return _decoded(self.w, embedding.float()[None], torch.tensor(np.array(boxes), dtype=torch.float32) * scale)
 
     def masks(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> np.ndarray:
-        """bool (K, H, W) of the image's `shape`: what lies in each box."""
+        """Segments what lies in each box: bool (K, H, W) of the image's `shape`."""
         logits, _ = self.logits(embedding, boxes, shape)
         return (F.interpolate(logits[None], size=shape, mode="bilinear")[0] > 0).numpy()
 

@@ -1,7 +1,7 @@
-"""The region that clicks ask for: each cell's chance by logistic regression on how near it is to the clicks.
+"""The region that clicks ask for: each cell's probability by logistic regression on how near it is to the clicks.
 
 Similarity has six measures (`MEASURES`), taken to the positive clicks and, where there are any, to the negative ones.
-The regression's weights are in weights.py; fit.py makes them.
+The regression's weights are WEIGHTS; fit.py makes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Click(NamedTuple):
 
 
 def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
-    """float32 (cells, 6): how far each cell is from the nearest of some cells, by MEASURES.
+    """Measures how far each cell is from the nearest of some cells, by MEASURES: float32 (cells, 6).
 
     Distances as logarithms: cheapest way by colour and by features, straight line. Cosine similarity of the features at
     both strides, the largest. Difference of colour, the least.
@@ -42,7 +42,7 @@ def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
 
 
 def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
-    """float32 (cells, 15), what the regression sees of each cell.
+    """Computes what the regression sees of each cell: float32 (cells, 15).
 
     The measures to the positive clicks; those to the negative ones (0 without any); whether there are negative ones;
     logarithm of the number of positive ones; 1.
@@ -63,7 +63,7 @@ def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
 def region(
     lattice: Lattice, clicks: Sequence[Click], shape: tuple[int, int], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """bool (H, W) of the image's `shape`: what the clicks ask for, nothing outside the lattice's window.
+    """Segments what the clicks ask for, nothing outside the lattice's window: bool (H, W) of the image's `shape`.
 
     Every positive click lies in the region and no negative one does. Parts that hold no positive click are left out;
     holes without a negative click are filled. Raises ValueError without a positive click.
@@ -88,7 +88,7 @@ def region(
 def refined(
     lattice: Lattice, start: np.ndarray, clicks: Sequence[Click], weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """bool (H, W): a mask `start` bool (H, W), wherever it came from, as the clicks, in their order, change it.
+    """Corrects a mask `start` bool (H, W), wherever it came from, by the clicks in their order -> bool (H, W).
 
     A positive click adds the part that it lies in of what is like it and the mask's middle, a negative one takes away
     the part that it lies in of what is not: both no farther than REACH times as far as the mask's border is. All else

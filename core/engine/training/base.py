@@ -1,4 +1,4 @@
-"""What the loop runs: networks, their optimisers, and one step of them."""
+"""Base of all trainings, which the loop runs: networks, their optimisers, and one step of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ class Training(abc.ABC):
         return
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """JSON and tensors for a checkpoint: all that the next step depends on, since draws follow from the step."""
+        """Returns JSON and tensors for a checkpoint: all that the next step depends on.
+
+        Random state is no part of it, since draws follow from the step.
+        """
         tensors = self.tensors()
         for name, network in self.networks.items():
             tensors |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
@@ -92,7 +95,7 @@ class Training(abc.ABC):
                 raise self.diverged("its weights are")
 
     def diverged(self, what: str) -> Diverged:
-        """The error to raise. what: "its loss is" or "its weights are"."""
+        """Returns the error to raise. what: "its loss is" or "its weights are"."""
         plural = "numbers" if what.endswith("are") else "a number"
         return Diverged(
             f"{self.title} broke down at step {self.step}: {what} no longer {plural}. Start again with {self.remedy}."
@@ -100,7 +103,7 @@ class Training(abc.ABC):
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -> dict[str, Tensor]:
-    """Its tensors as `name.parameter.key`; hyper-parameters are the configuration's and need no keeping."""
+    """Returns an optimiser's tensors as `name.parameter.key`; hyper-parameters are the configuration's, so not kept."""
     return {
         f"{name}.{index}.{key}": torch.as_tensor(value)
         for index, values in optimiser.state_dict()["state"].items()
@@ -141,7 +144,7 @@ class Average(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """As torch's, but that no device is asked for the count, which lies on the CPU."""
+        """Updates the average as torch's does, but asks no device for the count, which lies on the CPU."""
         decay = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
         means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
         pairs = list(zip(means, now, strict=True))
@@ -169,7 +172,7 @@ JUDGES = 6  # lesions that fitted detectors are compared by
 
 
 def generator(seed: int, purpose: int, step: int = 0) -> torch.Generator:
-    """A generator on the CPU for each (seed, purpose, step), none of them negative. Raises ValueError if one is."""
+    """Makes the CPU generator of (seed, purpose, step), none of them negative. Raises ValueError if one is."""
     state = np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))
 
@@ -181,7 +184,7 @@ CHUNK = 64  # images read at once, so that a memory map is never read into memor
 
 
 def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
-    """Hexadecimal digest over every value of arrays (N, ...) and of weights by name, in the order given.
+    """Computes a hexadecimal digest over every value of arrays (N, ...) and of weights by name, in the order given.
 
     SHA-256 takes about 2 s for a gigabyte; two parts of equal bytes but another shape or type differ.
     """

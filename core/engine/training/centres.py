@@ -14,7 +14,7 @@ from core.engine import processes
 def estimate_centres(
     features: Callable[[Tensor], Tensor], batches: Iterable[tuple[Tensor, Tensor]], count: int
 ) -> Tensor:
-    """c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
+    """Estimates the centres c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
 
     features: (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,).
     Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result. Where
@@ -35,13 +35,14 @@ def estimate_centres(
 
 
 def random_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """(count, dim), each coordinate drawn from a normal distribution of standard deviation `scale`."""
+    """Draws centres (count, dim), each coordinate from a normal distribution of standard deviation `scale`."""
     return torch.randn((count, dim), generator=generator) * scale
 
 
 def equidistant_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """(count, dim): corners of a regular simplex around the origin, turned at random, `scale` from the origin each.
+    """Draws centres (count, dim) that are equally far from one another.
 
+    They are the corners of a regular simplex around the origin, turned at random, `scale` from the origin each.
     Every two of them are scale * sqrt(2 count / (count - 1)) apart. Raises ValueError unless dim >= count >= 2.
     """
     if not 2 <= count <= dim:

@@ -1,8 +1,8 @@
-"""A training's state on disk: whole or absent, and enough of it that going on gives what not stopping would have.
+"""A training's state on disk: whole or absent, and enough to resume as if it had never stopped.
 
 `checkpoint.json` names the tensor file that belongs to it and is written last, so a kill at any moment leaves the
 checkpoint before or the one after. Tensors are safetensors (network, heads, optimiser, centres), the rest is JSON;
-nothing is pickled. There is no random state to keep: every draw comes from a `generators.generator` of its own step.
+nothing is pickled. There is no random state to keep: every draw comes from a `base.generator` of its own step.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Loads what `save` was given last, or None if there is no checkpoint. BadCheckpoint if it cannot be read."""
+    """Loads what `save` was given last; None if there is no checkpoint. Raises BadCheckpoint if it cannot be read."""
     state = _read(folder)
     if state is None:
         return None
@@ -58,7 +58,7 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
-    """All lines up to the last checkpoint."""
+    """Returns all lines of the history up to the last checkpoint."""
     state = _read(folder)
     if state is None or not state["history"]:
         return []
@@ -67,7 +67,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 
 def has_diverged(folder: Path) -> bool:
-    """Whether the training in a folder ended because its numbers broke down, so that there is nothing to go on from."""
+    """Tells whether the training in a folder ended because its numbers broke down, so that it cannot be resumed."""
     return "diverged" in (_read(folder) or {})
 
 
@@ -90,7 +90,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 class Checkpoints:
     """The state of one training in `folder`, written by one process, at least every `seconds` when a step ends.
 
-    about: JSON of what a resumed training must agree with, such as its configuration and fingerprints of its images.
+    identity: JSON of what a resumed training must agree with, such as its configuration and fingerprints of its images.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], seconds: float = 30.0) -> None:
@@ -99,11 +99,11 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def agree(self, state: dict[str, Any]) -> bool:
-        """Whether a checkpoint's JSON is of this very training."""
+        """Tells whether a checkpoint's JSON is of this very training."""
         return all(state.get(key) == value for key, value in self.about.items())
 
     def resume(self, training: Training) -> None:
-        """Put `training` where the checkpoint of it stands; one of another training, or a damaged one, is removed.
+        """Restore `training` from its checkpoint; one of another training, or a damaged one, is removed.
 
         Raises Diverged if the training had diverged.
         """
@@ -121,12 +121,12 @@ class Checkpoints:
         self.lines.append(line)
 
     def save_if_due(self, training: Training) -> None:
-        """A checkpoint, if the last is `seconds` old."""
+        """Write a checkpoint, if the last is `seconds` old."""
         if time.monotonic() - self.saved >= self.seconds:
             self.save(training)
 
     def save(self, training: Training, finished: bool = False) -> None:
-        """A checkpoint now. Raises Diverged, and leaves the one before, if a weight is not finite.
+        """Write a checkpoint now. Raises Diverged, and leaves the one before, if a weight is not finite.
 
         finished: all that is made of the training is on disk too.
         """
@@ -135,7 +135,7 @@ class Checkpoints:
         self._write({**state, "finished": finished}, tensors)
 
     def give_up(self, training: Training, reason: str) -> None:
-        """Keep the history and why the training ended; there is nothing to go on from."""
+        """Write the history and why the training ended; there is nothing to go on from."""
         self._write({"step": training.step, "diverged": reason}, {})
 
     def _write(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -145,7 +145,7 @@ class Checkpoints:
 
 
 def restore(training: Training, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Put `training` where what `load` gave stands. Raises Diverged if the training had diverged."""
+    """Restore `training` to what `load` gave. Raises Diverged if the training had diverged."""
     if "diverged" in state:
         raise Diverged(state["diverged"])
     training.restore(state, tensors)

@@ -14,7 +14,7 @@ from core.engine.objectives.config import REESTIMATED, PretrainConfig
 
 
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
-    """Computes what the watch looks at, of one step's features z (V, D) and their classes (V,).
+    """Computes the measures of collapse of one step's features z (V, D) and their classes (V,).
 
     spread: root of the mean squared distance to the mean of all. class_means (classes, D).
     class_distances (classes, classes): between class means; class_distance: their mean. All in the units of Z.
@@ -46,7 +46,7 @@ _KEPT = ("first", "low", "high", "well", "alarm", "past")
 
 
 class CollapseWatch:
-    """Says in a sentence when the features have collapsed; updated once a step.
+    """A watch that says in a sentence when the features have collapsed; updated once a step.
 
     The measure of spread is the run's own: the median over its first `warm` steps. An alarm takes `patience` steps in a
     row below `floor` of it, so that one odd batch gives none; it ends after `calm` steps in a row with spread back
@@ -74,7 +74,10 @@ class CollapseWatch:
         self.recent: deque[float] = deque(maxlen=10)
 
     def update(self, step: int, spread: float, class_distance: float, aug_accuracy: float | None = None) -> str | None:
-        """One step's numbers -> the alarm standing now, or None. aug_accuracy in 0..1; None without a class head."""
+        """Takes one step's numbers; returns the alarm standing now, or None.
+
+        aug_accuracy in 0..1; None without a class head.
+        """
         if not math.isfinite(spread):
             self.alarm = (
                 f"Training broke down at step {step}: the features are no longer numbers. "
@@ -107,7 +110,7 @@ class CollapseWatch:
         return self.alarm
 
     def accuracy(self) -> str:
-        """How often the class was found over the last steps, as a sentence with a space before it, or ''."""
+        """Says how often the class was found over the last steps, as a sentence with a space before it, or ''."""
         if not self.recent:
             return ""
         accuracy = sum(self.recent) / len(self.recent)

@@ -1,6 +1,6 @@
 """One step of a pre-training by several processes: each makes views of its share, and all see the joint batch's loss.
 
-Each process passes its own views through the encoder (batch norm over all of them, joint_norm.py) and gathers the
+Each process passes its own views through the encoder (batch norm over all of them, JointBatchNorm) and gathers the
 features of all with their gradient, so that every view is contrasted with those of all processes. The loss of the
 joint batch is then computed on each. Backward, a feature gets the sum of what the `world` equal losses ask of it;
 DistributedDataParallel takes the mean over processes, which gives the gradient of one process with the joint batch.
@@ -39,7 +39,10 @@ class _Network(nn.Module):
 
 
 class JointStep:
-    """features(images) -> h (M, F), z (M, D): the encoder's. With one process it is all that is called."""
+    """One pass of several processes through the encoder, which gives each the features of the joint batch.
+
+    features(images) -> h (M, F), z (M, D): the encoder's. With one process it is all that is called.
+    """
 
     def __init__(self, encoder: Encoder, objective: Objective, features: Features, batch: int) -> None:
         self.features, self.objective, self.group = features, objective, Group(shared=True)
@@ -52,7 +55,7 @@ class JointStep:
             )
 
     def __call__(self, own: Views) -> tuple[Tensor, Tensor, Views]:
-        """This process's views -> h and z of the joint batch, and its labels, partners and places."""
+        """Takes this process's views; returns h and z of the joint batch, and its labels, partners and places."""
         if self.network is None:
             return *self.features(own.images), own
         with self.group.norms():
@@ -79,7 +82,7 @@ def _in_order(x: Tensor, own: Views) -> Tensor:
 
 # What a step needs where several processes do it as one: each works on its rows of the joint batch.
 #
-# Every process draws for the whole batch. Batch norm takes its statistics of all (joint_norm.py), with their gradient,
+# Every process draws for the whole batch. Batch norm takes its statistics of all (JointBatchNorm), with their gradient,
 # and losses are means over the rows at hand, or of what `gather` brings together; the mean of the processes' gradients
 # is then that of one process with the joint batch. With one process nothing here does anything.
 
@@ -95,31 +98,31 @@ class Group:
         return self.world > 1
 
     def even(self, count: int) -> int:
-        """The most of `count` images that can be shared evenly."""
+        """Returns the most of `count` images that can be shared evenly."""
         return count - count % self.world
 
     def part(self, count: int) -> Part:
-        """Gives this process's rows of a step of `count` images; None for all. ValueError if shares are uneven."""
+        """Gives this process's rows of a step of `count` images; None: all. Raises ValueError if shares are uneven."""
         if count % self.world:
             world = self.world
             raise ValueError(f"a step of {count} images is not shared evenly by {world} processes: change the batch")
         return Share.of(count, processes.rank(), self.world) if self.many else None
 
     def norms(self) -> contextlib.AbstractContextManager[object]:
-        """Inside, batch norm in training mode sees the joint batch."""
+        """Returns a context in which batch norm in training mode sees the joint batch."""
         return JointBatchNorm() if self.many else contextlib.nullcontext()
 
     def gather(self, x: Tensor) -> Tensor:
-        """x (B, ...) of this process -> (world B, ...) of all by rank, with the gradient."""
+        """Gathers x (B, ...) of this process -> (world B, ...) of all by rank, with the gradient."""
         return processes.gather(x).flatten(0, 1) if self.many else x
 
     def places(self, index: Tensor) -> Tensor:
-        """index (B,) into this process's B rows -> (world B,) of all by rank, into the joint rows."""
+        """Gathers index (B,) into this process's B rows -> (world B,) of all by rank, into the joint rows."""
         firsts = len(index) * torch.arange(self.world, device=index.device).repeat_interleave(len(index))
         return self.gather(index) + firsts
 
     def mean_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """After backward: the mean of the processes' gradients, exchanged at once."""
+        """Replaces gradients, after backward, by their mean over the processes, exchanged at once."""
         if not self.many:
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
@@ -130,7 +133,7 @@ class Group:
             g.copy_(mean.view(g.shape))
 
     def means(self, numbers: dict[str, float], device: torch.device) -> dict[str, float]:
-        """Means over the processes, the same on each: whether a loss is finite is then decided alike."""
+        """Computes means over the processes, the same on each: whether a loss is finite is then decided alike."""
         if not self.many:
             return numbers
         mean = processes.total(torch.tensor(list(numbers.values()), dtype=torch.float64, device=device)) / self.world
@@ -147,7 +150,7 @@ class Group:
 
 
 class JointBatchNorm(TorchFunctionMode):
-    """While it is entered, batch norm in training mode takes its statistics of all processes' batches."""
+    """A context in which batch norm in training mode takes its statistics of all processes' batches."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is F.batch_norm and processes.world() > 1:
@@ -165,7 +168,7 @@ def joint_batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """F.batch_norm with the statistics of all processes' x (B, C, ...); batches may differ in size.
+    """Computes F.batch_norm with the statistics of all processes' x (B, C, ...); batches may differ in size.
 
     Each process sends mean, variance and count once; they are joined after Chan, Golub and LeVeque (1983), as no
     difference of large sums. Gradients flow through them to every process.

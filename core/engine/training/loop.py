@@ -71,7 +71,7 @@ def kept(
     *,
     shared: bool = False,
 ) -> Checkpoints | None:
-    """`run` to the end, going on from the checkpoint in `folder` if it agrees with `identity`.
+    """Runs `training` to the end, going on from the checkpoint in `folder` if it agrees with `identity`.
 
     Returns what the caller saves the last checkpoint with; None without a folder. shared: whether torchrun's processes
     do the steps of one; the first alone writes, reports and is asked to stop, and is the one with checkpoints.

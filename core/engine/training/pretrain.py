@@ -27,8 +27,9 @@ __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
 
 @dataclass
 class PretrainResult:
-    """encoder in eval mode, centres float32 (k+1, D) or None.
+    """What a pre-training gives.
 
+    encoder: in eval mode. centres: float32 (k+1, D) or None.
     collapsed: whether the features lay in one point when training ended; message says so, or how it went.
     """
 
@@ -212,7 +213,7 @@ class Encoders:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """The encoder as it is, in half precision (it is only looked at), at epochs/0000 for the untrained one."""
+        """Write the encoder as it is, in half precision (it is only looked at); epochs/0000 is the untrained one."""
         t = self.training
         self._write(self.folder / "epochs" / f"{t.epoch:04d}", {"step": t.step}, half=True)
 
@@ -239,7 +240,7 @@ MOST = 64  # held-out images used, evenly spaced
 
 @torch.no_grad()
 def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None = None) -> dict[str, float]:
-    """Losses and, where there is a class head, how well it does on images it was not trained with.
+    """Computes losses and, where there is a class head, how well it does on images it was not trained with.
 
     holdout uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. Returns val_loss, val_l_*, val_accuracy (0..1) and
     val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
@@ -275,7 +276,7 @@ def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None 
 
 
 def better(figures: dict[str, float], best: dict[str, float] | None) -> bool:
-    """Whether this epoch's validation beats the best so far: by l_aug where there is one, else by the whole loss."""
+    """Tells whether this epoch's validation beats the best so far: by l_aug if there is one, else by the whole loss."""
     if not figures:
         return False
     key = "val_l_aug" if "val_l_aug" in figures else "val_loss"

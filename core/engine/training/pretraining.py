@@ -40,8 +40,9 @@ from core.engine.training.schedule import (
 
 @dataclass
 class Data:
-    """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None.
+    """Images of a pre-training, and what lesions are cut from.
 
+    images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None.
     pool uint8 (M, S, S, 3), pool_roi (M, S, S): normal images of another study, for the donor `foreign`.
     marked: images uint8 (M, S, S, 3) and what readers marked in them (M, S, S), 1 inside, for the donor `marked`.
     """
@@ -53,7 +54,10 @@ class Data:
     marked: tuple[np.ndarray, np.ndarray] | None = None
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
-        """Images (B, 3, S, S) on `device`; regions (B, S, S) on the CPU, where lesions are placed without waiting."""
+        """Returns images (B, 3, S, S) on `device` and regions (B, S, S) or None.
+
+        Regions lie on the CPU, where lesions are placed without waiting.
+        """
         inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows]))
         return to_batch(self.images[rows], device), inside
 
@@ -111,13 +115,13 @@ class Pretraining(Training):
         return self.step // self.per_epoch
 
     def rows(self, step: int) -> np.ndarray:
-        """Images of a step: each epoch has an order of its own, drawn from (seed, epoch)."""
+        """Returns the indices of a step's images: each epoch has an order of its own, drawn from (seed, epoch)."""
         epoch, place = divmod(step, self.per_epoch)
         order = torch.randperm(len(self.data.images), generator=generator(self.config.seed, ORDER, epoch))
         return order[place * self.per_step : (place + 1) * self.per_step].numpy()
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
+        """Computes backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
         with autocast(self.device, self.half):
             h = self.backbone(images.contiguous(memory_format=self.format))
             z = self.encoder.project(h)
@@ -164,7 +168,7 @@ class Pretraining(Training):
         return {**epochs, "lr": rate, "seen": len(h), **numbers, "memory": most_memory(self.device)}
 
     def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
-        """What is reported of a step, by name, all on the device: nothing here waits for it."""
+        """Computes what is reported of a step, by name, all on the device: nothing here waits for it."""
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}

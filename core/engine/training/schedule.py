@@ -17,7 +17,7 @@ WARM, START, END = 0.3, 1 / 25, 1 / 25e4  # torch's OneCycleLR: share of the ris
 
 
 def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
-    """Rate of step 0..steps-1, `config.lr` at its highest."""
+    """Returns the rate of step 0..steps-1, `config.lr` at its highest."""
     if config.schedule == "constant" or steps < 2:
         return config.lr
     if config.schedule == "cosine":
@@ -29,19 +29,22 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
 
 
 def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> float:
-    """Share of the highest rate at step 0..steps-1: up over the first `warmup` of the steps, down along a cosine."""
+    """Returns the share of the highest rate at step 0..steps-1.
+
+    It rises over the first `warmup` (a share) of the steps and falls along a cosine, never below `least`.
+    """
     at = step / steps
     phase = at / warmup - 1 if at < warmup else (at - warmup) / (1 - warmup)
     return max(least, (1 + math.cos(math.pi * phase)) / 2)
 
 
 def polynomial(step: int, steps: int, power: float) -> float:
-    """Share of the first rate at step 0..steps-1: (1 - step / steps) ** power."""
+    """Returns the share of the first rate at step 0..steps-1: (1 - step / steps) ** power."""
     return (1 - step / steps) ** power
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """The learning rate of all parameters; a group with a `scale` takes that share of it."""
+    """Sets the learning rate of all parameters; a group with a `scale` takes that share of it."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
 
@@ -51,7 +54,7 @@ def _glide(start: float, end: float, progress: float) -> float:
 
 
 def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.optim.Optimizer:
-    """SGD with momentum (the paper's) or AdamW, over parameters of the encoder and the objective, or groups."""
+    """Builds SGD with momentum (the paper's) or AdamW, over parameters of the encoder and the objective, or groups."""
     parameters = list(parameters)
     if config.optimiser == "sgd":
         return torch.optim.SGD(parameters, config.lr, config.momentum, weight_decay=config.weight_decay)
@@ -69,10 +72,10 @@ SIDE = 64  # of the image that is passed once to see which layers run
 
 @torch.no_grad()
 def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
-    """The backbone's layers by the finest stride whose map needs them; together they hold all its parameters.
+    """Returns the backbone's layers by the finest stride whose map needs them.
 
-    A layer is a module with parameters or buffers of its own. Those that no map runs through, such as a transformer's
-    position embedding, count to the finest stride.
+    Together they hold all its parameters. A layer is a module with parameters or buffers of its own. Those that no map
+    runs through, such as a transformer's position embedding, count to the finest stride.
     """
     layers = [m for m in encoder.net.modules() if any(True for _ in _own(m))]
     probe = torch.zeros(1, 3, SIDE, SIDE, device=encoder.mean.device)
@@ -95,7 +98,7 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
 
 
 def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -> list[dict[str, Any]]:
-    """The encoder's parameters that learn, as groups of an optimiser, each with its share of the rate, `scale`.
+    """Returns the encoder's parameters that learn, as groups of an optimiser, each with its share of the rate, `scale`.
 
     frozen: layers up to the map of this stride learn nothing (0: all learn); their parameters no longer ask for
     gradients. rate: share of the projection head's rate that the coarsest stage gets; each finer stage gets `decay` of
@@ -112,7 +115,7 @@ def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -
 
 
 def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
-    """Names of the layers that stay in evaluation mode: the frozen, and with `frozen_norm` all batch norms."""
+    """Returns the names of layers that stay in evaluation mode: the frozen, and with `frozen_norm` all batch norms."""
     if not frozen and not frozen_norm:
         return []
     names = {module: name for name, module in encoder.named_modules()}
@@ -126,7 +129,7 @@ def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
 
 
 def train_mode(encoder: Encoder, still: list[str]) -> Encoder:
-    """The encoder in training mode, but for the layers named."""
+    """Puts the encoder in training mode, but for the layers named; returns it."""
     encoder.train()
     for name in still:
         encoder.get_submodule(name).eval()

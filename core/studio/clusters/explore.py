@@ -34,14 +34,17 @@ _open: dict[tuple, Rows] = {}
 
 
 def check(m: Map, point: int) -> int:
-    """`point` if the map has it; ValueError otherwise."""
+    """Returns `point` if the map has it. Raises ValueError otherwise."""
     if not 0 <= point < len(m.points):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}, not {point}")
     return point
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long; of a patch, it and what is around it."""
+    """Draws a point's thumbnail, uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long.
+
+    That of a patch shows what is around it, too.
+    """
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
@@ -56,7 +59,7 @@ def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
 
 
 def fitted(aspect: float, side: int) -> tuple[int, int]:
-    """(width, height) of a picture of that width by height whose longer side is `side`."""
+    """Computes (width, height) of a picture whose width by height is `aspect` and whose longer side is `side`."""
     return (side, max(1, round(side / aspect))) if aspect >= 1 else (max(1, round(side * aspect)), side)
 
 
@@ -67,7 +70,10 @@ def _aspect(store: Store, m: Map, point: int) -> float:
 
 
 def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
-    """uint8 (H, W, 3) RGB: a case's image, or its MedMix version, in the case's proportions, at most `side` long."""
+    """Reads a point's picture, uint8 (H, W, 3) RGB: the case's image, or its MedMix version.
+
+    It has the case's proportions and is at most `side` long.
+    """
     check(m, point)
     mixed = int(m.points.mixed[point])
     if mixed >= 0:
@@ -83,7 +89,7 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
 
 
 def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
-    """Outlines of what is known to be lesion (pasted by MedMix, or the case's mask): rings of [x, y] in 0 .. 1."""
+    """Traces what is known to be lesion (pasted by MedMix, or the case's mask) as rings of [x, y] in 0 .. 1."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, int(m.points.case_id[point]))
@@ -95,7 +101,7 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
 
 
 def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
-    """RGBA uint8 (side, side, 4) to be stretched over the picture: a case's heat map by run `fit`.
+    """Colours a case's heat map by run `fit`: RGBA uint8 (side, side, 4), to be stretched over the picture.
 
     One scale for all images of the run, from held-out normals; what normal images show too stays transparent.
     """
@@ -133,8 +139,11 @@ NONE = "\u2013"
 
 
 def fits(store: Store, m: Map) -> list[dict]:
-    """Runs whose readings can colour the map, best first: those on its own encoder, the default detector's before
-    others, newer before older; then the study's others."""
+    """Lists the runs whose readings can colour the map, best first.
+
+    Those on its own encoder come first, the default detector's before others, newer before older; then the study's
+    others.
+    """
     fit_runs = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
     fit_runs.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
     return [{"id": r["id"], "name": r["name"], "method": r["method"], "parent": r["parent"]} for r in fit_runs]
@@ -145,8 +154,9 @@ def _has_readings(store: Store, run: str) -> bool:
 
 
 def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
-    """[{"name", "title", "names", "codes"}] for categories, [{"name", "title", "values"}] for numbers (None: unknown).
+    """Collects what can colour the map, a column each, with a value for every point.
 
+    [{"name", "title", "names", "codes"}] for categories, [{"name", "title", "values"}] for numbers (None: unknown).
     MedMix versions have no score, decision or tag of their own: theirs stay unknown.
     """
     points = m.points
@@ -185,7 +195,7 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
 
 
 def with_names(columns: list[dict], names: Names) -> list[dict]:
-    """The columns as they may leave the studio: readers and days remapped unless `names` keeps them."""
+    """Returns the columns as they may leave the studio: readers and days remapped unless `names` keeps them."""
     changed = {"reader": names.reader, "added": names.date}
     out = []
     for column in columns:
@@ -212,7 +222,10 @@ def _ids(points) -> str:
 
 
 def pseudo(m: Map) -> dict:
-    """The classes that pre-training separates: A_0 (normals of training and hold-out) to A_k; test images in none."""
+    """Builds the column of the classes that pre-training separates: A_0 to A_k; test images are in none.
+
+    A_0 are the normals of training and hold-out.
+    """
     classes = m.points.classes()
     names = ["A\u2080, normal"] + [group_name(n) for n in range(1, max(classes.max(), 0) + 1)]
     codes = np.where(classes < 0, len(names), classes)
@@ -220,7 +233,7 @@ def pseudo(m: Map) -> dict:
 
 
 def category(name: str, title: str, values: list[str]) -> dict:
-    """Codes by the order of names; the unknown comes last."""
+    """Builds a column of categories: codes by the order of names; the unknown comes last."""
     names = sorted(set(values), key=lambda v: (v == NONE, v))
     code = {v: i for i, v in enumerate(names)}
     return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
@@ -299,7 +312,7 @@ def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
 
 
 def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
-    """float32 (N, D): the very features that the map of epoch index `epoch` was made of."""
+    """Loads the very features that the map of epoch index `epoch` was made of: float32 (N, D)."""
     count = len(m.about["epochs"])
     if not -count <= epoch < count:
         raise ValueError(f"this map has {count} epochs; index {epoch} is none of them")
@@ -317,7 +330,7 @@ _last: dict = {}  # of the map and epoch looked at last: neighbours are asked fo
 
 
 def neighbours(store: Store, m: Map, point: int, epoch: int = -1, k: int = 10) -> list[dict]:
-    """The k nearest points in feature space with their Euclidean distances, nearest first."""
+    """Finds the k nearest points in feature space with their Euclidean distances, nearest first."""
     check(m, point)
     index, distance = nearest(features(store, m, epoch), point, k)
     return [{"point": int(i), "distance": float(d)} for i, d in zip(index, distance, strict=True)]
@@ -327,7 +340,10 @@ TABLE_FORMATS = ("csv", "parquet")
 
 
 def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[str, list]:
-    """column -> values, E x N of each, epoch by epoch: epoch, point, x, y, case_id, case, lesions, then the colours."""
+    """Builds the table of all points: column -> values, E x N of each, epoch by epoch.
+
+    Columns are epoch, point, x, y, case_id, case, pasted_lesions, then the colours.
+    """
     count, epochs = len(m.points), [e["epoch"] for e in m.about["epochs"]]
     rows = store.query("SELECT id, name FROM cases WHERE study = ?", [m.about["study"]])
     called = {c["id"]: c["name"] if names.keep else names.case(c) for c in rows}
@@ -349,7 +365,7 @@ def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[st
 
 
 def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
-    """Rows of new images after those of the map, numbered on; two more columns: `placed` (by which name) and `far`."""
+    """Appends rows of new images, numbered on after the map's, and the columns `placed` (by which name) and `far`."""
     rows = len(out["epoch"])
     out["placed"], out["far"] = [None] * rows, [None] * rows
     first = len(m.points)
@@ -368,7 +384,7 @@ def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> N
 def write(
     store: Store, m: Map, format: str, names: Names, fit: str | None = None, projected: list[Projected] | None = None
 ) -> bytes:
-    """The table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
+    """Returns the table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
     if format not in TABLE_FORMATS:
         raise ValueError(f"a table is saved as {', '.join(TABLE_FORMATS)}, not {format!r}")
     columns = table(store, m, names, fit)

@@ -30,7 +30,7 @@ VERSION = 1  # raise it when the same inputs give other features
 
 
 def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
-    """The snapshots that a map of `config` shows. NotFound says which epochs there are."""
+    """Returns the snapshots that a map of `config` shows. Raises NotFound, which says which epochs there are."""
     have = {s.epoch: s for s in snapshots(store, run)}
     if not have:
         raise NotFound(f"run {run['id']} has saved no encoder yet: train it first")
@@ -50,19 +50,19 @@ def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str
 
 
 def has_centres(snapshot: Snapshot) -> bool:
-    """Whether class centres were saved with an encoder; with pretrained weights there are none."""
+    """Says whether class centres were saved with an encoder; with pretrained weights there are none."""
     return (snapshot.folder / CENTRES).exists()
 
 
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
-    """The class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
+    """Loads the class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
     if not has_centres(snapshot):
         return None
     return load_file(snapshot.folder / CENTRES)["centres"].astype(np.float32)
 
 
 def saved_centres(snapshot: Snapshot) -> np.ndarray:
-    """The class centres float32 (k+1, 128). Raises ValueError if the encoder was saved without them."""
+    """Loads the class centres float32 (k+1, 128). Raises ValueError if the encoder was saved without them."""
     centres = centres_of(snapshot)
     if centres is None:
         raise ValueError("this encoder was saved without class centres: choose projected or backbone features")
@@ -80,7 +80,7 @@ def features_of(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """float32 (N, D) of `config.feature`, from the cache or from the encoder."""
+    """Returns the features `config.feature` of all points, float32 (N, D), from the cache or from the encoder."""
     from core.engine.backbones import embed
     from core.engine.backbones.encoder import load_encoder
 
@@ -113,7 +113,7 @@ def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: M
 
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:
-    """Memory map of cached features by their key, for reading from the page's process."""
+    """Opens cached features by their key as a memory map, for the page's process; None if there are none."""
     file = home.clusters / "features" / f"{key}.npy"
     return np.load(file, mmap_mode="r") if file.exists() else None
 
@@ -132,14 +132,14 @@ NAMES = ("no lesion", "lesion", "\u2013")
 
 
 def covered(mask: np.ndarray, grid: int) -> np.ndarray:
-    """(S, S) of 0 and 1 -> float32 (grid * grid,): how much of each cell is covered."""
+    """Computes how much of each cell of a grid a mask covers: (S, S) of 0 and 1 -> float32 (grid * grid,)."""
     return cv2.resize(mask.astype(np.float32), (grid, grid), interpolation=cv2.INTER_AREA).ravel()
 
 
 def choose(points: PointSet, arrays, config: MapConfig) -> Patches:
-    """Places drawn from the map's seed, inside the region of interest; in an image with a lesion, half of them in it.
+    """Draws each image's places by the map's seed, inside the region of interest; half of them in a lesion, if any.
 
-    A cell is in a lesion if half of it is; a lesion smaller than that owns its best cell.
+    A cell is in a lesion if half of it is; a lesion smaller than that has the cell that it covers most.
     """
     rng = np.random.default_rng(config.seed)
     place = np.zeros((len(points), config.patches), np.int64)
@@ -165,7 +165,7 @@ def choose(points: PointSet, arrays, config: MapConfig) -> Patches:
 
 
 def spread(points: PointSet, patches: Patches) -> PointSet:
-    """The point set with one point per place: N images become N x P points, image by image."""
+    """Returns the point set with one point per place: N images become N x P points, image by image."""
     times = patches.place.shape[1]
     columns: dict[str, Any] = {c: np.repeat(getattr(points, c), times) for c in PointSet.COLUMNS}
     return replace(points, **columns, patches=patches, place=patches.place.ravel(), in_lesion=patches.lesion.ravel())

@@ -53,10 +53,12 @@ def draw(
     objective: str = "",
     projected: list[Projected] | None = None,
 ) -> bytes:
-    """The figure's file. epochs: which of the map's epochs (numbers), all when None; column: a categorical column of
-    `columns.columns` to colour by (None: class); groups: names of classes to show (None: all); marks: class means with
-    their radii, and the frozen centres; objective: how the panels name what trained the encoder;
-    projected: new images."""
+    """Draws the figure and returns its file's bytes.
+
+    epochs: which of the map's epochs (numbers), all when None; column: a categorical column of `explore.columns` to
+    colour by (None: class); groups: names of classes to show (None: all); marks: class means with their radii, and the
+    frozen centres; objective: how the panels name what trained the encoder; projected: new images.
+    """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -108,7 +110,7 @@ def draw(
 
 
 def lean(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colours, a third of the size: a figure has few."""
+    """Reduces a PNG to a palette of 256 colours, a third of the size: a figure has few."""
     out = io.BytesIO()
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     picture.quantize(256, dither=Image.Dither.NONE).save(out, "png", optimize=True, dpi=picture.info.get("dpi"))
@@ -116,7 +118,7 @@ def lean(png: bytes) -> bytes:
 
 
 def objective(store: Store, m: Map) -> str:
-    """How a figure names what trained the map's encoder, as "PMSACL"."""
+    """Returns how a figure names what trained the map's encoder, such as "PMSACL"."""
     method = get_run(store, m.about["run"])["method"]
     return OBJECTIVES.about(method)["title"].removesuffix(" (global)") if method in OBJECTIVES.names() else method
 
@@ -192,7 +194,7 @@ def _numbers(axis, said: dict) -> None:
 
 
 def colours_of(names: list[str]) -> list[str]:
-    """One colour per category, those of the classes fixed."""
+    """Chooses one colour per category, those of the classes fixed."""
     colours, spare = [], 0
     for name in names:
         pseudo = re.match("A([\u2081-\u2087]),", name)

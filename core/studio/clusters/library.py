@@ -90,7 +90,7 @@ def stop(store: Store, key: str) -> str:
 
 
 def under_way(store: Store, job: int | None) -> bool:
-    """Whether a job is queued or running."""
+    """Says whether a job is queued or running."""
     return store.one("SELECT 1 FROM jobs WHERE id = ? AND status IN ('queued', 'running')", [job]) is not None
 
 
@@ -132,7 +132,7 @@ class Map:
 
 
 def open_map(store: Store, key: str) -> Map:
-    """NotFound if it has not been made (or its cache was cleared)."""
+    """Opens a finished map. Raises NotFound if it has not been made (or its cache was cleared)."""
     folder = map_folder(store, key)
     if not key.isalnum() or not (folder / "map.json").exists():
         raise NotFound("this map has not been made, or the cache was cleared: draw it again")
@@ -158,7 +158,7 @@ _opened: dict[tuple[Path, int], Map] = {}  # the last few, for a page asks for h
 
 
 def list_maps(store: Store, study: str) -> list[dict]:
-    """Finished and unfinished maps of a study, newest first, each with its job's state."""
+    """Lists finished and unfinished maps of a study, newest first, each with its job's state."""
     rows = store.query(
         "SELECT m.*, r.name AS run_name, j.status AS job_status, j.progress, j.message FROM cluster_maps m"
         " JOIN runs r ON r.id = m.run LEFT JOIN jobs j ON j.id = m.job WHERE m.study = ? AND r.binned IS NULL"
@@ -184,7 +184,7 @@ LONGEST = 60
 
 
 def cases_of(m: Map, points: list[int]) -> list[int]:
-    """Ids of the cases that the points are; MedMix versions are no cases and are left out."""
+    """Lists the ids of the cases that the points are; MedMix versions are no cases and are left out."""
     index = np.asarray(points, np.int64)
     if len(index) and (index.min() < 0 or index.max() >= len(m.points)):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}")
@@ -213,7 +213,7 @@ def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
 
 
 def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> int:
-    """Keep what the page shows under a name; the same name replaces. Returns its id."""
+    """Keep what the page shows as a view, in place of one of the same name. Returns its id."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST:
         raise ValueError(f"a view's name has 1 to {LONGEST} characters")
@@ -225,7 +225,7 @@ def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> 
 
 
 def list_views(store: Store, study: str) -> list[dict]:
-    """Views of a study by name, with their states."""
+    """Lists the views of a study by name, with their states."""
     rows = store.query("SELECT * FROM cluster_views WHERE study = ? ORDER BY name", [study])
     return [{**row, "state": json.loads(row["state"])} for row in rows]
 

@@ -43,7 +43,7 @@ class Listener(io.TextIOBase):
 
 @contextlib.contextmanager
 def tsne(report: Report | None, iterations: int) -> Iterator[int]:
-    """Gives the `verbose` that TSNE needs for it."""
+    """Reports the progress of a t-SNE fitted in this context; gives the `verbose` that TSNE needs for it."""
     if report is None:
         yield 0
         return
@@ -52,7 +52,7 @@ def tsne(report: Report | None, iterations: int) -> Iterator[int]:
 
 
 def umap(report: Report | None) -> dict:
-    """The `tqdm_kwds` that UMAP needs for it."""
+    """Returns the `tqdm_kwds` with which UMAP reports its progress; without `report` it shows none."""
     if report is None:
         return {"disable": True}
     listener = Listener(report, r"(\d+)/(\d+)")
@@ -63,7 +63,10 @@ LIBRARIES = ("umap", "pynndescent")
 
 
 def umap_library() -> ModuleType:
-    """The module `umap`. Takes seconds to import: never in the page's process."""
+    """Imports the module `umap`, whose compiled functions are then kept on disk where possible.
+
+    It takes seconds: never in the page's process.
+    """
     import umap
 
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in LIBRARIES]
@@ -82,10 +85,10 @@ MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # UMAP: measured, see tests/studio/cluster
 def fit_map(
     features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: Report | None = None
 ) -> np.ndarray:
-    """features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
+    """Fits a map to features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
 
-    start: (N, 2) coordinates of the map before; t-SNE and UMAP begin there (PCA has nothing to begin).
-    report: called with (iterations done, iterations in all) while t-SNE or UMAP goes on; what it raises ends the fit.
+    start: (N, 2) coordinates of the map before; t-SNE and UMAP begin there (PCA has nothing to begin). report: called
+    with (iterations done, iterations in all) while t-SNE or UMAP goes on; what it raises ends the fit.
     """
     features = np.ascontiguousarray(features, np.float32)
     if len(features) < 4:
@@ -96,7 +99,10 @@ def fit_map(
 
 
 def tidy(coords: np.ndarray) -> np.ndarray:
-    """Centre at 0, root mean square radius 1: float32, so that maps of every method share one scale."""
+    """Centres coordinates at 0 and scales them to a root mean square radius of 1: float32.
+
+    So maps of every method share one scale.
+    """
     coords = np.asarray(coords, np.float64)
     coords = coords - coords.mean(0)
     size = np.sqrt((coords**2).sum(1).mean())
@@ -104,7 +110,7 @@ def tidy(coords: np.ndarray) -> np.ndarray:
 
 
 def pca_coords(features: np.ndarray, components: int = 2) -> np.ndarray:
-    """First principal components, float64 (N, components); each axis's sign fixed by its largest loading."""
+    """Computes first principal components, float64 (N, components); each axis's sign fixed by its largest loading."""
     components = min(components, *features.shape)
     out = PCA(components, svd_solver="full" if len(features) <= 5000 else "covariance_eigh").fit_transform(
         features.astype(np.float64)
@@ -161,7 +167,10 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def pca_start(features: np.ndarray) -> np.ndarray:
-    """A seedless start for UMAP: float32 (N, 2). Spectral starts differ between machines and fail on small graphs."""
+    """Computes a start for UMAP that needs no seed: float32 (N, 2).
+
+    Spectral starts differ between machines and fail on small graphs.
+    """
     return tidy(pca_coords(features))
 
 
@@ -172,7 +181,7 @@ def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[
 
 
 def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """The mean of the neighbours' places on the map, weighted by 1 / distance: float32 (M, 2)."""
+    """Computes the mean of the neighbours' places on the map, weighted by 1 / distance: float32 (M, 2)."""
     weight = 1 / np.maximum(distance, 1e-9)
     weight /= weight.sum(1, keepdims=True)
     return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)

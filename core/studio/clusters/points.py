@@ -24,7 +24,7 @@ _SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u
 
 
 def group_name(lesions: int) -> str:
-    """How the class A_n is called on the map and in its legend."""
+    """Returns the name of the class A_n on the map and in its legend."""
     return f"A{str(lesions).translate(_SUBSCRIPT)}, {lesions} pasted lesion{'s' if lesions > 1 else ''}"
 
 
@@ -40,15 +40,16 @@ class Patches:
     lesion: np.ndarray
 
     def box(self, cell: int) -> list[float]:
-        """x0, y0, x1, y1 of a cell, in 0 .. 1 of the image."""
+        """Returns x0, y0, x1, y1 of a cell, in 0 .. 1 of the image."""
         row, col = divmod(int(cell), self.grid)
         return [col / self.grid, row / self.grid, (col + 1) / self.grid, (row + 1) / self.grid]
 
 
 @dataclass
 class PointSet:
-    """N images. All columns are (N,): `case_id`; `row` in the study's arrays; `lesions` n of A_n (0 for a real image);
-    `group` index into `groups`; `mixed` row in the MedMix images, or -1."""
+    """The N images of a map. All columns are (N,): `case_id`; `row` in the study's arrays; `lesions` n of A_n (0 for a
+    real image); `group` index into `groups`; `mixed` row in the MedMix images, or -1.
+    """
 
     key: str
     study: str
@@ -70,12 +71,15 @@ class PointSet:
         return len(self.row)
 
     def classes(self) -> np.ndarray:
-        """(N,) n of A_n, what pre-training separates: normals of training and hold-out 0, MedMix n, test images -1."""
+        """Returns the class n of A_n, which pre-training separates, of each point, (N,).
+
+        Normals of training and hold-out have 0, MedMix versions n, test images -1.
+        """
         real = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
         return np.where(real, -1, self.lesions)
 
     def truth(self) -> np.ndarray:
-        """(N,) 0 for normal and 1 for abnormal test images, -1 for all others."""
+        """Returns the labels of test images, (N,): 0 for normal and 1 for abnormal ones, -1 for all other images."""
         out = np.full(len(self), -1)
         for value, name in ((0, REAL[2]), (1, REAL[3])):
             if name in self.groups:
@@ -83,15 +87,15 @@ class PointSet:
         return out
 
     def box(self, point: int) -> list[float] | None:
-        """x0, y0, x1, y1 in 0 .. 1 of the image: what a point of a patch map covers; None on a map of whole images."""
+        """Returns what a point of a patch map covers, x0, y0, x1, y1 in 0 .. 1 of the image; None for whole images."""
         return None if self.patches is None or self.place is None else self.patches.box(self.place[point])
 
     def mixed_images(self) -> np.ndarray:
-        """Memory map uint8 (M, S, S, 3) of the MedMix versions."""
+        """Opens the MedMix versions as a memory map uint8 (M, S, S, 3)."""
         return np.load(self.folder / "mixed.npy", mmap_mode="r")
 
     def mixed_mask(self, mixed: int) -> np.ndarray:
-        """uint8 (S, S): 1 where MedMix pasted."""
+        """Reads the mask of a MedMix version, uint8 (S, S): 1 where MedMix pasted."""
         packed = np.load(self.folder / "mixed_masks.npy", mmap_mode="r")[mixed]
         return np.unpackbits(packed)[: self.size**2].reshape(self.size, self.size)
 
@@ -119,9 +123,10 @@ class PointImages:
 def points_key(
     study: dict, size: int, strong: str, options: dict, config: PointsConfig, donor: str | None = None
 ) -> str:
-    """Content address: the study's fingerprint and everything that decides which images there are.
+    """Computes the content address of a point set, from all that decides which images there are.
 
-    donor: the fingerprint of the study that lesions are cut from, if it is another one.
+    That includes the study's fingerprint. donor: the fingerprint of the study that lesions are cut from, if it is
+    another.
     """
     content = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
@@ -132,7 +137,7 @@ def points_folder(home: Home, key: str) -> Path:
 
 
 def load_points(home: Home, key: str) -> PointSet | None:
-    """The point set if it has been made."""
+    """Loads a point set; None if it has not been made."""
     folder = points_folder(home, key)
     if not (folder / "about.json").exists():
         return None
@@ -230,8 +235,9 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
 
 @dataclass
 class Projected:
-    """M images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
-    first; out_of_support bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs."""
+    """M new images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
+    first; out_of_support bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs.
+    """
 
     key: str
     map: str

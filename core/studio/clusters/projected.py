@@ -63,7 +63,7 @@ class Source:
 
 
 def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[Source]]:
-    """(title, images). ValueError or NotFound in a sentence when there are none."""
+    """Lists the images to project: (title, images). Raises ValueError or NotFound, in a sentence, if there are none."""
     if m.config.feature == "patch":
         raise ValueError("this is a map of patches: whole images can be projected onto a map of whole images only")
     if config.study:
@@ -118,7 +118,7 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
 
 
 def folder_of(store: Store, map_key: str, key: str) -> Path:
-    """Inside the map's own folder: it goes when the map goes."""
+    """Returns the folder of projected images, inside the map's own: it goes when the map goes."""
     return map_folder(store, map_key) / "placed" / key  # the folder's name in homes of every version
 
 
@@ -133,7 +133,7 @@ def list_projected(store: Store, map_key: str) -> list[dict]:
 
 
 def open_projected(store: Store, map_key: str, key: str) -> Projected:
-    """NotFound if it has not been made (or its cache was cleared)."""
+    """Opens projected images. Raises NotFound if they have not been projected (or the cache was cleared)."""
     folder = folder_of(store, map_key, key)
     if not (key.isalnum() and map_key.isalnum()) or not (folder / "about.json").exists():
         raise NotFound("these images have not been projected, or the cache was cleared: project them again")
@@ -145,7 +145,7 @@ def open_projected(store: Store, map_key: str, key: str) -> Projected:
 
 
 def with_names(new: Projected, names: Names) -> Projected:
-    """The images as they may leave the studio: their names, and that of their folder, remapped unless kept."""
+    """Returns the images as they may leave the studio: their names, and that of their folder, remapped unless kept."""
     named = {"title": names.file(new.about["title"]), "names": [names.file(n) for n in new.about["names"]]}
     return replace(new, about={**new.about, **named})
 
@@ -159,7 +159,7 @@ def forget(store: Store, map_key: str, key: str) -> None:
 
 
 def describe(new: Projected, image: int, epoch: int = -1) -> dict:
-    """One new image at epoch index `epoch`: name, title, whether it lies out of the map's support, nearest points."""
+    """Describes a new image at epoch index `epoch`: name, title, whether it is out of the map's support, neighbours."""
     if not 0 <= image < len(new):
         raise ValueError(f"images 0 to {len(new) - 1} were projected, not {image}")
     if not -len(new.coords) <= epoch < len(new.coords):
@@ -175,12 +175,15 @@ def describe(new: Projected, image: int, epoch: int = -1) -> dict:
 
 
 def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
-    """uint8 (side, side, 3) RGB, as the encoder saw it."""
+    """Shrinks a projected image, as the encoder saw it, to uint8 (side, side, 3) RGB."""
     return resize.shrink(np.asarray(new.images[image]), side, side)
 
 
 def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
-    """uint8 (H, W, 3) RGB, at most `side` long, from its file; as the encoder saw it if the file has gone."""
+    """Reads a projected image from its file: uint8 (H, W, 3) RGB, at most `side` long.
+
+    It is as the encoder saw it if the file has gone.
+    """
     try:
         image_read = read_image(new.about["paths"][image], new.about["frames"][image])
     except (ValueError, OSError):
@@ -197,7 +200,10 @@ USUAL = 99  # percentile of the map's own points of neighbour distances; an imag
 
 @step("project")
 def project(work: Work) -> str:
-    """args: {"map", "placed", "config"}: see `projected.request`. Returns the key; what is there stays."""
+    """Projects images onto a map, as a job's step.
+
+    args: {"map", "placed", "config"}: see `projected.request`. Returns the key; what is there stays.
+    """
     m = open_map(work.store, work.args["map"])
     config = ProjectionConfig.from_dict(work.args["config"])
     folder = folder_of(work.store, m.key, work.args["placed"])

@@ -26,7 +26,10 @@ SAMPLE = 2000  # points compared pairwise for the metrics
 
 @step("embed")
 def embed(work: Work) -> str:
-    """args: {"config": MapConfig as a dict}. Returns the map's key; a map that is there already is left alone."""
+    """Makes a map, as a job's step.
+
+    args: {"config": MapConfig as a dict}. Returns the map's key; a map that is there already is left alone.
+    """
     map_plan = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
     folder = library.map_folder(work.store, map_plan.key)
     library.enter(work.store, map_plan, **({} if work.job is None else {"job": work.job}))
@@ -139,7 +142,7 @@ class _Maker:
         )
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
-        """What is said of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""
+        """Collects the facts of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""
         said: dict = {
             "epoch": snapshot.epoch,
             "snapshot": str(snapshot.folder.relative_to(self.work.store.home.path)),

@@ -1,6 +1,6 @@
 """The audit trail: one row per act, append-only, each sealed by a hash over itself and the row before.
 
-Triggers (migration 0200) refuse UPDATE, DELETE and REPLACE; the chain shows changes made around the triggers.
+Triggers (migration 0490) refuse UPDATE, DELETE and REPLACE; the chain shows changes made around the triggers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _json(value: Any) -> str:
 
 
 def seal(row: Row) -> str:
-    """SHA-256 over all columns of an event but its own hash."""
+    """Computes the SHA-256 over all columns of an event but its own hash."""
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
 
@@ -39,7 +39,7 @@ def record(
     shown: dict[str, Any] | None = None,
     seconds: float | None = None,
 ) -> int:
-    """Append an event; returns its id. Call it inside the `store.write()` that makes the change."""
+    """Appends an event; returns its id. Call it inside the `store.write()` that makes the change."""
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
         number: int = last[0] + 1 if last else 1
@@ -63,7 +63,7 @@ def record(
 
 
 def seal_reviews(store: Store, study: str) -> Row | None:
-    """{"first", "last", "sha256"} over a study's reviews that came from elsewhere; None if it has none.
+    """Seals a study's reviews that came from elsewhere: {"first", "last", "sha256"}; None if it has none.
 
     They have no events of their own here: the event of their import carries this seal.
     """
@@ -82,7 +82,7 @@ def _digest_of_reviews(store: Store, span: Row) -> str:
 
 
 def sealed_again(store: Store) -> list[Row]:
-    """New seals of the reviews that came from elsewhere, as they are now: for the event of an erasure."""
+    """Seals the reviews that came from elsewhere anew, as they are now: for the event of an erasure."""
     rows = store.query("SELECT after FROM events WHERE kind = 'import' ORDER BY id")
     spans = [(json.loads(row["after"]) or {}).get("reviews") for row in rows]
     return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
@@ -93,7 +93,7 @@ def _is_empty(row: Row) -> bool:
 
 
 def verify(store: Store) -> Row:
-    """{"ok", "events", "head", "problems": [sentences]}: the chain, and that each review has its event and back.
+    """Checks the chain, and that each review has its event and back: {"ok", "events", "head", "problems": [sentences]}.
 
     Events whose content was erased with a patient keep their place and hash; the event of the erasure names them.
     """
@@ -158,7 +158,7 @@ def trail(
     until: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The latest events, newest first, with their JSON columns as values, and the name of their `case`.
+    """Returns the latest events, newest first, with their JSON columns as values, and the name of their `case`.
 
     since, until: times or days in ISO 8601 (UTC), a day counted whole. before: only events with a smaller number, so
     that the last one's `id` asks for the next page.
@@ -177,7 +177,7 @@ def trail(
 
 
 def values(store: Store) -> dict[str, list[str]]:
-    """{"kinds", "people", "studies"} that the trail speaks of, sorted: what it can be filtered by."""
+    """Lists the {"kinds", "people", "studies"} that occur in the trail, sorted: what it can be filtered by."""
     columns = {"kinds": "kind", "people": "who", "studies": "study"}
     by_column = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
     return {name: [r["v"] for r in rows if r["v"]] for name, rows in by_column.items()}

@@ -1,4 +1,4 @@
-"""Backups of the database: made while people work, read back before they count, rotated. `restore` is the way back.
+"""Backups of the database: made while people work, checked by reading them back, rotated. `restore` puts one back.
 
 A backup is NAME.sqlite with NAME.json beside it: its hash, the migrations applied, the events and the trail's last
 hash. Runs' files and images are no part of it: `doctor` says what of them is missing.
@@ -43,7 +43,7 @@ class Backup:
 
 
 def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str = REGULAR) -> Backup:
-    """Copy the database to `folder` (default: the home's own), read it back, and let the oldest of its kind go.
+    """Copies the database to `folder` (default: the home's own), reads it back, and deletes the oldest of its kind.
 
     Raises BadBackup, and leaves nothing, if the copy is not sound.
     """
@@ -78,7 +78,7 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def check(file: Path) -> Backup:
-    """Read a backup through. Raises BadBackup if it is damaged, or holds what only a newer version knows."""
+    """Reads a whole backup. Raises BadBackup if it is damaged, or holds what only a newer version knows."""
     if not file.is_file():
         raise BadBackup(f"there is no backup {file}")
     described = _described(file, file.name)
@@ -97,7 +97,10 @@ def check(file: Path) -> Backup:
 
 
 def copy(source: Path, target: Path) -> None:
-    """By SQLite's own means: one state of the source, whoever writes to it; the target's readers see all or nothing."""
+    """Copies a database by SQLite's own means.
+
+    The copy is one state of the source, whoever writes to it; the target's readers see all or nothing.
+    """
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
     with contextlib.closing(reading), contextlib.closing(sqlite3.connect(target, timeout=30)) as written:
         reading.backup(written)
@@ -136,7 +139,7 @@ def _reading(file: Path) -> Iterator[Store]:
 
 
 def free(folder: Path, kind: str) -> Path:
-    """A name that no backup has yet; names sort as the times at which they were given."""
+    """Returns a path that no backup has yet; names sort as the times at which they were given."""
     while True:
         target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"
         if not target.exists():

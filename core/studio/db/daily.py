@@ -15,9 +15,9 @@ DAY = 86400.0
 
 
 class DailyBackup:
-    """`with DailyBackup(home):` makes one when the newest is `every` seconds old, now and while the block runs.
+    """A thread that makes backups: `with DailyBackup(home):` makes one when the newest is `every` seconds old.
 
-    also: called after each.
+    It does so now and while the block runs. also: called after each.
     """
 
     def __init__(self, home: Home, every: float = DAY, also: Callable[[], object] = lambda: None):

@@ -19,13 +19,13 @@ class BadHome(ValueError):
 
 @dataclass(frozen=True)
 class Home:
-    """`Home.at(path)` makes the folders; a plain `Home(path)` touches nothing."""
+    """The paths of one home. `Home.at(path)` makes the folders; a plain `Home(path)` touches nothing."""
 
     path: Path
 
     @classmethod
     def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
-        """`path`, else $PMSACL_HOME, else the platform's user-data folder; made if it is not there.
+        """Returns the home at `path`, else $PMSACL_HOME, else the platform's user-data folder; made if it is not there.
 
         Raises BadHome if it cannot be made.
         """
@@ -42,7 +42,7 @@ class Home:
         return home
 
     def close_to_others(self, fresh: bool = False) -> None:
-        """Take from other accounts of the machine the right to read the home: 0700, its database 0600.
+        """Takes from other accounts of the machine the right to read the home: 0700, its database 0600.
 
         A folder that is not a home yet keeps its rights, unless it is `fresh`; so does one with the sticky bit (/tmp).
         """
@@ -55,7 +55,7 @@ class Home:
                     place.chmod(stat.S_IMODE(mode) & ~0o077)
 
     def left_out_of(self, text: str) -> str:
-        """`text` with files of the home as they lie in it: where that is, is not for whoever reads the page."""
+        """Returns `text` with paths relative to the home: where that is, is not for whoever reads the page."""
         for path in {str(self.path), str(self.path.resolve())}:
             text = text.replace(f"{path}/", "").replace(path, "the studio's home")
         return text
@@ -79,10 +79,10 @@ class Home:
 
     @property
     def clusters(self) -> Path:
-        """maps/KEY, points/KEY and features/KEY.npy of the cluster maps."""
+        """The folder of the cluster maps: maps/KEY, points/KEY and features/KEY.npy."""
         return self.cache / "clusters"
 
     @property
     def files(self) -> Path:
-        """Names the folder where `study import --copy` and the demo keep their images, one folder per study."""
+        """The folder where `study import --copy` and the demo keep their images, one folder per study."""
         return self.path / "files"

@@ -1,4 +1,4 @@
-"""What a run leaves behind while it is at work: numbers by step, and lines for people."""
+"""What a run records while it is at work: metrics by step, and log lines for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ RECENT = 1000  # steps before the last that stay whole
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
-    """(step, name, value) rows in one transaction; a step written again (after a resume) replaces itself."""
+    """Writes (step, name, value) rows in one transaction; a step written again (after a resume) replaces itself."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
 
 
 def stride_of(last: int, most: int) -> int:
-    """The power of two by which steps 1..last are thinned to at most 2 * most; a longer run changes it seldom."""
+    """Returns the power of two that thins steps 1..last to at most 2 * most; a longer run changes it seldom."""
     stride = 1
     while last // stride > 2 * most:
         stride *= 2
@@ -26,7 +26,7 @@ def stride_of(last: int, most: int) -> int:
 
 
 def thin_metrics(store: Store, run_id: str, last: int) -> None:
-    """Keep about KEPT steps of a run's metrics: each `stride_of`-th, the first two, those of the last RECENT steps.
+    """Thins a run's metrics to about KEPT steps: each `stride_of`-th, the first two, those of the last RECENT steps.
 
     What is stored once an epoch (val_...) stays. The page draws fewer points, at strides that this one divides.
     """
@@ -40,7 +40,7 @@ def thin_metrics(store: Store, run_id: str, last: int) -> None:
 
 
 def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[int, float]]]:
-    """name -> [(step, value)] in the order of steps; `after` gives only later steps."""
+    """Reads a run's metrics: name -> [(step, value)] in the order of steps; `after` gives only later steps."""
     series: dict[str, list[tuple[int, float]]] = {}
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = ? AND step > ? ORDER BY name, step", [run_id, after]
@@ -51,11 +51,11 @@ def metrics(store: Store, run_id: str, after: int = -1) -> dict[str, list[tuple[
 
 
 def log(store: Store, run_id: str, line: str) -> None:
-    """Add a line to the run's log."""
+    """Adds a line to the run's log."""
     store.execute("INSERT INTO logs (run, at, line) VALUES (?, ?, ?)", [run_id, now(), line])
 
 
 def read_log(store: Store, run_id: str, last: int = 200) -> list[Row]:
-    """The last lines, oldest first: [{"at", "line"}]."""
+    """Reads the last lines of a run's log, oldest first: [{"at", "line"}]."""
     rows = store.query("SELECT at, line FROM logs WHERE run = ? ORDER BY id DESC LIMIT ?", [run_id, last])
     return rows[::-1]

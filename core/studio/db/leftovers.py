@@ -23,7 +23,7 @@ _HELD: dict[Path, int] = {}  # file descriptors, each with a lock that other pro
 
 
 def hold(path: Path) -> None:
-    """Hold a file or folder until `let_go`, or until this process ends. It may be renamed meanwhile."""
+    """Holds a file or folder until `let_go`, or until this process ends. It may be renamed meanwhile."""
     descriptor = os.open(path, os.O_RDONLY)
     with contextlib.suppress(OSError):  # a file system without locks: its age says whether it is a leftover
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -34,7 +34,7 @@ def hold(path: Path) -> None:
 
 
 def let_go(path: Path) -> None:
-    """Hold it no longer; one that is not held is left as it is."""
+    """Stops holding a file or folder; one that is not held is left as it is."""
     descriptor = _HELD.pop(path, None)
     if descriptor is not None:
         os.close(descriptor)
@@ -42,7 +42,7 @@ def let_go(path: Path) -> None:
 
 @contextlib.contextmanager
 def holding(path: Path) -> Iterator[None]:
-    """Hold a file or folder while the block runs."""
+    """Holds a file or folder while the block runs."""
     hold(path)
     try:
         yield
@@ -51,14 +51,14 @@ def holding(path: Path) -> Iterator[None]:
 
 
 def begin(parent: Path, prefix: str = "tmp") -> Path:
-    """A new folder to work in, held until `discard`."""
+    """Makes a new folder to work in, held until `discard`."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     hold(folder)
     return folder
 
 
 def discard(folder: Path) -> None:
-    """Remove what `begin` made."""
+    """Removes the folder that `begin` made."""
     shutil.rmtree(folder, ignore_errors=True)
     let_go(folder)
 
@@ -78,7 +78,7 @@ def _is_held(path: Path) -> bool:
 
 
 def sweep(store: Store, older: float = OLD) -> list[str]:
-    """Remove what nothing refers to and nobody holds; the names of what went.
+    """Removes what nothing refers to and nobody holds; returns the names of what was removed.
 
     older: seconds for which nothing has written to what is made without being held (arrays, uploads).
     """

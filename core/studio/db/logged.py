@@ -10,13 +10,13 @@ _NAMES = re.compile(r"""['"‘“\\/]|\.\w{2,5}\b""")  # quoted text, a path, a 
 
 
 def text_of(error: BaseException) -> str:
-    """The error's own text, or LEFT_OUT where it quotes something or holds a path."""
+    """Returns the error's own text, or LEFT_OUT where it quotes something or holds a path."""
     text = str(error)
     return LEFT_OUT if _NAMES.search(text) else text
 
 
 def trace_of(error: BaseException) -> str:
-    """The traceback of an error and of those that led to it, without texts that may hold names of patients' files."""
+    """Returns the traceback of an error and of those that led to it, without texts that may name patients' files."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     first = f"{trace_of(before)}which led to:\n" if before is not None else ""
     frames = "".join(traceback.format_tb(error.__traceback__))

@@ -1,4 +1,4 @@
-"""Bring a database up to date: the files of `core/studio/db/migrations`, in the order of their numbers.
+"""Bringing a database up to date by the files of `core/studio/db/migrations`, in the order of their numbers.
 
 Each file has `apply(db)`. All that are due run inside one transaction. The first is the base: the tables as version
 0.2 had them. A home of 0.2, whose tables came step by step, is recognised as that base; an older one is refused.
@@ -23,17 +23,17 @@ _LAST_OF_0_2 = "0490_order_by_decision"
 
 
 def names() -> list[str]:
-    """All steps, in the order in which they are applied."""
+    """Lists all steps, in the order in which they are applied."""
     return sorted(module.name for module in pkgutil.iter_modules(migrations.__path__))
 
 
 def load(name: str) -> ModuleType:
-    """The module of one step, with its `apply(db)`."""
+    """Imports the module of one step, with its `apply(db)`."""
     return importlib.import_module(f"{migrations.__name__}.{name}")
 
 
 def check(applied: Iterable[str]) -> None:
-    """Whether a database with these steps can be brought up to date.
+    """Checks that a database with these steps can be brought up to date.
 
     Raises BadHome if it has tables of version 0.1, which only 0.2 brings up to date.
     """
@@ -45,12 +45,12 @@ def check(applied: Iterable[str]) -> None:
 
 
 def newer(applied: Iterable[str]) -> list[str]:
-    """The steps among `applied` that this version does not know: those after the base that it has no file for."""
+    """Returns the steps of `applied` that this version does not know: those after the base that it has no file for."""
     return sorted(name for name in set(applied) - set(names()) if name > BASE and name != _LAST_OF_0_2)
 
 
 def migrate(db: sqlite_utils.Database, before: Callable[[], object] | None = None) -> None:
-    """Apply the steps that are due. Two processes may call this at once: the second waits, then finds none due.
+    """Applies the steps that are due. Two processes may call this at once: the second waits, then finds none due.
 
     before: called first if there is anything in the database that a step could harm. Raises BadHome, and changes
     nothing, if the database is of version 0.1.

@@ -1,4 +1,4 @@
-"""Open a home's database: made if there is none, brought up to date, a backup taken before that."""
+"""Opening a home's database: made if there is none, brought up to date, a backup taken before that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.studio.db.store import Store
 
 
 def open(home: Home | str | None = None) -> Store:
-    """Open (and if need be make) the store of a home, given as Home, path or None for the default.
+    """Opens (and if need be makes) the store of a home, given as Home, path or None for the default.
 
     Raises BadHome, and changes nothing, for a home of version 0.1.
     """

@@ -1,4 +1,4 @@
-"""The way back: a backup in the place of a home's database, which is kept aside."""
+"""Restoring a backup in the place of a home's database, which is kept aside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.studio.db.home import Home
 
 
 def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
-    """Put a backup in the place of the database; returns where the one that was there is kept, if there was one.
+    """Puts a backup in the place of the database; returns where the one that was there is kept, if there was one.
 
     Raises BadBackup, and changes nothing, if the backup is not sound. Whoever has the database open goes on with the
     restored one.

@@ -38,7 +38,7 @@ class Table:
 
 
 def tables() -> list[Table]:
-    """All tables after the last migration, by name."""
+    """Lists all tables after the last migration, by name."""
     db = sqlite_utils.Database(memory=True)
     before: dict[str, Table] = {}
     try:
@@ -80,7 +80,7 @@ def _column(db: sqlite_utils.Database, table: str, info: Row, known: dict[str, C
 
 
 def markdown() -> str:
-    """The page, as Markdown."""
+    """Returns the page, as Markdown."""
     lines = ["# The database", "", "Made from `core/studio/db/migrations` by `launch.py schema`.", ""]
     lines += ["| migration | what for |", "|---|---|"]
     for step in migrate.names():

@@ -22,12 +22,12 @@ class Damaged(ValueError):
 
 
 def seal_of(file: Path) -> Path:
-    """Names the file of a file's seal."""
+    """Returns the path of a file's seal."""
     return file.with_name(file.name + SUFFIX)
 
 
 def seal(file: Path) -> None:
-    """Hash the file as it is now. Call this right after it was written."""
+    """Writes the seal of a file as it is now. Call this right after the file was written."""
     with file.open("rb") as content:
         blocks = [_digest(block) for block in iter(lambda: content.read(BLOCK), b"")]
     target = seal_of(file)
@@ -40,12 +40,12 @@ def seal(file: Path) -> None:
 
 
 def is_sealed(file: Path) -> bool:
-    """Whether a seal was ever kept for the file."""
+    """Returns whether a seal was ever kept for the file."""
     return seal_of(file).exists()
 
 
 def problem(file: Path, full: bool = False) -> str | None:
-    """Says what is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
+    """Returns what is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
     try:
         seal = json.loads(seal_of(file).read_text())
         size, block, blocks = int(seal["bytes"]), int(seal["block"]), list(seal["blocks"])
@@ -70,7 +70,7 @@ def problem(file: Path, full: bool = False) -> str | None:
 
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
-    """Says what is wrong with any of the files."""
+    """Lists what is wrong with any of the files."""
     return [text for text in (problem(file, full) for file in files) if text]
 
 

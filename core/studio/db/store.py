@@ -35,7 +35,7 @@ class NotFound(ValueError):
 
 
 def now() -> str:
-    """UTC, ISO 8601, milliseconds: sorts as text."""
+    """Returns the present time in UTC, ISO 8601 with milliseconds: it sorts as text."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -85,7 +85,7 @@ class Store:
 
     @classmethod
     def reading(cls, file: Path) -> Store:
-        """A database file to be looked at as it is: nothing in it is changed, no migration is applied."""
+        """Opens a database file to read it as it is: nothing in it is changed, no migration is applied."""
         store = cls(Home(file.parent))
         store._opened = True
         store._local.db = _opened(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
@@ -93,7 +93,7 @@ class Store:
 
     @property
     def db(self) -> sqlite_utils.Database:
-        """Gives this thread's connection."""
+        """This thread's connection, opened when it is first asked for."""
         db = getattr(self._local, "db", None)
         if db is None:
             if not self._opened:
@@ -111,7 +111,7 @@ class Store:
         return db
 
     def query(self, sql: str, params: Params = ()) -> list[Row]:
-        """All rows, as dictionaries; a statement that writes and returns rows is committed."""
+        """Returns all rows, as dictionaries; a statement that writes and returns rows is committed."""
         db = self.db
         if not sql.startswith("SELECT "):
             return list(db.query(sql, params))
@@ -122,33 +122,33 @@ class Store:
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def columns(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
-        """The columns of a query that reads, each as a tuple: where rows are many, a tenth of the time of `query`."""
+        """Reads the columns of a query, each as a tuple: where rows are many, in a tenth of the time of `query`."""
         cursor = self.db.conn.execute(sql, params)
         rows = cursor.fetchall()
         return [tuple(map(itemgetter(i), rows)) for i in range(len(cursor.description))]
 
     def one(self, sql: str, params: Params = ()) -> Row | None:
-        """The first row, or None."""
+        """Returns the first row, or None."""
         rows = self.query(sql, params)
         return rows[0] if rows else None
 
     def first(self, sql: str, params: Params = ()) -> Row:
-        """The first row of a query that always gives one. Raises NotFound if it gives none."""
+        """Returns the first row of a query that always gives one. Raises NotFound if it gives none."""
         row = self.one(sql, params)
         if row is None:
             raise NotFound(f"there is no row for: {sql}")
         return row
 
     def execute(self, sql: str, params: Params = ()) -> sqlite3.Cursor:
-        """One writing statement, committed unless inside `write()`."""
+        """Executes one writing statement, committed unless inside `write()`."""
         with self.write() as db:
             return db.execute(sql, params)
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite_utils.Database]:
-        """A transaction holding the write lock from its first line, so what it reads stays true; nested, it joins.
+        """Opens a transaction with the write lock from its first line, so what it reads stays true; nested, it joins.
 
-        Raises RuntimeError inside of `snapshot`, whose lock another writer may have outrun.
+        Raises RuntimeError inside of `snapshot`: another writer may have committed since that began.
         """
         db = self.db
         if db.conn.in_transaction:
@@ -162,7 +162,7 @@ class Store:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """A transaction that reads: every query in it sees the database as it is at the first. Nested, it joins."""
+        """Opens a transaction that reads: every query in it sees the database as at the first. Nested, it joins."""
         db = self.db
         if db.conn.in_transaction:
             yield
@@ -191,17 +191,17 @@ class Store:
         db.conn.execute("COMMIT")
 
     def setting(self, key: str, default: Any = None) -> Any:
-        """The value kept under `key`, or `default`."""
+        """Returns the value kept under `key`, or `default`."""
         row = self.one("SELECT value FROM settings WHERE key = ?", [key])
         return default if row is None else json.loads(row["value"])
 
     def set_setting(self, key: str, value: Any) -> None:
-        """Keep any JSON value under `key`."""
+        """Keeps any JSON value under `key`."""
         with self.write() as db:
             db.table("settings").upsert({"key": key, "value": json.dumps(value)}, pk="key")
 
     def close(self) -> None:
-        """Close this thread's connection."""
+        """Closes this thread's connection."""
         db = getattr(self._local, "db", None)
         if db is not None:
             db.conn.close()
@@ -209,7 +209,7 @@ class Store:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error, or one that led to it, says that the disk is full: as the system, SQLite or NumPy say it."""
+    """Returns whether an error, or one that led to it, says that the disk is full (of the system, SQLite or NumPy)."""
     text = str(error)
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text
     if full or os.strerror(errno.ENOSPC) in text or _CUT.search(text):
@@ -219,5 +219,5 @@ def is_full(error: BaseException) -> bool:
 
 
 def parsed(row: Row, *columns: str) -> Row:
-    """A row with its JSON columns turned into values."""
+    """Returns a row with its JSON columns turned into values."""
     return {k: json.loads(v) if k in columns and isinstance(v, str) else v for k, v in row.items()}

@@ -1,4 +1,4 @@
-"""Is this installation well? Python, home, database, jobs, audit trail, device; its files: see files.py."""
+"""Checks of an installation: Python, home, database, jobs, audit trail, device; those of its files: see files.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Finding", "check", "examine", "files"]
 
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
-    """All checks: [{"check", "title", "level", "text"}]. A check that fails itself is a finding too."""
+    """Runs all checks: [{"check", "title", "level", "text"}]. A check that itself fails gives a finding, too."""
     results = []
     for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:

@@ -1,4 +1,4 @@
-"""The files beside the database, each read in full: images, what is prepared of them, and the weights of runs."""
+"""Checks of the files beside the database, each read in full: images, prepared images, and the weights of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks by name, and what they find:
+"""The checks by name, and the findings that they return:
 
 @check("audit", "The audit trail's hash chain")
 def audit(store) -> list[Finding]: ...
@@ -16,7 +16,7 @@ LEVELS = ("ok", "note", "bad")
 
 @dataclass(frozen=True)
 class Finding:
-    """level 'ok', 'note' (worth knowing) or 'bad' (do something about it); text says what."""
+    """One result of a check. level: 'ok', 'note' (worth knowing) or 'bad' (do something about it); text says what."""
 
     level: str
     text: str
@@ -26,7 +26,7 @@ CHECKS: dict[str, tuple[str, Callable[[Store], list[Finding]]]] = {}
 
 
 def check(name: str, title: str) -> Callable:
-    """Decorator: register a check, which returns its findings."""
+    """Registers the decorated function as a check; it takes the store and returns its findings."""
 
     def add(function):
         CHECKS[name] = (title, function)

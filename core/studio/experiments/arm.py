@@ -31,5 +31,5 @@ class Arm(Config):
 
 
 def medmix(preset: str) -> dict:
-    """The settings of a MedMix preset, as an arm's `pretrain` takes them."""
+    """Returns the settings of a MedMix preset, as an arm's `pretrain` takes them."""
     return MEDMIX_PRESETS[preset].to_dict()

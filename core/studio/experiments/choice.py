@@ -35,7 +35,7 @@ class Choice:
 def mean_ranks(
     lines: Mapping[str, Sequence[Mapping]], arms: Sequence[str], metrics: Sequence[str] = METRICS
 ) -> dict[str, float]:
-    """Arm -> its rank (1 is best, ties share), averaged over the metrics of each set and then over the sets.
+    """Computes each arm's rank (1 is best, ties share), averaged over the metrics of each set, then over the sets.
 
     lines: set -> lines of `report.summarise` of one region of interest. A metric that a set has not (it has no masks)
     does not count there. Raises ValueError if no set has any of the metrics.
@@ -58,9 +58,10 @@ def mean_ranks(
 def leave_one_out(
     lines: Mapping[str, Sequence[Mapping]], arms: Sequence[str] = (), metrics: Sequence[str] = METRICS
 ) -> list[Choice]:
-    """A choice for each set by the figures of the others. arms: labels to choose among (default: those all sets have).
+    """Chooses an arm for each set by the figures of the others.
 
-    Raises ValueError with fewer than two sets, or if they have no arm in common.
+    arms: labels to choose among (default: those all sets have). Raises ValueError with fewer than two sets, or if they
+    have no arm in common.
     """
     if len(lines) < 2:
         raise ValueError("leaving one set out takes the figures of two sets or more")
@@ -80,7 +81,7 @@ def leave_one_out(
 
 
 def markdown(choices: Sequence[Choice]) -> str:
-    """A table: set left out, arm that the others choose, its figures there and in brackets the best of any arm."""
+    """Writes a table: set left out, arm that the others choose, its figures there, in brackets the best of any arm."""
     shown = [m for m in METRICS if any(m in c.figures for c in choices)]
     out = ["| left out | chosen by the others | " + " | ".join(HEADS[m] for m in shown) + " |"]
     out.append("|" + "---|" * (len(shown) + 2))

@@ -37,7 +37,7 @@ PARTS = ("outlined", "outlined_normal")
 
 
 def contour() -> list[Arm]:
-    """Outlines of a first look, and of the default detector on the same features."""
+    """Lists arms: outlines of a first look, and of the default detector on the same features."""
     return [
         Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED, closer=True)
         for title, name in (("Blend", "blend"), (HEADED, "blend-head"))
@@ -47,9 +47,11 @@ def contour() -> list[Arm]:
 def run_contour(
     store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print
 ) -> list[dict]:
-    """One row per arm and seed: Dice and the part of an abnormal image that is outlined, by the outline's rule (`dice`,
-    `outlined`) and by one level (`dice_one_level`, `outlined_one_level`), and both parts of normal test images
-    (`outlined_normal`, `outlined_normal_one_level`). Raises ValueError for a study without lesion masks in its test.
+    """Measures outlines by the outline's rule and by one level; returns one row per arm and seed.
+
+    `dice` and `outlined` (the part of an abnormal image that is outlined) are by the rule, `dice_one_level` and
+    `outlined_one_level` by one level; `outlined_normal` and `outlined_normal_one_level` are of normal test images.
+    Raises ValueError for a study without lesion masks in its test.
     """
     side = side_for(store, study) if arms and arms[0].closer else SIZE
     arrays = load_arrays(store, study, side)

@@ -15,13 +15,13 @@ PRETRAINED = {"encoder.arch": ARCH, "encoder.init": "imagenet"}
 
 
 def look() -> list[Arm]:
-    """Quick detectors on ImageNet features, without any training; meant for --size 224."""
+    """Lists arms: quick detectors on ImageNet features, without any training; meant for --size 224."""
     arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in QUICK.items()]
     return [Arm("PaDiM, untrained", "padim", UNTRAINED), *arms]
 
 
 def pretrained() -> list[Arm]:
-    """The paper's question with ImageNet weights at hand: what does PMSACL add to them? Meant for --size 224.
+    """Lists arms for the paper's question with ImageNet weights at hand: what does PMSACL add? Meant for --size 224.
 
     One backbone; random weights, ImageNet's, and what PMSACL makes of each; every quick detector on all of them.
     """
@@ -29,19 +29,28 @@ def pretrained() -> list[Arm]:
 
 
 def trained() -> list[Arm]:
-    """The same question for detectors that are networks themselves, on the same encoders: minutes each at 128 px."""
+    """Lists arms for the same question of detectors that are networks themselves: minutes each at 128 px.
+
+    The encoders are the same.
+    """
     return [arm.replace(fit_size=128) for arm in _on_encoders(TRAINED)]
 
 
 def headed() -> list[Arm]:
-    """Tries what a lesion head adds to the blend, what both owe to PMSACL, and how much its map counts; --size 224."""
+    """Lists arms that try what a lesion head adds to the blend, and what both owe to PMSACL; for --size 224.
+
+    Others try how much the head's map counts.
+    """
     arms = [arm.replace(closer=True) for arm in _on_encoders({"Blend": "blend", HEADED: "blend-head"})]
     further = [arms[6].replace(label=f"{HEADED}, weight {w:g}", fit={"weight": w}) for w in (0.25, 0.5, 2.0)]
     return [arms[1], arms[2], arms[5], arms[6], *further]
 
 
 def sides() -> list[Arm]:
-    """How closely the blend and its head look: sides of the images that each sees, for studies of large images."""
+    """Lists arms that try how closely the blend and its head look: sides of the images that each sees.
+
+    For studies of large images.
+    """
     return [
         Arm(f"blend {size} px, head {side} px", "blend-head", preset="imagenet", sized=False,
             fit_size=size, fit={"side": side})
@@ -50,7 +59,7 @@ def sides() -> list[Arm]:
 
 
 def overfitting() -> list[Arm]:
-    """Tries what may keep a head on ImageNet's features from knowing its fakes alone; meant for --size 224."""
+    """Lists arms that try what may keep a head on ImageNet's features from knowing its fakes alone; for --size 224."""
     tries: dict[str, dict] = {
         "frozen": {},
         "frozen, with distances": {"distances": True},
@@ -64,7 +73,7 @@ def overfitting() -> list[Arm]:
 
 
 def newer() -> list[Arm]:
-    """Detectors that came after the paper beside what they build on, on ImageNet features; meant for --size 224."""
+    """Lists arms: detectors newer than the paper, and what they build on, on ImageNet features; for --size 224."""
     whole = {"Nearest patches": "nearest", "MH-PatchCore": "mh-patchcore", "Blend": "blend"}
     arms = [Arm(f"{title}, ImageNet", name, UNTRAINED, pretrain=PRETRAINED) for title, name in whole.items()]
     simple = Arm("SuperSimpleNet, ImageNet", "supersimplenet", UNTRAINED, pretrain=PRETRAINED, fit_size=128)
@@ -87,7 +96,7 @@ def _on_encoders(detectors: dict[str, str]) -> list[Arm]:
 
 
 def members() -> list[Arm]:
-    """Whether each member of the blend earns its place: all of them, and each left out. Meant for --size 224."""
+    """Lists arms that try if each member of the blend earns its place: all, and each left out. For --size 224."""
     every = list(BlendConfig().maps)
     arms = [Arm("Blend", "blend", preset="imagenet", sized=False)]
     for name in every:
@@ -97,7 +106,10 @@ def members() -> list[Arm]:
 
 
 def pasted() -> list[Arm]:
-    """Tries what PMSACL learns from, starting from ImageNet: round lesions, the paper's, those of a kind of image."""
+    """Lists arms that try what PMSACL learns from, starting from ImageNet.
+
+    It is round lesions, the paper's, and those of a kind of image.
+    """
     return [
         Arm(f"{title}, {preset}", detector, preset="imagenet", sized=False, pretrain={"medmix": medmix(preset)})
         for preset in ("quick", "paper", "endoscopy", "fundus", "xray", "varied")
@@ -106,7 +118,10 @@ def pasted() -> list[Arm]:
 
 
 def shortcut() -> list[Arm]:
-    """Tries what takes from l_PMSACL its shortcut (one constant feature lowers it), and what that brings."""
+    """Lists arms that try what takes from l_PMSACL its shortcut, and what that brings.
+
+    The shortcut: one constant feature lowers it.
+    """
     tries: dict[str, dict] = {
         "as printed": {},
         "centres far apart": {"centres": "equidistant", "centre_scale": 5.0},
@@ -122,7 +137,10 @@ def shortcut() -> list[Arm]:
 
 
 def views() -> list[Arm]:
-    """Which views l_ctr and l_aug see (as printed: strongly augmented images alone), and crops that keep lesions."""
+    """Lists arms that try views for l_ctr and l_aug, and crops that keep lesions.
+
+    The paper prints strongly augmented images alone.
+    """
     tries: dict[str, dict] = {
         "weak views": {"keep_lesions": False},
         "weak views, lesions kept": {},

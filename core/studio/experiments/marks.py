@@ -57,10 +57,11 @@ OWN = ("marks", "apart", "order")  # of an arm's settings, those of the experime
 
 
 def marks() -> list[Arm]:
-    """By the number of marks; without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on
-    the others; with the later half of the marks in an order that a detector gives which has learnt from the first;
-    with an encoder that stays in any case; and beside blend and head, on ImageNet's features and, as the default has
-    it, on PMSACL's.
+    """Lists arms that try what marks teach: by their number, and in other ways.
+
+    The others are: without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on the others;
+    with the later half of the marks in an order that a detector gives which has learnt from the first; with an encoder
+    that stays in any case; and beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
@@ -109,7 +110,7 @@ class Sets:
 
 
 def sets_of(store: Store, study: str, side: int) -> Sets:
-    """The study's images at a side. Raises ValueError for a study without lesion masks in its test."""
+    """Loads the study's images at a side. Raises ValueError for a study without lesion masks in its test."""
     arrays = load_arrays(store, study, side)
     whose = patients_of(store, study, arrays.case_ids)
     each = arrays.case_ids if whose is None else whose
@@ -128,8 +129,10 @@ def sets_of(store: Store, study: str, side: int) -> Sets:
 def run_marks(
     store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print
 ) -> list[dict]:
-    """One row per arm and seed with MEASURES: `pro` is over the abnormal test images as in the paper, `pro_all` over
-    all of them, `any_normal` the share of normal images with any outline; `cases`: Dice of each tested lesion image.
+    """Runs every arm with every seed; returns one row each, with MEASURES and `cases`.
+
+    `pro` is over the abnormal test images as in the paper, `pro_all` over all of them, `any_normal` the share of normal
+    images with any outline; `cases`: Dice of each tested lesion image.
     """
     from core.studio.experiments.runner import _encoder
 
@@ -162,7 +165,7 @@ def run_marks(
 
 
 def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu", base: str = Blend.name) -> Detector:
-    """The detector `base` on the normals to fit on, at the side `side`."""
+    """Fits the detector `base` on the normals to fit on, at the side `side`."""
     kind = DETECTORS.get(base)
     patients = sets.train.patients if sets.known else None
     images, roi = (np.asarray(resized(x, side)) for x in (sets.train.images, sets.train.roi))
@@ -172,8 +175,10 @@ def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu", base:
 def run_arm(
     sets: Sets, encoder: Encoder, base: Path, side: int, fit: dict[str, Any], seed: int, device: str = "cpu"
 ) -> dict[str, Any]:
-    """MEASURES of one arm, means over the halves. fit: "marks", how many; "apart": whether the smaller lesions are
-    marked and the larger tested; "order": of ORDERS; what else LearntConfig takes. seconds: of the last fit.
+    """Computes MEASURES of one arm, means over the halves.
+
+    fit: "marks", how many; "apart": whether the smaller lesions are marked and the larger tested; "order": of ORDERS;
+    what else LearntConfig takes. seconds: of the last fit.
     """
     settings = {k: v for k, v in fit.items() if k not in OWN}
     config = LearntConfig(base_run=str(base), base_side=side, seed=seed).replace(**settings)
@@ -212,7 +217,7 @@ def _order(detector: Learnt, others: Images, order: str, seed: int) -> np.ndarra
 
 
 def halves(sets: Sets, apart: bool = False) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(rows that may be marked, rows that are tested) of the abnormal images."""
+    """Yields (rows that may be marked, rows that are tested) of the abnormal images."""
     if apart:
         areas = sets.sick.masks.sum((1, 2))
         yield np.flatnonzero(areas <= np.median(areas)), np.flatnonzero(areas > np.median(areas))
@@ -225,7 +230,7 @@ def halves(sets: Sets, apart: bool = False) -> Iterator[tuple[np.ndarray, np.nda
 
 
 def measured(detector: Detector, sets: Sets, test: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
-    """Figures on the normal test images and the abnormal ones `test`, and Dice of each of these (m,)."""
+    """Computes figures on the normal test images and the abnormal ones `test`, and Dice of each of these (m,)."""
     sick = sets.sick.of(test)
     images, roi = (np.concatenate(pair) for pair in ((sets.well.images, sick.images), (sets.well.roi, sick.roi)))
     labels = np.repeat([0, 1], [len(sets.well.images), len(test)])

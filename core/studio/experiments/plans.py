@@ -13,7 +13,7 @@ from core.studio.runs.pipeline import UNTRAINED
 
 
 def comparison() -> list[Arm]:
-    """The head against PaDiM and IGD on the same encoder, and PaDiM before any training."""
+    """Lists arms: the head, PaDiM and IGD on the same encoder, and PaDiM before any training."""
     return [
         Arm("PaDiM, untrained", "padim", UNTRAINED),
         Arm("PaDiM", "padim"),
@@ -26,12 +26,12 @@ def comparison() -> list[Arm]:
 
 
 def padim() -> list[Arm]:
-    """PMSACL against the untrained encoder, nothing else."""
+    """Lists arms: PaDiM on PMSACL's encoder and on the untrained one, nothing else."""
     return comparison()[:2]
 
 
 def ablation() -> list[Arm]:
-    """Tries what the head owes to pre-training, to how the encoder is trained with it, and to what is pasted."""
+    """Lists arms for what the head owes to pre-training, to how the encoder is trained with it, to what is pasted."""
     hard = {"families": ["medmix:paper"]}
     return [
         Arm("pre-trained, fine-tuned", "lesion-head"),
@@ -43,7 +43,7 @@ def ablation() -> list[Arm]:
 
 
 def families() -> list[Arm]:
-    """Tries what is pasted while learning: every preset of the lesion head, and the paper's rectangles."""
+    """Lists arms that try what is pasted while learning: the lesion head's presets, and the paper's rectangles."""
     presets = ("quick", "fundus", "xray", "ultrasound")
     return [Arm(preset, "lesion-head", fit_preset=preset) for preset in presets] + [
         Arm("hard rectangles", "lesion-head", fit={"families": ["medmix:paper"]})
@@ -51,7 +51,10 @@ def families() -> list[Arm]:
 
 
 def joint() -> list[Arm]:
-    """The longer recipe, meant for --size 128: a head trained jointly, alone and with PaDiM an equal in the score."""
+    """Lists arms of the longer recipe, a head trained jointly, alone and with PaDiM an equal in the score.
+
+    Meant for --size 128.
+    """
     return [
         *padim(),
         Arm("Lesion head, joint", "lesion-head", fit={"mode": "joint"}),
@@ -60,7 +63,10 @@ def joint() -> list[Arm]:
 
 
 def easy() -> list[Arm]:
-    """Absurdly easy classes against the default ones: `probe` separates them before training, and this after it."""
+    """Lists arms: absurdly easy classes and the default ones.
+
+    `probe` separates them before training, and this after it.
+    """
     blocks = {"medmix": medmix("easy")}
     return [
         Arm("PaDiM", "padim"),
@@ -71,7 +77,7 @@ def easy() -> list[Arm]:
 
 
 def head_only() -> list[Arm]:
-    """The head on an untrained encoder: the quickest way to try what is pasted."""
+    """Lists one arm, the head on an untrained encoder: the quickest way to try what is pasted."""
     return [Arm("Lesion head", "lesion-head", UNTRAINED)]
 
 

@@ -1,4 +1,4 @@
-"""Rows over seeds -> one line per arm: mean and standard deviation, as text and as Markdown."""
+"""Summary of an experiment: rows over seeds -> one line per arm, mean and standard deviation, as text and Markdown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ HEADS = {
 
 
 def summarise(rows: list[dict]) -> list[dict]:
-    """One line per (label, roi), in order of appearance: `metric` and `metric_sd` (over seeds), seeds, mean seconds."""
+    """Averages rows over seeds: one line per (label, roi), in order of appearance.
+
+    A line has `metric` and `metric_sd` (over seeds) of each metric, seeds, and mean seconds.
+    """
     groups: dict[tuple, list[dict]] = {}
     for row in rows:
         groups.setdefault((row["label"], row["roi"]), []).append(row)
@@ -46,7 +49,7 @@ def summarise(rows: list[dict]) -> list[dict]:
 
 
 def markdown(lines: list[dict], metrics: tuple[str, ...] = (*SYNTHETIC, *METRICS[:6], *OUTLINES)) -> str:
-    """A table for the README: mean +- standard deviation over seeds; metrics that no line has are left out."""
+    """Writes a table for the README: mean +- standard deviation over seeds; metrics that no line has are left out."""
     shown = [m for m in metrics if any(line.get(m) is not None for line in lines)]
     out = ["| " + " | ".join(["", "region of interest", *(HEADS[m] for m in shown), "seconds"]) + " |"]
     out.append("|" + "---|" * (len(shown) + 3))

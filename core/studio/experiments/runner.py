@@ -47,11 +47,12 @@ def run_plan(
     judged: bool = False,
     report: Report = print,
 ) -> list[dict]:
-    """One row of metrics per arm, seed and region of interest, with `label`, `seed` and `dice_best` beside them.
+    """Runs every arm with every seed; returns one row of metrics per arm, seed and region of interest.
 
-    size: side of the images, whatever the presets say. Rows are those of `results.evaluate_run`; `dice_best` takes the
-    one threshold that is best on the test images (optimistic), `dice` the one from held-out normals. judged: rows with
-    the region of interest also hold what `synthetic` gives; a recipe is chosen by that, not by the test's figures.
+    A row also has `label`, `seed` and `dice_best`. size: side of the images, whatever the presets say. Rows are those
+    of `results.evaluate_run`; `dice_best` takes the one threshold that is best on the test images (optimistic), `dice`
+    the one from held-out normals. judged: rows with the region of interest also hold what `synthetic` gives; a recipe
+    is chosen by that, not by the test's figures.
     """
     rows = []
     with remembering():  # arms of one encoder share its maps
@@ -72,7 +73,7 @@ def run_plan(
 def fitted(
     store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
 ) -> str:
-    """Run of the arm's detector, fitted and scored; what is done already is found and not done again.
+    """Returns the run of the arm's detector, fitted and scored; what is done already is found and not done again.
 
     Raises Stopped when asked to stop; a later call goes on from the last checkpoint.
     """
@@ -81,8 +82,10 @@ def fitted(
 
 
 def synthetic(store: Store, fit: str) -> dict:
-    """A fit judged on synthetic lesions in the study's held-out normals: means over families of lesion it was not
-    trained on (`synthetic_auroc`, `synthetic_pixel_auroc`) and each family's own (`families`).
+    """Judges a fit on synthetic lesions in the study's held-out normals.
+
+    Returns means over families of lesion that it was not trained on (`synthetic_auroc`, `synthetic_pixel_auroc`) and
+    each family's own (`families`).
     """
     run = runs.get_run(store, fit)
     arrays = load_arrays(store, run["study"], size_of(store, run))
@@ -162,7 +165,7 @@ def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
 
 
 def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
-    """The runs of an arm's encoder and of its detector as far as they were made; nothing is run."""
+    """Returns the runs of an arm's encoder and of its detector as far as they were made; nothing is run."""
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder = _trained(store, study, arm, seed, name, config)
@@ -171,7 +174,7 @@ def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[d
 
 
 def is_scored(run: dict) -> bool:
-    """Whether a detector's run is fitted and has scored its study."""
+    """Says whether a detector's run is fitted and has scored its study."""
     return run["status"] == "done" and "threshold" in run["summary"]
 
 

@@ -14,7 +14,7 @@ from core.engine.config import Config, Option, options, types_of
 
 
 def form(kind: type[Config]) -> list[dict]:
-    """[{"title", "fields": [...]}] for a configuration class, groups and fields in the order of their declarations.
+    """Makes the form of a configuration class: [{"title", "fields": [...]}], in the order of the declarations.
 
     Left out are nested configurations, which have forms of their own, and options that are declared hidden.
     """
@@ -31,7 +31,7 @@ def form(kind: type[Config]) -> list[dict]:
 
 
 def field(name: str, hint: Any, declared: Option) -> dict:
-    """The control of one option: its kind by the type `hint`, its limits by the declaration."""
+    """Describes the control of one option: its kind follows from the type `hint`, its limits from the declaration."""
     unit = f" In {declared.unit}." if declared.unit else ""
     common = {
         "key": name,

@@ -1,8 +1,8 @@
 """A DICOM node (C-ECHO, C-STORE) that puts what it is sent into a study's watched folder, where `watch` takes it in.
 
-It listens only while it is asked to (verb `dicom serve`), under one AE title, and takes from those that it was told of:
-a calling AE title with an address or network. What it answers as stored is a whole image that can be decoded, on the
-disk; anything else is refused with a sentence, and nothing of it stays.
+It listens only while it is asked to (verb `dicom serve`), under one AE title, and only to the senders that it was told
+of: a calling AE title with an address or network. An image is answered as stored once it is whole, can be decoded and
+is on the disk; anything else is refused with a sentence, and nothing of it stays.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_UNDERSTOOD, NO_SPACE = 0xC000, 0xA700  # statuses of C-STORE (PS3.4, B.2.3)
 
 @dataclass(frozen=True)
 class Peer:
-    """Who may send: a calling AE title from an address or network."""
+    """A sender that is allowed: a calling AE title from an address or network."""
 
     title: str
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -53,19 +53,19 @@ class Peer:
             raise ValueError(f"who may send is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
 
     def is_one(self, title: str, address: str) -> bool:
-        """Whether an association is this peer's."""
+        """Returns whether an association with this calling AE title and address is this peer's."""
         return title.strip() == self.title and ipaddress.ip_address(address.partition("%")[0]) in self.network
 
 
 def checked_title(title: str) -> str:
-    """An AE title (PS3.5, 6.2). Raises ValueError if it is none."""
+    """Checks an AE title (PS3.5, 6.2) and returns it without spaces around it. Raises ValueError if it is none."""
     if not 0 < len(title.strip()) <= 16 or not title.isascii() or not title.isprintable() or "\\" in title:
         raise ValueError(f"an AE title has 1 to 16 letters, digits or signs, not {title!r}")
     return title.strip()
 
 
 def folder_of(store: Store, study: str) -> Path:
-    """The folder that is watched for a study. Raises ValueError if there is none: what comes would stay there."""
+    """Returns the folder that is watched for a study. Raises ValueError if there is none: nothing would be imported."""
     watched = watch.get_watch(store, study)
     if watched is None or not watched["active"] or not Path(watched["folder"]).is_dir():
         raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
@@ -73,7 +73,7 @@ def folder_of(store: Store, study: str) -> Path:
 
 
 def place(folder: Path, data: bytes) -> bool:
-    """Keep a DICOM file in `folder`, whole and flushed to the disk; False if the same image is there already.
+    """Writes a DICOM file into `folder`, whole and flushed to the disk; False if the same image is there already.
 
     Raises Unreadable if it is no image that can be decoded; nothing of it stays then.
     """
@@ -110,9 +110,9 @@ def _named(path: Path) -> Path:
 
 
 class Node:
-    """Listens while it is open: `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
+    """A server, open in its block: `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
 
-    say: is given a line for each association. Raises ValueError where pynetdicom is missing, the study is not watched,
+    say: called with a line per association. Raises ValueError where pynetdicom is missing, the study is not watched,
     nobody may send, or the address cannot be listened on.
     """
 
@@ -224,7 +224,7 @@ def _decodable() -> list[str]:
 
 
 def as_file(ds: pydicom.Dataset) -> bytes:
-    """A data set as the bytes of a DICOM file."""
+    """Encodes a data set as the bytes of a DICOM file."""
     out = io.BytesIO()
     pydicom.dcmwrite(out, ds, enforce_file_format=True)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""DICOMweb, both ways: QIDO and WADO into a watched folder, STOW out.
+"""A DICOMweb client: images come by QIDO and WADO into a watched folder, results go out by STOW.
 
 Servers that the page may send to are named by an administrator of the machine (verb `dicom server`); no address comes
 from the page. Passwords are kept nowhere: they are read from the variable PASSWORD.
@@ -30,7 +30,7 @@ SERVERS = "dicomweb"  # the setting: name -> {"url", "user"}
 
 
 class Refusal(ValueError):
-    """What a server does not give or take; the message says which and why."""
+    """A request that a server refuses or does not answer; the message says which and why."""
 
 
 def fetch(
@@ -43,9 +43,9 @@ def fetch(
     limit: int | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> dict:
-    """Put the images of each series that fits into the study's watched folder.
+    """Fetches the images of each series that matches the filters into the study's watched folder.
 
-    filters: of QIDO by keyword ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID").
+    filters: QIDO's, by keyword ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID").
     limit: at most so many new images. Returns {"fetched", "again": there already, "refused": [{"uid", "reason"}]}.
     Raises Refusal, and keeps what had come, if the server does not answer.
     """
@@ -80,12 +80,12 @@ def fetch(
 
 
 def servers(store: Store) -> dict[str, dict[str, str | None]]:
-    """Name -> {"url", "user"} of the servers that the page may send to."""
+    """Returns the servers that the page may send to: name -> {"url", "user"}."""
     return dict(store.setting(SERVERS, {}))
 
 
 def name_server(store: Store, name: str, url: str | None, user: str | None, by: str) -> None:
-    """Lets the page send to a server; url None: no longer. Raises ValueError for an address or a name that is none."""
+    """Lets the page send to a server, or, with url None, no longer. Raises ValueError for a bad address or name."""
     with store.write():
         known = servers(store)
         before = known.pop(name, None)
@@ -100,14 +100,14 @@ def name_server(store: Store, name: str, url: str | None, user: str | None, by: 
 
 
 def sign_in_of(user: str | None) -> tuple[str, str] | None:
-    """Name and password of a user. Raises ValueError where no password is set."""
+    """Returns name and password of a user, None without one. Raises ValueError where no password is set."""
     if user and PASSWORD not in os.environ:
         raise ValueError(f"signing in as {user} needs the password in the variable {PASSWORD}")
     return (user, os.environ[PASSWORD]) if user else None
 
 
 def submit_send(store: Store, study: str, server: str, by: str, **asked: Any) -> int:
-    """Queue `send_study` to a server that is named; returns the job. asked: kinds, keep_names, run."""
+    """Queues `send_study` to a server by its name; returns the job's id. asked: kinds, keep_names, run."""
     if server not in servers(store):
         raise ValueError(f"no server is called {server!r}; there are: {', '.join(servers(store)) or 'none'}")
     return jobs.submit(store, [{"step": "send", "args": {"study": study, "server": server, "by": by, **asked}}])
@@ -115,7 +115,10 @@ def submit_send(store: Store, study: str, server: str, by: str, **asked: Any) ->
 
 @step("send")
 def send_step(work: Work) -> None:
-    """args: those of `submit_send`. What a server has already it keeps, so the job can be done again."""
+    """Executes `send_study` as a job. args: those of `submit_send`.
+
+    A server keeps what it already has, so the job can be repeated.
+    """
     asked = dict(work.args)
     server = servers(work.store)[name := asked.pop("server")]
 
@@ -141,7 +144,7 @@ def send_study(
     sign_in: tuple[str, str] | None = None,
     on_progress: Callable[[str, int, int], None] = lambda kind, done, total: None,
 ) -> dict[str, int]:
-    """Store a study's masks, maps and reports on a server; returns how many of each kind.
+    """Sends a study's masks, maps and reports to a server; returns how many of each kind.
 
     Raises NothingToExport where it has none of them, Refusal at the first file that the server does not take.
     """
@@ -167,7 +170,7 @@ def send(
     sign_in: tuple[str, str] | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> int:
-    """Store files on the server, one by one; returns how many. Raises Refusal at the first that it does not take."""
+    """Sends files to a server, one by one; returns how many. Raises Refusal at the first that it does not take."""
     client, files = _client(url, sign_in), list(files)
     for done, file in enumerate(files):
         on_progress(done, len(files))

@@ -27,7 +27,7 @@ TRIES = 3  # a file in whose reading the process ended so often is left out
 
 @step("import")
 def import_incoming(work: Work) -> None:
-    """args: study. Import what is ready, then score with the chosen run."""
+    """Imports the files that are ready, then scores the new cases with the chosen run. args: study."""
     store, study = work.store, work.args["study"]
     row = store.one("SELECT * FROM watches WHERE study = ?", [study])
     if row is None:
@@ -58,7 +58,7 @@ def _ready(store: Store, study: str) -> list[dict]:
 
 
 def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
-    """Import one batch of incoming files and note how each ended; returns the number of cases added."""
+    """Imports one batch of incoming files and notes how each ended; returns the number of cases added."""
     store, study = work.store, row["study"]
     hashes: dict[str, str] = {}
     fresh, added = list[dict](), 0
@@ -123,9 +123,9 @@ def _note(store: Store, file: dict, state: str, note: str) -> None:
 
 
 def chosen_run(store: Store, study: str, run: str | None) -> str | None:
-    """The run named; else the one that Review opens with; else the newest finished fit; None where there is none.
+    """Returns the run named; else the one that Review opens with; else the newest finished fit; None if there is none.
 
-    One that waits for its first scoring is passed over: the job that has it scores the new cases with the others.
+    A run that waits for its first scoring is passed over: the job that does it scores the new cases with the others.
     """
     return next((c for c in _candidates(store, study, run) if to_be_scored(store, c) is None), None)
 
@@ -141,7 +141,7 @@ def _candidates(store: Store, study: str, run: str | None) -> list[str]:
 
 
 def to_be_scored(store: Store, run: str) -> int | None:
-    """The job of the long queue that is about to score a run for the first time, if any."""
+    """Returns the job of the long queue that is about to score a run for the first time, if any."""
     known = runs.get_run(store, run)["summary"].get("calibration")
     return None if known else queues.awaited(store, [run], "score")
 

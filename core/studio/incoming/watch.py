@@ -31,7 +31,7 @@ LISTED = 50  # files left out that are listed by name
 def set_watch(
     store: Store, study: str, folder: str, by: str, run: str | None = None, active: bool = True, copy: bool = False
 ) -> dict:
-    """Watch `folder` for a study, or switch that off; returns `get_watch`. run None: the one that Review opens with.
+    """Watches `folder` for a study, or stops it; returns `get_watch`. run None: the one that Review opens with.
 
     Raises ValueError if the folder is not there, or the run is no finished fit of the study.
     """
@@ -57,13 +57,13 @@ def set_watch(
 
 
 def get_watch(store: Store, study: str) -> dict | None:
-    """The study's watch as `shown` gives it, or None."""
+    """Returns the study's watch as `shown` gives it, or None."""
     there = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
     return shown(store, study) if there else None
 
 
 def shown(store: Store, study: str) -> dict:
-    """A watch: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle).
+    """Returns a study's watch: settings, "counts" by state, "left_out" [{"name", "note"}], "job" (None: idle).
 
     Raises NotFound if the study has none.
     """
@@ -87,31 +87,31 @@ def shown(store: Store, study: str) -> dict:
 
 
 def watched(store: Store) -> list[dict]:
-    """[{"study", "folder"}] of all that are switched on."""
+    """Lists the watches that are switched on: [{"study", "folder"}]."""
     query = "SELECT w.study, w.folder FROM watches w JOIN studies s ON s.id = w.study"
     return store.query(f"{query} WHERE w.active = 1 AND s.binned IS NULL ORDER BY w.study")
 
 
 def ended(store: Store) -> dict[tuple[str, str], str]:
-    """(study, path) -> how an incoming file ended: 'taken', 'double REASON' or 'failed REASON'."""
+    """Returns how incoming files ended: (study, path) -> 'taken', 'double REASON' or 'failed REASON'."""
     query = "SELECT study, path, state, note FROM incoming WHERE state IN ('taken', 'double', 'failed')"
     return {(r["study"], r["path"]): f"{r['state']} {r['note']}".strip() for r in store.query(query)}
 
 
 def changes(store: Store) -> dict[str, str]:
-    """study -> when something was last taken or scored by its watch; for pages that show its cases."""
+    """Returns study -> when its watch last took or scored something; for pages that show its cases."""
     query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
     return {r["study"]: r["changed"] for r in store.query(query)}
 
 
 def arrivals(store: Store) -> dict[str, str]:
-    """study -> when a case of a watched study last came in, for whoever must not learn when one was scored."""
+    """Returns study -> when a case of a watched study last came in; for whoever must not learn when one was scored."""
     query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
     return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
 
 
 def open_job(store: Store, study: str) -> dict | None:
-    """The study's import job that has not ended yet."""
+    """Returns the study's import job that has not ended yet, or None."""
     return store.one(
         "SELECT id, status, message FROM jobs WHERE step = 'import' AND json_extract(args, '$.study') = ? "
         "AND status IN (?, ?, ?, ?) ORDER BY id DESC LIMIT 1",
@@ -120,7 +120,7 @@ def open_job(store: Store, study: str) -> dict | None:
 
 
 def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
-    """One look at every folder that is watched; returns the jobs that were queued for what is complete."""
+    """Looks once at every watched folder; returns the jobs that were queued for files that are complete."""
     looks = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
     queued = [job for job in looks if job is not None]
     if queued:
@@ -181,7 +181,7 @@ def _queue(store: Store, study: str) -> int | None:
 
 
 def say(store: Store, study: str, text: str, changed: bool = False) -> None:
-    """Keep the message that the page shows of a watch; `changed`: cases or readings were added."""
+    """Stores the message that the page shows for a watch; `changed`: cases or readings were added."""
     store.execute(
         "UPDATE watches SET message = ?, changed = coalesce(?, changed) WHERE study = ? AND (message != ? OR ?)",
         [text, now() if changed else None, study, text, changed],
@@ -189,7 +189,7 @@ def say(store: Store, study: str, text: str, changed: bool = False) -> None:
 
 
 class Lookout:
-    """Looks from time to time, in a thread that sleeps in between. `with Lookout(store): serve()`."""
+    """A thread that looks at the watched folders from time to time. `with Lookout(store): serve()`."""
 
     def __init__(self, store: Store, every: float = EVERY):
         self._store, self._every, self._stop = store, every, threading.Event()

@@ -12,11 +12,11 @@ from core.studio.db.store import Store
 
 
 class ImportStopped(ValueError):
-    """Somebody has stopped an import before anything of it was written."""
+    """An import that somebody stopped before anything of it was written."""
 
 
 class Imports:
-    """One per server. States: {"state": "running"|"done"|"failed", "done", "total", "report"|"error"}."""
+    """The imports of one server. States: {"state": "running"|"done"|"failed", "done", "total", "report"|"error"}."""
 
     KEPT = 50
 
@@ -26,7 +26,7 @@ class Imports:
         self._lock = threading.Lock()
 
     def start(self, work: Callable) -> str:
-        """`work(on_progress)` gives the report, a dict with "study". Returns a token for `state`."""
+        """Starts `work(on_progress)`, which gives the report, a dict with "study". Returns a token for `state`."""
         token = secrets.token_hex(8)
         task = {"state": "running", "done": 0, "total": 0, "started": time.time()}
         with self._lock:
@@ -59,12 +59,12 @@ class Imports:
         return token
 
     def stop(self, token: str) -> None:
-        """End an import at its next image. Raises ValueError when it is not known (any more)."""
+        """Ends an import at its next image. Raises ValueError if it is not known (any more)."""
         self.state(token)
         self._tasks[token]["stop"] = True
 
     def state(self, token: str) -> dict:
-        """How far an import is. Raises ValueError when it is not known (any more)."""
+        """Returns how far an import is. Raises ValueError if it is not known (any more)."""
         if token not in self._tasks:
             raise ValueError("this import is not known any more; look whether its study is in the list")
         return dict(self._tasks[token])

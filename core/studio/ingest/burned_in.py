@@ -1,7 +1,7 @@
-"""Text burned into pictures: names and dates that no remapping reaches. It is looked for once, when a case comes in.
+"""Text burned into pictures: names and dates that de-identification cannot remap. It is looked for once, at import.
 
-Found is only what is likely text; a person looks before pictures are passed on. cases.burned_in: 1 likely, 0 none
-found, NULL not looked at (cases of an earlier version).
+This only finds what is likely text; a person has to look before pictures are passed on. cases.burned_in: 1 likely, 0
+none found, NULL not looked at (cases of an earlier version).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK_AT_MOST = 2000  # cases not looked at yet, at one export; more of them are 
 
 
 def likely(image: np.ndarray) -> bool:
-    """uint8 (H, W, 3) RGB -> whether a line of text is likely in it. Two scales: captions differ in size."""
+    """Returns whether an image, uint8 (H, W, 3) RGB, likely has a line of text. Two scales: captions differ in size."""
     from core.engine.roi import WORKING_SIDE, find_text
 
     short = min(image.shape[:2])
@@ -32,9 +32,9 @@ def likely(image: np.ndarray) -> bool:
 
 
 def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool = True) -> dict:
-    """{"cases": [ids], "unknown": n}: cases with likely text, of those named or of the whole study.
+    """Finds cases with likely text, of those in `ids` or of the whole study: {"cases": [ids], "unknown": n}.
 
-    A few that were not looked at yet are looked at now; for more, or without `look`, only the number is given.
+    Cases that were not looked at yet are looked at now if they are few; if not, or without `look`, they are counted.
     """
     wanted = None if ids is None else set(ids)
     rows = store.query(
@@ -58,7 +58,7 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool
 
 
 def warning(checked: dict) -> str | None:
-    """A sentence for people about what `among` found, or None."""
+    """Returns a sentence for people about what `among` found, or None."""
     parts = []
     if checked["cases"]:
         n = len(checked["cases"])

@@ -29,7 +29,7 @@ TRIES = 3
 
 @dataclass
 class StudyArrays:
-    """N cases in the order of their rows.
+    """The arrays of N cases in the order of their rows.
 
     images uint8 (N, S, S, 3) RGB, memory-mapped; roi uint8 (N, S, S) 1 = inside; masks uint8 (N, S, S) 1 = lesion;
     has_mask bool (N,); split and label str (N,); case_ids int64 (N,).
@@ -47,7 +47,7 @@ class StudyArrays:
         return len(self.case_ids)
 
     def index(self, *splits: str, label: str | None = None) -> np.ndarray:
-        """Rows of the given splits (all when none is given), of one label if given."""
+        """Returns the rows of the given splits (all when none is given), of one label if given."""
         keep = np.isin(self.split, splits) if splits else np.ones(len(self), bool)
         return np.flatnonzero(keep & (self.label == label) if label else keep)
 
@@ -56,7 +56,7 @@ Progress = Callable[[int, int], None]
 
 
 def load_arrays(store: Store, study: str, size: int, on_progress: Progress | None = None) -> StudyArrays:
-    """Arrays of a study at `size` x `size`; built once, then mapped. Raises ValueError if a file has gone."""
+    """Loads the arrays of a study at `size` x `size`; built once, then mapped. Raises ValueError if a file has gone."""
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
     for left in reversed(range(TRIES)):
@@ -118,12 +118,12 @@ def folders(home: Home) -> list[Path]:
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """The folders of a set's parts in the order of their rows; the set's own if it was made in one."""
+    """Returns the folders of a set's parts in the order of their rows; the set's own folder if it was made in one."""
     return sorted(folder.glob("part-*")) or [folder]
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
-    """Whether the prepared images and regions of interest in a folder are complete, and are what was written."""
+    """Returns whether the prepared images and regions of interest of a folder are complete and as they were written."""
     there = parts_of(folder)
     count = parts.cases_in(folder)
     return count > 0 and count == sum(map(parts.cases_in, there)) and all(parts.is_sound(p, full) for p in there)

@@ -14,14 +14,17 @@ from core.studio.ingest.reader import Found
 
 
 class Copies(contextlib.AbstractContextManager["Copies"]):
-    """`with Copies() as copies: copies.add(...)`. What was copied goes again if the block fails, as by a full disk."""
+    """The copies of one import: `with Copies() as copies: copies.add(...)`.
+
+    They are removed again if the block fails, as by a full disk.
+    """
 
     def __init__(self) -> None:
         self._new: list[Path] = []
         self._held: set[Path] = set()
 
     def add(self, files: list[Found], root: Path, target: Path) -> None:
-        """Copy the files to `target`, laid out as below `root`; the entries then name the copies."""
+        """Copies the files to `target`, laid out as below `root`; the entries then name the copies."""
         moved: dict[Path, Path] = {}
         for f in files:
             source = f.entry.path

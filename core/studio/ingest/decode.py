@@ -42,7 +42,7 @@ class Probe:
 
 @refusing
 def probe(path: str | os.PathLike) -> Probe:
-    """Header only. Raises Unreadable with the reason when the file is not an image that can be read."""
+    """Reads a file's header only. Raises Unreadable with the reason if it is not an image that can be read."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
@@ -61,9 +61,9 @@ def probe(path: str | os.PathLike) -> Probe:
 
 @refusing
 def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """uint8 (H, W, 3) RGB at full resolution, upright; more than 8 bits are brought to 8 (see `to_8bit`).
+    """Reads an image, uint8 (H, W, 3) RGB, at full resolution and upright; more than 8 bits become 8 (see `to_8bit`).
 
-    scale: the stored values that become 0 and 255, of all images of a scanner; without it each image has its own.
+    scale: the stored values that become 0 and 255, for all images of a scanner; without it each image has its own.
     """
     return _read(
         path,
@@ -76,7 +76,7 @@ def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, floa
 
 @refusing
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
-    """Stored values without windowing: uint8 (H, W, 3), or uint16, int32 or float32 (H, W[, 3]) when there are more.
+    """Reads stored values without windowing: uint8 (H, W, 3), or uint16, int32 or float32 (H, W[, 3]) for more bits.
 
     A DICOM comes in its modality's units (for CT, Hounsfield units), float32.
     """

@@ -1,4 +1,4 @@
-"""From stored values of more than 8 bits to the 8 that are shown."""
+"""Conversion of stored values of more than 8 bits to the 8 bits that are shown."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ CONTAINERS = (8, 10, 12, 14, 16)  # bits that a scanner's values fill
 
 
 def container(values: np.ndarray) -> int:
-    """Bits of the smallest of CONTAINERS that holds all values, whole numbers from 0 to 65535."""
+    """Returns the bits of the smallest of CONTAINERS that holds all values, whole numbers from 0 to 65535."""
     return next(bits for bits in CONTAINERS if int(values.max()) < 1 << bits)
 
 
 def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Stored values to 8 bits by a scale, what lies outside it clipped.
+    """Converts stored values to 8 bits by a scale, what lies outside it clipped.
 
     Without one: integers of 9 to 16 bits by the smallest of 8, 10, 12, 14, 16 bits that holds them (a 12-bit picture in
     a 16-bit file is thus not black), others by their range. Raises Unreadable where no value is finite.

@@ -34,7 +34,7 @@ def _header(path: Path, pixels: bool):
 
 
 def probe(path: Path) -> tuple[int, int, int, int, str | None]:
-    """width, height, bits stored, frames, modality."""
+    """Reads (width, height, bits stored, frames, modality). Raises Unreadable if there are no pixels."""
     ds = _header(path, pixels=True)  # pydicom leaves pixel data on disk until asked for
     if not any(name in ds for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise Unreadable("a DICOM without pixels (it has no pixel data)")
@@ -43,26 +43,26 @@ def probe(path: Path) -> tuple[int, int, int, int, str | None]:
 
 
 def header(path: Path):
-    """The dataset without its pixels. Raises Unreadable if it has no rows and columns."""
+    """Reads the dataset without its pixels. Raises Unreadable if it has no rows and columns."""
     return _header(path, pixels=False)
 
 
 def patient(ds) -> str | None:
-    """PatientID with who issued it (PS3.3 C.7.1.1), or None where a header has none."""
+    """Returns the PatientID with who issued it (PS3.3 C.7.1.1), or None where a header has none."""
     number = str(ds.get("PatientID") or "").strip()
     issuer = str(ds.get("IssuerOfPatientID") or "").strip()
     return f"{issuer} {number}".strip() if number else None
 
 
 def device(ds) -> str | None:
-    """What took an image, and where, in its header's words (PS3.3 C.7.5.1); None where a header names none."""
+    """Returns which device took an image, and where, in its header's words (PS3.3 C.7.5.1); None if it names none."""
     model = f"{ds.get('Manufacturer') or ''} {ds.get('ManufacturerModelName') or ''}"
     words = (str(ds.get(name) or "") for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
     return ", ".join(filter(None, (" ".join(word.split()) for word in (model, *words)))) or None
 
 
 def declares_text(ds) -> bool:
-    """Whether a file's header says that text is burned into its picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
+    """Returns whether a header says that text is burned into the picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
     return str(ds.get("BurnedInAnnotation", "")).strip().upper() == "YES"
 
 
@@ -93,7 +93,7 @@ def _frame(path: Path, frame: int):
 
 
 def read_values(path: Path, frame: int = 0) -> np.ndarray:
-    """float32 (H, W) in the modality's units, or uint8/uint16 (H, W, 3) colour."""
+    """Reads one frame: float32 (H, W) in the modality's units, or uint8/uint16 (H, W, 3) colour."""
     from pydicom.pixels import apply_modality_lut
 
     values, ds = _frame(path, frame)
@@ -101,16 +101,17 @@ def read_values(path: Path, frame: int = 0) -> np.ndarray:
 
 
 def has_window(ds) -> bool:
-    """Whether a file says how its values are to be shown, by a window or a VOI LUT, for all frames or each of them."""
+    """Returns whether a file says how its values are shown: by a window or a VOI LUT, for all frames or for each."""
     items = [*(ds.get("SharedFunctionalGroupsSequence") or ()), *(ds.get("PerFrameFunctionalGroupsSequence") or ())]
     where = [ds, *(item_lut for item in items for item_lut in item.get("FrameVOILUTSequence") or ())]
     return any("VOILUTSequence" in item or ("WindowCenter" in item and "WindowWidth" in item) for item in where)
 
 
 def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """uint8 (H, W, 3) as a viewer would show it: modality LUT, then VOI LUT or window, then MONOCHROME1 inverted.
+    """Reads one frame as a viewer would show it: uint8 (H, W, 3).
 
-    scale: the values that become 0 and 255 where a file has neither; without it, the image's own least and largest.
+    First the modality LUT, then the VOI LUT or window; MONOCHROME1 is inverted last. scale: the values that become 0
+    and 255 where a file has neither; without it, the image's own least and largest.
     """
     from pydicom.pixels import apply_modality_lut, apply_voi_lut
 

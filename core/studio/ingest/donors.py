@@ -25,7 +25,7 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
 def pool_of(
     store: Store, config: PretrainConfig, on_progress: Progress | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Opens what a pre-training cuts from: see `pool_at`; None, None if it cuts from no other study."""
+    """Loads the images that a pre-training cuts from, as `pool_at` does; None, None if it cuts from no other study."""
     if config.strong != "medmix" or not config.medmix.pooled:
         return None, None
     return pool_at(store, config.medmix, config.size, on_progress)
@@ -34,7 +34,7 @@ def pool_of(
 def pool_at(
     store: Store, config: MedMixConfig, size: int, on_progress: Progress | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 (M, size, size, 3), M <= 64, of the donor study, and their regions of interest (M, size, size)."""
+    """Loads the donor study's images, uint8 (M, size, size, 3), M <= 64, and regions of interest (M, size, size)."""
     check_pool(store, config)
     arrays = load_arrays(store, config.pooled, size, on_progress)
     train = arrays.index("train", label="normal")
@@ -43,7 +43,7 @@ def pool_at(
 
 
 def donor_studies(store: Store) -> list[dict]:
-    """[{"id", "name"}] of the studies that have normal training images."""
+    """Lists the studies that have normal training images: [{"id", "name"}]."""
     return store.query(
         "SELECT id, name FROM studies WHERE binned IS NULL "
         "AND EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "

@@ -15,12 +15,15 @@ NEAR_CORRELATION = 0.92
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:
-    """uint8 (H, W, 3) -> uint8 (64, 64) grey."""
+    """Shrinks an image to a grey thumbnail: uint8 (H, W, 3) -> uint8 (64, 64)."""
     return cv2.cvtColor(cv2.resize(image, (64, 64), interpolation=cv2.INTER_AREA), cv2.COLOR_RGB2GRAY)
 
 
 def perceptual_hash(thumb: np.ndarray) -> str:
-    """uint8 (64, 64) -> 16 hex digits: the 64 lowest cosine frequencies above their median or not."""
+    """Hashes a thumbnail: uint8 (64, 64) -> 16 hex digits.
+
+    Each bit says whether one of the 64 lowest cosine frequencies lies above their median.
+    """
     small = cv2.resize(thumb, (32, 32), interpolation=cv2.INTER_AREA)
     low = cv2.dct(small.astype(np.float32))[:8, :8].ravel()
     bits = low > np.median(low[1:])
@@ -30,7 +33,7 @@ def perceptual_hash(thumb: np.ndarray) -> str:
 def near_pairs(
     hashes_a: list[str], hashes_b: list[str], thumb_a: Callable[[int], np.ndarray], thumb_b: Callable[[int], np.ndarray]
 ) -> list[tuple[int, int, float]]:
-    """(i, j, correlation) of nearly equal pictures of two sets. `thumb_x(i)`: a thumbnail, asked for when needed.
+    """Finds nearly equal pictures of two sets: (i, j, correlation). `thumb_x(i)`: a thumbnail, asked for when needed.
 
     Hashes alone would name any two chest X-rays; a pair counts only if its fine detail agrees too.
     """

@@ -1,4 +1,4 @@
-"""Which training normals are held out, to set thresholds by."""
+"""The choice of the training normals that are held out, to set thresholds by."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ HOLDOUT_FROM = 60
 
 
 def hold_out(files: list[Found]) -> None:
-    """Hold out a part of the training normals, chosen by content, so the same files give the same part everywhere.
+    """Holds out a part of the training normals, chosen by content, so the same files give the same part everywhere.
 
-    Images of one patient, frames of one file and slices of one volume stay on one side, but for a patient or a volume
-    that is all there is: without held-out images nothing could be scored. Nothing is chosen when the layout already
-    names a held-out part.
+    Images of one patient, frames of one file and slices of one volume stay on one side, unless one patient or volume is
+    all there is: without held-out images nothing could be scored. Nothing is chosen when the layout already names a
+    held-out part.
     """
     train = [f for f in files if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in files):

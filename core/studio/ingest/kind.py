@@ -1,4 +1,4 @@
-"""Which kind of image a study holds, guessed from the pictures by plain statistics, and confirmed by a person."""
+"""The kind of image that a study holds, guessed from the pictures by plain statistics, and confirmed by a person."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FUNDUS_BLUE = 0.26  # of red: the retina is orange, the mucosa pink
 
 
 def kind_of_image(image: np.ndarray) -> str:
-    """The kind of one image uint8 (H, W, 3): by saturation, by how much of the border is dark, and by hue."""
+    """Guesses the kind of an image uint8 (H, W, 3) by saturation, by how much of the border is dark, and by hue."""
     small = shrink(image, SIDE, SIDE).astype(np.float32)
     brightest, least = small.max(2), small.min(2)
     lit = brightest > _LIT
@@ -60,7 +60,7 @@ def kind_of_image(image: np.ndarray) -> str:
 
 
 def guess(store: Store, study: str) -> str | None:
-    """The kind that most of a sample of the study's images has; None if no image can be read."""
+    """Guesses a study's kind: that of most images of a sample; None if no image can be read."""
     count = store.first("SELECT count(*) AS n FROM cases WHERE study = ?", [study])["n"]
     sample = range(0, count, max(1, count // SAMPLE))[:SAMPLE]  # rows of a study are numbered from 0
     cases = store.query(
@@ -76,17 +76,17 @@ def guess(store: Store, study: str) -> str | None:
 
 
 def kept(store: Store, study: str) -> str | None:
-    """The kind that a person has confirmed."""
+    """Returns the kind that a person has confirmed, or None."""
     return store.setting(f"kind:{study}")
 
 
 def lesions(store: Store, study: str) -> tuple[str, str]:
-    """Presets of MedMix and of the lesion head that fit the study's kind, as a person has confirmed it."""
+    """Returns the presets of MedMix and of the lesion head that fit the study's kind, as a person has confirmed it."""
     return LESIONS.get(kept(store, study) or "", ANY)
 
 
 def keep(store: Store, study: str, kind: str) -> None:
-    """Confirm the kind. Raises ValueError for one that there is not."""
+    """Stores the kind that a person confirms. Raises ValueError for one that is not among KINDS."""
     if kind not in KINDS:
         raise ValueError(f"a kind of image is one of {', '.join(KINDS)}, not {kind!r}")
     store.set_setting(f"kind:{study}", kind)

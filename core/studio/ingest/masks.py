@@ -15,7 +15,7 @@ from core.studio.ingest.unreadable import Unreadable
 
 
 def encode_mask(mask: np.ndarray) -> bytes:
-    """(H, W) of 0 and not 0 -> 1-bit PNG."""
+    """Encodes a mask: (H, W) of 0 and not 0 -> 1-bit PNG."""
     out = io.BytesIO()
     Image.fromarray((np.asarray(mask) > 0).astype(np.uint8) * 255).convert("1", dither=Image.Dither.NONE).save(
         out, "PNG", optimize=True
@@ -24,14 +24,15 @@ def encode_mask(mask: np.ndarray) -> bytes:
 
 
 def decode_mask(png: bytes) -> np.ndarray:
-    """1-bit PNG -> uint8 (H, W) of 0 and 1."""
+    """Decodes a mask: 1-bit PNG -> uint8 (H, W) of 0 and 1."""
     return np.asarray(Image.open(io.BytesIO(png)).convert("L")).astype(bool).astype(np.uint8)
 
 
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """A mask file -> uint8 (H, W) of 0 and 1. `size` is (width, height) of its image; raises Unreadable if it differs.
+    """Reads a mask file: uint8 (H, W) of 0 and 1. Raises Unreadable if it is empty or not of `size`.
 
-    Values up to 31 are taken for labels (all but 0 is lesion), more for grey (above half is lesion).
+    size: (width, height) of its image. Values up to 31 are taken for labels (all but 0 is lesion), larger ones for grey
+    (above half is lesion).
     """
     values = read_raw(path)
     if values.ndim == 3:
@@ -57,7 +58,7 @@ def add_mask(
     note: str = "",
     created: str | None = None,
 ) -> int:
-    """Keep a mask (array or its PNG) as the case's next version; returns the version. created: now, unless given."""
+    """Stores a mask (array or its PNG) as the case's next version; returns the version. created: now, unless given."""
     png = mask if isinstance(mask, bytes) else encode_mask(mask)
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
@@ -82,9 +83,9 @@ def add_mask(
 
 
 def truth_masks(store: Store, study: str) -> dict[int, int]:
-    """case id -> id of the mask that counts as ground truth: the latest imported or drawn by hand.
+    """Returns case id -> id of the mask that counts as ground truth: the latest imported or drawn by hand.
 
-    One taken from a run's heat map never does: the run would be measured against itself.
+    A mask taken from a run's heat map never counts: the run would be measured against itself.
     """
     rows = store.query(
         "SELECT m.case_id, m.id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
@@ -95,7 +96,7 @@ def truth_masks(store: Store, study: str) -> dict[int, int]:
 
 
 def truth_mask(store: Store, case_id: int) -> int | None:
-    """The id of the mask that counts as ground truth for one case, as in `truth_masks`; None if it has none."""
+    """Returns the id of the mask that counts as ground truth for a case, as in `truth_masks`; None if it has none."""
     row = store.one(
         "SELECT id FROM lesion_masks WHERE case_id = ? AND source IN ('import', 'hand') ORDER BY version DESC LIMIT 1",
         [case_id],
@@ -104,5 +105,5 @@ def truth_mask(store: Store, case_id: int) -> int | None:
 
 
 def get_mask(store: Store, mask_id: int) -> np.ndarray:
-    """uint8 (H, W) of one version."""
+    """Reads one version of a mask by its id: uint8 (H, W) of 0 and 1."""
     return decode_mask(store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])

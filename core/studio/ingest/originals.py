@@ -17,11 +17,11 @@ from core.studio.ingest.unreadable import Unreadable
 
 
 class Replaced(Unreadable):
-    """A file whose content is another than at the import."""
+    """A file whose content is no longer what was imported."""
 
 
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
-    """Raises Replaced unless the file is the one with that hash. A file that is gone is left to its reader."""
+    """Raises Replaced unless the file is the one with that hash. A file that is gone is left to whoever reads it."""
     try:
         status = os.stat(path)
         digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None
@@ -32,34 +32,37 @@ def check(path: str | os.PathLike[str], sha256: str | None) -> None:
 
 
 class Source(NamedTuple):
-    """What a case's image is read from, as a key of what is made of it."""
+    """What a case's image is read from; the key under which what is made of the image is cached."""
 
     path: str
     frame: int
     sha256: str | None
     scale: str | None
-    # Of a session with planted lesions its number, x, y and a PNG of what stands in place of the image there, empty for
-    # nothing: what is kept of an image as it is otherwise seen would answer sooner than one with a lesion.
+    # In a session with planted lesions: its number, x, y and a PNG of the pixels that are shown there, empty for none.
+    # The number keeps its images apart from those cached before, which would be answered sooner than one with a lesion.
     patch: tuple[int, int, int, bytes] | None = None
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Of a case's row, with the lesion that is planted in it for whoever asks (core/studio/review/planted.py)."""
+        """Reads a case's row, with the lesion planted in it for whoever asks (core/studio/review/planted.py)."""
         return cls(case["path"], case["frame"], case["sha256"], case["scale"], case.get("patch"))
 
     def image(self) -> np.ndarray:
-        """`image_of` the case."""
+        """Reads the image as `image_of` does."""
         return image_of(self._asdict())
 
 
 def image_of(case: Row) -> np.ndarray:
-    """`shown` of a case's row (path, frame, sha256, scale). Raises Unreadable, or Replaced."""
+    """Reads the image of a case's row (path, frame, sha256, scale) as `shown` does. Raises Unreadable, or Replaced."""
     check(case["path"], case["sha256"])
     return shown(case)
 
 
 def shown(case: Row) -> np.ndarray:
-    """uint8 (H, W, 3) of a case's row (path, frame, scale): `decode.read_image` by the scale of its scanner."""
+    """Reads the image of a case's row (path, frame, scale), uint8 (H, W, 3), by the scale of its scanner.
+
+    See `decode.read_image`. A `patch` in the row replaces part of the image.
+    """
     image = read_image(case["path"], case["frame"], scale.of_case(case))
     _, x, y, png = case.get("patch") or (0, 0, 0, b"")
     if not png:
@@ -71,7 +74,7 @@ def shown(case: Row) -> np.ndarray:
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:
-    """`decode.read_raw` of a case's row. Raises Unreadable, or Replaced."""
+    """Reads the stored values of a case's row as `decode.read_raw` does. Raises Unreadable, or Replaced."""
     check(case["path"], case["sha256"])
     return read_raw(case["path"], case["frame"])
 

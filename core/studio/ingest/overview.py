@@ -20,7 +20,10 @@ LABELS = ("normal", "abnormal", "unknown")
 
 
 def overview(store: Store, study: str) -> dict:
-    """{"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "bits", "modalities", "report"}."""
+    """Summarises what a study holds.
+
+    {"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "size_count", "bits", "modalities", "report"}.
+    """
     row = show_study(store, study)
     cases = store.query(
         "SELECT width, height, bits, modality, COUNT(*) AS n FROM cases WHERE study = ? "
@@ -50,7 +53,7 @@ def overview(store: Store, study: str) -> dict:
 
 
 def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
-    """`count` cases drawn from a seed, equally from each part (split and label) unless `split` is 'split label'."""
+    """Draws `count` cases by a seed, equally from each part (split and label) unless `split` is 'split label'."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],
@@ -70,14 +73,14 @@ def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "al
 
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
-    """A case's image, uint8 (h, w, 3), its longer side at most `side`."""
+    """Reads a case's image, uint8 (h, w, 3), its longer side at most `side`."""
     image = shown(_file(store, case_id))
     scale = min(1.0, side / max(image.shape[:2]))
     return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 
 
 def outlines(store: Store, case_id: int) -> dict:
-    """{"roi", "lesion"}: each a list of polygons [[x, y], ...] in parts of the image's width and height."""
+    """Returns {"roi", "lesion"}: each a list of polygons [[x, y], ...] in parts of the image's width and height."""
     from core.engine.roi import find_roi
 
     image = shown(_file(store, case_id))
@@ -89,7 +92,7 @@ def outlines(store: Store, case_id: int) -> dict:
 
 
 def polygons(mask: np.ndarray, tolerance: float = 0.003) -> list[list[list[float]]]:
-    """(H, W) of 0 and not 0 -> outlines of its components and holes, simplified to `tolerance` of the longer side."""
+    """Outlines the components and holes of a mask (H, W), 0 or not 0, simplified to `tolerance` of the longer side."""
     height, width = mask.shape
     contours, _ = cv2.findContours((mask > 0).astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     lines = (cv2.approxPolyDP(line, tolerance * max(height, width), True)[:, 0] for line in contours)

@@ -23,7 +23,7 @@ COPIED = 64  # rows copied at once from one file to another
 
 
 def cases_in(folder: Path) -> int:
-    """How many cases a part, or a folder of parts, holds; 0 if that cannot be read."""
+    """Returns how many cases a part, or a folder of parts, holds; 0 if that cannot be read."""
     try:
         return int(json.loads((folder / "meta.json").read_text())["cases"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -31,7 +31,7 @@ def cases_in(folder: Path) -> int:
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
-    """Whether the arrays of a part are complete, and are what was written (full: every block of them)."""
+    """Returns whether the arrays of a part are complete, and are what was written (full: every block of them)."""
     files = [folder / "images.npy", folder / "roi.npy"]
     whole = (folder / "meta.json").exists() and all(map(seals.is_sealed, files))
     return whole and not seals.problems([*files, *folder.glob("masks-*.npy")] if full else files, full)
@@ -50,7 +50,7 @@ def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
 def write(
     folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
 ) -> None:
-    """Prepare `cases` into the folder. The first of them are copied from the parts `copied`, the others are decoded.
+    """Prepares `cases` into the folder. The first of them are copied from the parts `copied`, the others are decoded.
 
     on_case: called after each one decoded. Raises ValueError if a file can no longer be read.
     """
@@ -86,14 +86,14 @@ def write(
 
 
 def describe(folder: Path, size: int, cases: int) -> None:
-    """Write down what a part, or a folder of parts, holds."""
+    """Writes meta.json, which says what a part, or a folder of parts, holds."""
     (folder / "meta.json").write_text(json.dumps({"size": size, "cases": cases}))
 
 
 def link(source: Path, target: Path) -> None:
-    """The arrays of a part in a second folder as well: one file under two names, or a copy where a disk has no links.
+    """Links the arrays of a part into a second folder: one file under two names, or a copy where a disk has no links.
 
-    Raises FileNotFoundError if the part goes meanwhile.
+    Raises FileNotFoundError if the part is removed meanwhile.
     """
     target.mkdir(parents=True)
     for file in [source / "meta.json", *source.glob("*.npy"), *source.glob(f"*.npy{seals.SUFFIX}")]:
@@ -106,7 +106,7 @@ def link(source: Path, target: Path) -> None:
 
 
 def masks_of(store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int]) -> np.ndarray:
-    """Lesion masks uint8 (n, S, S) of a part's cases, mapped; made when one changed. truth: {case id: mask id}."""
+    """Maps the lesion masks uint8 (n, S, S) of a part's cases; made anew if one changed. truth: {case id: mask id}."""
     its = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
     key = hashlib.sha256(repr(sorted(its.items())).encode()).hexdigest()[:12]
     file = folder / f"masks-{key}.npy"

@@ -1,7 +1,7 @@
-"""Whose image each is: what images of one patient share, so that they are held out, split and drawn as a whole.
+"""The patient of each image, so that images of one patient are held out, split and drawn as a whole.
 
 A patient (or an examination, where that is what is known) comes from the layout's table, from a file `patients.csv`
-(columns name, patient), from a pattern over file names, or from DICOM's PatientID. Kept is a keyed hash of it alone:
+(columns name, patient), from a pattern over file names, or from DICOM's PatientID. Only a keyed hash of it is kept:
 the key stays in the home.
 """
 
@@ -39,10 +39,10 @@ class Frame(Protocol):
 
 
 class Patients:
-    """Who the patient of a file is, and under what pseudonym: `rule(path, declared)` -> str or None.
+    """The rule that gives the pseudonym of a file's patient: `rule(path, declared)` -> str or None.
 
     pattern: a regular expression looked for in the file's name; its first group, or all it matches, is the patient.
-    folder: where `patients.csv` may lie. Raises ValueError for a pattern that is none and a table without columns.
+    folder: where `patients.csv` may lie. Raises ValueError for a bad pattern and a table without its columns.
     """
 
     def __init__(self, store: Store, folder: Path | None = None, pattern: str | None = None) -> None:
@@ -62,7 +62,7 @@ class Patients:
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
 
     def name(self, frames: Sequence[Frame]) -> None:
-        """Give each frame's row its `patient`."""
+        """Sets the `patient` of each frame's row."""
         for frame in frames:
             frame.row["patient"] = self(frame.entry.path, frame.patient)
 
@@ -98,9 +98,9 @@ def _table(folder: Path) -> dict[str, str]:
 
 
 def straddling(cases: Sequence[dict]) -> list[dict]:
-    """[{"train": names, "test": names}] of each patient with images on both sides; names are the first of each.
+    """Finds patients with images on both sides: [{"train": names, "test": names}], the first three names of each.
 
-    cases: rows with name, split, patient. Training normals that are held out stand with those trained on.
+    cases: rows with name, split, patient. Training normals that are held out count as trained on.
     """
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"train": [], "test": []})
     for case in cases:
@@ -110,9 +110,10 @@ def straddling(cases: Sequence[dict]) -> list[dict]:
 
 
 def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
-    """Whose image each case is, int (N,): a case without a patient is one of its own. None where none is known.
+    """Numbers the patient of each case, int (N,): a case without a patient is one of its own. None if none is known.
 
-    Numbered as they come and not by their hashes, which every home draws anew: a seed draws the same patients in all.
+    Numbers follow the order of cases, not the hashes, which differ from home to home: so a seed draws the same patients
+    in every home.
     """
     known = {
         row["id"]: row["patient"]

@@ -70,9 +70,10 @@ class _LeftOut:
 def read_all(
     entries: Collection[Entry] | Entries, on_progress: Progress | None, sampling: Sampling | None = None
 ) -> tuple[list[Found], list[dict]]:
-    """All frames of all files, and [{"path", "reason"}] of what was left out. `sampling`: of recordings, which.
+    """Reads all frames of all files, and lists what was left out: [{"path", "reason"}].
 
-    Slices of one volume follow each other in their order, whatever their files are called.
+    sampling: which frames of recordings are read. Slices of one volume follow each other in their order, whatever their
+    files are called.
     """
     files: list[Found] = []
     rejected, paths, total = _LeftOut(), set[Path](), len(entries)
@@ -181,7 +182,7 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
 
 
 def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
-    """Pairs of a training (or held-out) case and a test case that show the same, where one of them is new.
+    """Finds pairs of a training (or held-out) case and a test case that show the same, where one of them is new.
 
     cases: rows of the study with name, path, frame, split, sha256, phash.
     """
@@ -206,6 +207,6 @@ def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
 
 
 def printable(path: str | os.PathLike) -> str:
-    """A path as it can be shown in one line: controls and characters of TURNING as spaces, stray bytes as '?'."""
+    """Makes a path printable in one line: controls and characters of TURNING become spaces, stray bytes '?'."""
     text = os.fspath(path).encode("utf-8", "replace").decode()
     return "".join(" " if c in TURNING or unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)

@@ -27,8 +27,10 @@ _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{2
 
 
 def name_shown(case: Mapping) -> str:
-    """A case's name for people; where that is an identifier that no one can read (a UUID, a hash, a DICOM UID), its
-    number and the day of its import."""
+    """Returns a case's name for people.
+
+    Instead of an identifier that no one can read (a UUID, a hash, a DICOM UID), its number and the day of its import.
+    """
     stem, sign, frame = case["name"].partition(" #")
     if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
         return case["name"]
@@ -36,12 +38,12 @@ def name_shown(case: Mapping) -> str:
 
 
 def named(row: Mapping) -> dict[str, Any]:
-    """A case's row with its name as it is shown, and without `added`, which that took."""
+    """Returns a case's row with its name as it is shown, and without `added`, which was needed for that."""
     return {key: value for key, value in {**row, "name": name_shown(row)}.items() if key != "added"}
 
 
 def slug(name: str) -> str:
-    """'My Colon study' -> 'my-colon-study'. Raises ValueError if nothing is left."""
+    """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'. Raises ValueError if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     plain = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
     if not plain:
@@ -50,16 +52,16 @@ def slug(name: str) -> str:
 
 
 def list_studies(store: Store) -> list[dict]:
-    """[{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}].
+    """Lists the studies that are not in the bin.
 
-    Without those in the bin.
+    [{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}].
     """
     rows = store.query("SELECT * FROM studies WHERE binned IS NULL ORDER BY created, id")
     return [_with_counts(store, row) for row in rows]
 
 
 def study_row(store: Store, study: str) -> dict:
-    """The study's own row, nothing counted. Raises NotFound, which lists the studies there are."""
+    """Returns the study's own row, nothing counted. Raises NotFound, which lists the studies there are."""
     row = store.one("SELECT * FROM studies WHERE id = ?", [study])
     if row is not None and row["binned"]:
         raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
@@ -70,7 +72,7 @@ def study_row(store: Store, study: str) -> dict:
 
 
 def show_study(store: Store, study: str) -> dict:
-    """One study as `list_studies` gives it. Raises NotFound as `study_row` does."""
+    """Returns one study as `list_studies` gives it. Raises NotFound as `study_row` does."""
     return _with_counts(store, study_row(store, study))
 
 
@@ -108,7 +110,7 @@ def demand_free_name(store: Store, study: str) -> None:
 
 
 def delete_study(store: Store, study: str) -> None:
-    """Delete a study, its runs, caches and copied files. Refused when it `holds_reviews`: those are never lost."""
+    """Deletes a study, its runs, caches and copied files. Refused when it `holds_reviews`: those are never lost."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
     holds_reviews(store, study)
@@ -122,11 +124,11 @@ def delete_study(store: Store, study: str) -> None:
 
 
 def newest_case(store: Store) -> int:
-    """Id of the case that came in last, 0 where there is none."""
+    """Returns the id of the case that came in last, 0 where there is none."""
     return int((store.one("SELECT coalesce(max(id), 0) AS id FROM cases") or {"id": 0})["id"])
 
 
 def first_after(store: Store, study: str, last: int) -> int | None:
-    """Id of a study's first case that came in after case `last`."""
+    """Returns the id of a study's first case that came in after case `last`, or None."""
     row = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last])
     return row["id"] if row else None

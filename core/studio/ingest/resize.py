@@ -1,4 +1,4 @@
-"""Images, regions of interest and lesion masks at the side that a run works on."""
+"""Resizing of images, regions of interest and lesion masks to the side that a run works on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROI_SIDE = 512  # the region of interest is looked for at no more than this: bur
 
 
 def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """uint8 (H, W, 3) at full resolution -> what a run works on: image (S, S, 3) and region of interest (S, S)."""
+    """Prepares an image for a run: uint8 (H, W, 3) at full resolution -> image (S, S, 3), region of interest (S, S)."""
     from core.engine.roi import find_roi
 
     scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
@@ -18,18 +18,18 @@ def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Resize by area when smaller, bilinearly when larger."""
+    """Resizes an image to `width` x `height`: by area when that is smaller, bilinearly otherwise."""
     smaller = width * height < image.shape[0] * image.shape[1]
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
 
 def fraction(mask: np.ndarray, size: int) -> np.ndarray:
-    """(H, W) of 0 and 1 -> float32 (size, size): how much of each pixel is covered."""
+    """Computes how much of each pixel a mask covers: (H, W) of 0 and 1 -> float32 (size, size)."""
     return shrink(mask.astype(np.float32), size, size)
 
 
 def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """A lesion mask at training size: a pixel is lesion if half of it is; a tiny one keeps its best pixel."""
+    """Resizes a lesion mask to training size: a pixel is lesion if half of it is; a tiny one keeps its best pixel."""
     covered = fraction(mask, size)
     small = covered >= 0.5
     if not small.any() and mask.any():

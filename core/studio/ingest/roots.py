@@ -25,7 +25,7 @@ class Within:
         self._real: dict[Path, Path] = {}  # of folders that hold files; one object serves one import
 
     def holds(self, path: Path) -> bool:
-        """Whether a path, links followed, lies in one of the folders. It need not exist."""
+        """Returns whether a path, links followed, lies in one of the folders. It need not exist."""
         if self.folders is None:
             return True
         try:
@@ -43,7 +43,7 @@ class Within:
         return self._real[parent] / path.name
 
     def refused(self, path: Path) -> Path:
-        """Names what is not held of a path: the link inside that leads out, else the path as it was given.
+        """Returns what to name of a refused path: the link inside that leads out, else the path as it was given.
 
         Nothing is said of what lies outside, nor whether it is there.
         """
@@ -54,17 +54,17 @@ class Within:
 
 
 def allowed(store: Store, single_user: bool) -> Within:
-    """Lists where files may be imported from: the named folders, or anywhere where the studio is its owner's alone."""
+    """Returns where files may be imported from: the named folders, or anywhere if the studio is its owner's alone."""
     return Within(None if single_user else named(store))
 
 
 def named(store: Store) -> list[str]:
-    """The folders, sorted."""
+    """Lists the folders that may be imported from, sorted."""
     return [row["folder"] for row in store.query("SELECT folder FROM roots ORDER BY folder")]
 
 
 def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
-    """Add a folder; returns its full path, links followed. Raises ValueError if there is none."""
+    """Adds a folder; returns its full path, links followed. Raises ValueError if there is none."""
     place = Path(folder).expanduser().resolve()
     if not place.is_dir():
         raise ValueError(f"there is no folder {place}")
@@ -78,7 +78,7 @@ def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
 
 
 def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
-    """Take a folder from the list. Raises ValueError if it is not on it."""
+    """Removes a folder from the list. Raises ValueError if it is not on it."""
     place = str(Path(folder).expanduser().resolve())
     with store.write() as db:
         if not db.execute("DELETE FROM roots WHERE folder = ?", [place]).rowcount:

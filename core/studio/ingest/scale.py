@@ -24,7 +24,7 @@ TAILS = (0.1, 99.9)  # percentiles of an image whose values have no container: a
 
 @dataclass(frozen=True)
 class Measured:
-    """What one image asks for. scanner: what images of one scale share, as a digest or a kind of file."""
+    """The scale that one image asks for. scanner: what images of one scale share, as a digest or a kind of file."""
 
     scanner: str
     low: float
@@ -57,9 +57,9 @@ class Frame(Protocol):
 
 
 def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Give each frame's row the `scale` of its scanner; returns the scales of all, known ones as they were.
+    """Gives each frame's row the `scale` of its scanner; returns the scales of all, known ones as they were.
 
-    A scanner that is not known has the scale from the least low to the largest high of its frames.
+    A scanner that is not known gets the scale from the least low to the largest high of its frames.
     """
     scales: dict[str, list[float]] = {}
     for measured in (frame.measured for frame in frames if frame.measured):
@@ -72,7 +72,7 @@ def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict
 
 
 def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The scale kept in a case's row, None for images of 8 bits and for studies that came before scales did."""
+    """Returns the scale kept in a case's row, None for images of 8 bits and for studies older than scales."""
     if not case["scale"]:
         return None
     low, high = json.loads(case["scale"])

@@ -1,4 +1,4 @@
-"""How large a pixel is, where a DICOM file says so: for lengths in millimetres."""
+"""The size of a pixel, where a DICOM file gives it: for lengths in millimetres."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KEPT = 1024  # files whose answer is remembered
 
 
 class Spacing(TypedDict):
-    """x, y: millimetres from one pixel's centre to the next. at: `patient`, or `detector`, where a projection's shadow
-    was measured and what casts it is smaller.
+    """The size of a pixel. x, y: millimetres from one pixel's centre to the next. at: `patient`, or `detector`, where a
+    projection's shadow was measured and what casts it is smaller.
     """
 
     x: float
@@ -38,7 +38,7 @@ def _of(path: str, sha256: str | None) -> Spacing | None:
 
 
 def of_header(ds: Any) -> Spacing | None:
-    """PixelSpacing (PS3.3 10.7.1.1), of all frames where a multi-frame file shares it, else ImagerPixelSpacing."""
+    """Reads PixelSpacing (PS3.3 10.7.1.1), of all frames if a multi-frame file shares it, else ImagerPixelSpacing."""
     groups = (ds.get("SharedFunctionalGroupsSequence") or [None])[0]
     measures = (groups.get("PixelMeasuresSequence") or [None])[0] if groups is not None else None
     for source, name, at in (

@@ -72,11 +72,11 @@ def import_study(
     within: Within = ANYWHERE,
     by: str | None = None,
 ) -> ImportReport:
-    """Make a study of a folder (or a CSV). Originals are not altered: referenced, or copied into the home with `copy`.
+    """Makes a study from a folder or a CSV. Originals are not altered: referenced, or copied into the home with `copy`.
 
     `sampling`: which frames of recordings become cases; `patients`: pattern over file names that gives a patient, see
     `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
-    `ingest.roots`. `by`: whom the audit trail names; no event without.
+    `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
 
     `size` also builds the arrays of that size. Raises ValueError if the name is in use, and if no file of the folder
     can be read.
@@ -130,10 +130,10 @@ def add_cases(
     within: Within = ANYWHERE,
     by: str | None = None,
 ) -> ImportReport:
-    """Add files to a study that exists; those it already has are passed over.
+    """Adds files to a study that exists; those it already has are passed over.
 
     `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
-    where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; no event without.
+    where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
     """
     row = show_study(store, study)
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
@@ -161,7 +161,7 @@ def add_cases(
 
 
 def files_at(path: str | os.PathLike) -> list[Path]:
-    """The file itself, or every file below a folder that may be an image or a recording.
+    """Lists the file itself, or every file below a folder that may be an image or a recording.
 
     Raises ValueError if there is none.
     """

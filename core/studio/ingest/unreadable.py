@@ -1,4 +1,4 @@
-"""The one way in which a file is refused."""
+"""The error by which every file is refused that cannot be imported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def limit(width: int, height: int) -> None:
 
 
 def refusing(read: Callable[P, T]) -> Callable[P, T]:
-    """Decorator: what a decoder raises on a damaged file becomes Unreadable. The system's own errors stay."""
+    """Decorates a reader: what decoders raise on a damaged file becomes Unreadable. The system's own errors stay."""
 
     @functools.wraps(read)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -29,7 +29,7 @@ class BadDrop(ValueError):
 
 
 def new_drop(home: Home) -> str:
-    """A fresh, empty drop; returns its token."""
+    """Makes an empty folder for dropped files (a drop); returns its token."""
     token = secrets.token_hex(16)
     _folder(home, token).mkdir(parents=True)
     return token
@@ -44,7 +44,7 @@ def drop_folder(home: Home, token: str) -> Path:
 
 
 def place(home: Home, token: str, name: str) -> Path:
-    """The path at which a dropped file with the relative name `name` is to be written; its folders are made."""
+    """Returns the path at which to write a dropped file with the relative name `name`; makes its folders."""
     parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
     unfit = any(len(p.encode()) > 255 or "\0" in p for p in parts)
     if not parts or ".." in parts or len(parts) > DEEPEST or unfit:
@@ -67,7 +67,7 @@ def _without_place(error: OSError, name: str) -> Exception:
 
 
 def shown(home: Home, token: str, value: Any) -> Any:
-    """Texts of a report, or one text, with paths as they were dropped."""
+    """Returns the texts of a report, or one text, with paths as they were dropped."""
     if isinstance(value, str):
         folder = str(_folder(home, token))
         return value.replace(f"{folder}/", "").replace(folder, "what was dropped")
@@ -77,22 +77,23 @@ def shown(home: Home, token: str, value: Any) -> Any:
 
 
 def size(home: Home, token: str) -> tuple[int, int]:
-    """Bytes of a drop's files, and how many files and folders it has."""
+    """Returns the bytes of a drop's files, and how many files and folders it has."""
     entries = list(drop_folder(home, token).rglob("*"))
     return sum(p.stat().st_size for p in entries if p.is_file()), len(entries)
 
 
 class Arriving:
-    """What uploads have brought to each drop, those that go on at once counted together. For one thread alone, as a
-    server's event loop is."""
+    """How much uploads have brought to each drop, those that go on at the same time counted together.
+
+    For one thread alone, as a server's event loop is.
+    """
 
     def __init__(self, home: Home, most: int = 1000):
         self._home, self._most = home, most
         self._held: dict[str, list[int]] = {}
 
     def of(self, token: str) -> list[int]:
-        """[bytes, files and folders] of a drop, which an upload adds to. Raises BadDrop for a token that is not
-        known."""
+        """Returns a drop's [bytes, files and folders], which an upload adds to. Raises BadDrop for an unknown token."""
         if token not in self._held:
             while len(self._held) >= self._most:
                 del self._held[next(iter(self._held))]
@@ -125,7 +126,7 @@ def unpack(home: Home, token: str) -> int:
 
 
 def root_of(home: Home, token: str) -> Path:
-    """The folder to import: the drop's own, or the single folder chain inside it."""
+    """Returns the folder to import: the drop's own, or the last of a chain of single folders inside it."""
     folder = drop_folder(home, token)
     while True:
         inside = [p for p in folder.iterdir() if not p.name.startswith(".")]

@@ -33,7 +33,7 @@ _PROBES = 12
 
 @dataclass(frozen=True)
 class Sampling:
-    """Every n-th frame, or so many per second (the default: one); `every` goes first where both are given."""
+    """The choice of frames: every n-th, or so many per second (the default: one); `every` wins if both are given."""
 
     every: int | None = None
     per_second: float = 1.0
@@ -53,9 +53,9 @@ class Sampling:
         return {"every": self.every, "per_second": self.per_second}
 
     def numbers(self, frames: int, rate: float) -> list[int]:
-        """Numbers of the frames taken of a file of `frames` frames, `rate` a second.
+        """Returns the numbers of the frames to take of a file of `frames` frames, `rate` a second.
 
-        Raises Unreadable if they cannot be chosen so.
+        Raises Unreadable if the rate is needed and unknown, or if more than MOST frames would be taken.
         """
         if self.every is None and not (math.isfinite(rate) and rate > 0):
             raise Unreadable("its header gives no frame rate: choose every n-th frame instead of frames a second")
@@ -67,12 +67,12 @@ class Sampling:
 
 
 def is_video(path: Path) -> bool:
-    """Tells a video by its suffix."""
+    """Returns whether a file is a video, by its suffix."""
     return path.suffix.lower() in SUFFIXES
 
 
 def probe(path: Path) -> tuple[int, int, int, float]:
-    """width, height, frames (as the header says), frames a second.
+    """Reads width, height, number of frames (as the header says) and frames a second.
 
     Raises Unreadable if it is no video that can be read.
     """
@@ -81,7 +81,7 @@ def probe(path: Path) -> tuple[int, int, int, float]:
 
 
 def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-    """The frames of these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start: no seeking.
+    """Yields the frames of these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start: no seeking.
 
     A header may promise a few frames more than there are; raises Unreadable when the file ends well before that.
     """
@@ -100,7 +100,7 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
 
 def read_frame(path: Path, number: int) -> np.ndarray:
-    """One frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if there is none."""
+    """Reads one frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if there is none."""
     reader = _reader(path)
     with reader.lock:
         try:
@@ -111,12 +111,12 @@ def read_frame(path: Path, number: int) -> np.ndarray:
 
 
 def probes(numbers: Sequence[int]) -> list[int]:
-    """A few of these frames, first and last among them, by which `faithful` judges a file."""
+    """Chooses a few of these frames, first and last among them, by which `faithful` judges a file."""
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
 def faithful(path: Path, digests: dict[int, str]) -> bool:
-    """Whether frames found by seeking are those met by decoding from the start: number -> `digest` of its pixels."""
+    """Returns whether seeking finds the frames that decoding from the start meets. digests: number -> `digest`."""
     with _capture(path) as capture:
         for number in sorted(digests, reverse=True):  # backwards, so that each one is a seek
             _seek(capture, number)

@@ -23,7 +23,7 @@ ORDER = "frame, place, slice, id"  # of the cases of one recording or volume
 
 @dataclass(frozen=True)
 class Slice:
-    """Where one file lies in its volume.
+    """The place of one file in its volume.
 
     series: alike for the slices of one stack; the SeriesInstanceUID and a digest of what else they share.
     place: mm along the stack's normal, None where the file does not say. slice: its InstanceNumber, or None.
@@ -79,9 +79,9 @@ def _numbers(ds, keyword: str, count: int) -> np.ndarray | None:
 
 
 def in_order(files: list) -> list:
-    """Slices of one volume brought together, where its first one stands, and sorted; all else stays where it is.
+    """Brings the slices of one volume together, where its first one stands, and sorts them; all else stays where it is.
 
-    files: what has a `row` with the columns of `Slice.to_row`, or without them.
+    files: objects with a `row`, which has the columns of `Slice.to_row` or not.
     """
     first: dict[str, int] = {}
     for i, f in enumerate(files):
@@ -119,19 +119,19 @@ def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
 
 
 def numbered(name: str, number: int | None) -> str:
-    """'a.dcm', 7 -> 'a.dcm #7', as a frame of a recording is named; without a number the name alone."""
+    """Names a slice as a frame of a recording is named: 'a.dcm', 7 -> 'a.dcm #7'; without a number the name alone."""
     return name if number is None else f"{name} #{number}"
 
 
 def same(case: dict) -> tuple[str, list]:
-    """(condition, values) for the cases of the same recording or volume as this one, itself among them."""
+    """Returns SQL (condition, values) for the cases of the same recording or volume as this one, itself among them."""
     if case["series"]:
         return "study = ? AND series = ?", [case["study"], case["series"]]
     return "study = ? AND path = ?", [case["study"], case["path"]]
 
 
 def parts(store: Store, study: str) -> dict[int, int | None]:
-    """case -> its number, of each case that is one of several of a recording (from 1) or of a volume (its own)."""
+    """Returns case id -> number, for each case that is one of several of a recording (from 1) or a volume (its own)."""
     rows = store.query(
         "SELECT id, frame, series, slice FROM cases c WHERE study = :study AND ("
         "path IN (SELECT path FROM cases WHERE study = :study GROUP BY path HAVING count(*) > 1 OR max(frame) > 0) OR "

@@ -11,9 +11,9 @@ from core.studio.jobs.records import JSON, at_position, finish, get_job
 
 
 def claim(store: Store, queue: str | None = None) -> dict | None:
-    """Claim the oldest queued job for this process, or None; queue None: of any queue that is free. The demo's go last.
+    """Claims the oldest queued job for this process and returns it, or None. The demo's jobs go last.
 
-    One statement: two workers cannot both have one.
+    queue None: of any queue that is free. It is one statement, so that two workers cannot claim the same job.
     """
     rows = store.query(
         "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
@@ -27,25 +27,25 @@ def claim(store: Store, queue: str | None = None) -> dict | None:
 
 
 def wants(store: Store, job: int) -> str:
-    """'run' | 'pause' | 'cancel', as last asked for."""
+    """Returns what was last asked of a job: 'run' | 'pause' | 'cancel'."""
     row = store.one("SELECT wants FROM jobs WHERE id = ?", [job])
     return row["wants"] if row else "cancel"
 
 
 def heartbeat(store: Store, job: int) -> None:
-    """Say that the worker lives."""
+    """Records that the job's worker is alive now."""
     store.execute("UPDATE jobs SET heartbeat = ? WHERE id = ? AND status = 'running'", [now(), job])
 
 
 def progress(store: Store, job: int, fraction: float, message: str) -> None:
-    """fraction 0..1 of the whole chain."""
+    """Records how far a job is, as a fraction 0..1 of the whole chain, and what it is doing."""
     store.execute(
         "UPDATE jobs SET progress = ?, message = ?, heartbeat = ? WHERE id = ?", [fraction, message, now(), job]
     )
 
 
 def advance(store: Store, job: int) -> dict | None:
-    """Go to the chain's next step; None (and the job done) after the last."""
+    """Moves a job to its chain's next step; returns it, or None (and the job is done) after the last."""
     with store.write() as db:
         row = get_job(store, job)
         position = row["position"] + 1
@@ -58,12 +58,12 @@ def advance(store: Store, job: int) -> dict | None:
 
 
 def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
-    """The worker leaves a job that is not done: paused, cancelled, interrupted or failed."""
+    """Ends the work on a job that is not done: paused, cancelled, interrupted or failed."""
     with store.write():
         finish(store, get_job(store, job), status, message, error)
 
 
 def defer(store: Store, job: int, message: str) -> bool:
-    """A running job goes back to wait in the long queue; False if something else is wanted of it."""
+    """Sends a running job back to wait in the long queue; returns False if something else is wanted of it."""
     change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
     return store.execute(change, [LONG, message, job]).rowcount == 1

@@ -16,7 +16,7 @@ GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # jobs that did
 
 
 def unfinished(store: Store, run: str) -> int | None:
-    """The last job on a run, if it ended before it was done."""
+    """Returns the last job on a run, if it ended before it was done."""
     jobs.reap(store)
     for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
         if any(step["run"] == run for step in json.loads(row["chain"])):
@@ -25,7 +25,7 @@ def unfinished(store: Store, run: str) -> int | None:
 
 
 def execute(store: Store, job: int) -> dict:
-    """Execute a queued job in this process; returns its row. SIGTERM stops it at a checkpoint.
+    """Executes a queued job in this process; returns its row. SIGTERM stops it at a checkpoint.
 
     Raises ValueError, and cancels the job, where another job of its queue is at work.
     """

@@ -17,20 +17,20 @@ LOOK = 0.2  # seconds between two looks
 
 
 def ran_out(error: BaseException) -> bool:
-    """Whether an error says that memory, the device's or the machine's, is used up."""
+    """Returns whether an error says that memory, the device's or the machine's, is used up."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "alloc_failed" in text
 
 
 def release() -> None:
-    """Give back what an ended step leaves on the device."""
+    """Frees the memory that an ended step leaves occupied on the device."""
     gc.collect()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         sys.modules["torch"].cuda.empty_cache()
 
 
 def set_aside(store: Store, job: dict) -> bool:
-    """A short job goes behind the training that leaves it no room; False if none is running, so it is to fail."""
+    """Puts a short job behind the training that leaves it no room; False if none is running, so it is to fail."""
     if job["queue"] != queues.SHORT or (long := queues.beside(store, queues.SHORT)) is None:
         return False
     deferred = execution.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
@@ -40,7 +40,7 @@ def set_aside(store: Store, job: dict) -> bool:
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
-    """A training lets the short job beside it end, then goes on from its checkpoint; False if there was none."""
+    """Makes a training wait for the short job beside it, to go on from its checkpoint then; False if there was none."""
     if job["queue"] != queues.LONG or (short := queues.beside(store, queues.LONG)) is None:
         return False
     if job["step"] in TRAINS:

@@ -15,18 +15,18 @@ FILE = "process.json"  # in the run's folder, while a process is at it
 
 
 def sign(folder: Path) -> None:
-    """Say that this process is at the run of that folder."""
+    """Records that this process works on the run of that folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(json.dumps({"pid": os.getpid(), "start": start_of(os.getpid())}))
 
 
 def leave(folder: Path) -> None:
-    """Say that it is not any more."""
+    """Removes what `sign` recorded: this process has left the run."""
     (folder / FILE).unlink(missing_ok=True)
 
 
 def mark(store: Store) -> list[str]:
-    """Runs that say 'running' though their worker, or the command that had them, is gone become 'interrupted'.
+    """Marks as 'interrupted' runs that say 'running' though their worker, or the command that had them, is gone.
 
     A job's run is left to the job, which knows how to go on. Returns the runs' ids; to be called at start-up.
     """

@@ -1,6 +1,6 @@
-"""Processes that outlive who started them, and: is that process still the one we knew?
+"""Processes that outlive their starter, and how to tell whether a process is still the one that was known.
 
-A process id alone is reused after a while; with its start time it is not.
+A process id alone is reused after a while; together with its start time it is unique.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def start_of(pid: int) -> str | None:
-    """A text that names this very process, or None if there is none (a zombie counts as none)."""
+    """Returns a text that names this very process, or None if there is none (a zombie counts as none)."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -34,7 +34,7 @@ def start_of(pid: int) -> str | None:
 
 
 def is_alive(pid: int | None, started: str | None) -> bool:
-    """True if process `pid` runs and is the one that `start_of` named `started`."""
+    """Returns whether process `pid` runs and is the one that `start_of` named `started`."""
     if not pid:
         return False
     here = start_of(pid)
@@ -50,7 +50,7 @@ def is_alive(pid: int | None, started: str | None) -> bool:
 
 
 def detached(line: list[str], folder: Path, log: Path) -> int:
-    """Start a command in a session of its own, so that it goes on when its starter ends; returns its process id."""
+    """Starts a command in a session of its own, so that it goes on when its starter ends; returns its process id."""
     with open(log, "ab") as out:
         process = subprocess.Popen(
             line, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -61,7 +61,10 @@ def detached(line: list[str], folder: Path, log: Path) -> int:
 
 @contextlib.contextmanager
 def alone(file: Path) -> Iterator[None]:
-    """Past this, one process at a time; the others wait. `file` is made and stays; a killed process lets go of it."""
+    """Locks `file` so that one process at a time runs the block; the others wait.
+
+    `file` is made and stays; a killed process lets go of the lock.
+    """
     with open(file, "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield

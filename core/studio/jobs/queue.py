@@ -19,7 +19,7 @@ __all__ = ["cancel", "ensure_worker", "get_job", "list_jobs", "pause", "reap", "
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
-    """Queue one chain; returns its job id. steps: [{"step", "run", "args"}]; `start` wakes a worker.
+    """Queues one chain; returns its job id. steps: [{"step", "run", "args"}]; `start` wakes a worker.
 
     Raises ValueError for an unknown step or run, and for a run that is in a job that has not ended.
     """
@@ -55,7 +55,7 @@ def _refuse_twice(store: Store, run: str) -> None:
 
 
 def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
-    """Jobs that have not ended, then those that have, each newest first; dead workers are noticed on the way."""
+    """Lists jobs that have not ended, then those that have, each newest first; dead workers are noticed on the way."""
     reap(store)
     where = f"WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
     ended = "status IN ('done', 'failed', 'cancelled')"
@@ -64,12 +64,12 @@ def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
 
 
 def pause(store: Store, job: int) -> str:
-    """Stop a job so that `resume` can go on from there; returns its status ('running' until the worker stops)."""
+    """Stops a job so that `resume` can go on from there; returns its status ('running' until the worker stops)."""
     return _ask(store, job, "pause", "paused", ("queued", "interrupted"))
 
 
 def cancel(store: Store, job: int) -> str:
-    """End a job for good; what its runs have already written stays."""
+    """Ends a job for good; what its runs have already written stays."""
     return _ask(store, job, "cancel", "cancelled", ("queued", "paused", "interrupted"))
 
 
@@ -89,7 +89,7 @@ def _ask(store: Store, job: int, wants: str, status: str, idle: tuple[str, ...])
 
 
 def resume(store: Store, job: int, start: bool = True) -> str:
-    """Queue a paused, interrupted, failed or cancelled job again; it goes on from its last checkpoint."""
+    """Queues a paused, interrupted, failed or cancelled job again; it goes on from its last checkpoint."""
     reap(store)
     with store.write() as db:
         row = get_job(store, job)
@@ -111,7 +111,7 @@ def resume(store: Store, job: int, start: bool = True) -> str:
 
 
 def ensure_worker(store: Store) -> list[int]:
-    """Start a worker process for each queue in which a job waits; returns their process ids.
+    """Starts a worker process for each queue in which a job waits; returns their process ids.
 
     A worker that is one too many ends by itself.
     """

@@ -23,7 +23,7 @@ READS_ENCODER = ("embed",)  # steps for which a run is ready once it is trained
 
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
-    """(queue, message while it waits) of a chain, or of what is left of one."""
+    """Returns (queue, message while it waits) of a chain, or of what is left of one."""
     if any(is_long(step["step"]) for step in steps):
         return LONG, ""
     awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
@@ -39,7 +39,7 @@ def _awaited_by(store: Store, step: dict) -> int | None:
 
 
 def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:
-    """The last job of the long queue, queued or running, that has a step (`step`, or any) on one of the runs ahead."""
+    """Finds the last queued or running job of the long queue with a step (`step`, or any) on one of `runs` ahead."""
     wanted, job = set(runs), None
     query = "SELECT id, chain, position FROM jobs WHERE queue = 'long' AND status IN ('queued', 'running') ORDER BY id"
     for row in store.query(query) if wanted else ():
@@ -49,7 +49,7 @@ def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int |
 
 
 def others_wait(store: Store, job: int) -> bool:
-    """Whether a job gives way, and one that does not waits in its queue."""
+    """Returns whether a job gives way to others, and one that does not give way waits in its queue."""
     query = (
         f"SELECT 1 FROM jobs j JOIN jobs q ON q.queue = j.queue AND q.status = 'queued' "
         f"WHERE j.id = ? AND {GIVES_WAY.format(job='j')} AND NOT {GIVES_WAY.format(job='q')} LIMIT 1"
@@ -58,6 +58,6 @@ def others_wait(store: Store, job: int) -> bool:
 
 
 def beside(store: Store, queue: str) -> int | None:
-    """The job that runs in the other queue, if any: each queue runs one at a time."""
+    """Returns the job that runs in the other queue, if any: each queue runs one at a time."""
     row = store.one("SELECT id FROM jobs WHERE queue != ? AND status = 'running'", [queue])
     return row["id"] if row else None

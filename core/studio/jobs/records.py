@@ -17,13 +17,13 @@ _RUN_STATUS = {
 
 
 def at_position(chain: list[dict], position: int) -> dict:
-    """The columns of a job that say at which step of its chain it is."""
+    """Returns the columns of a job that say at which step of its chain it is."""
     step = chain[position]
     return {"position": position, "step": step["step"], "run": step["run"] or None, "args": json.dumps(step["args"])}
 
 
 def get_job(store: Store, job: int) -> dict:
-    """The job's row, chain and args as values."""
+    """Returns the job's row, chain and args as values. Raises NotFound if there is none."""
     row = store.one("SELECT * FROM jobs WHERE id = ?", [job])
     if row is None:
         raise NotFound(f"there is no job {job}; `jobs` lists them")
@@ -31,7 +31,7 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def reap(store: Store) -> list[int]:
-    """Jobs whose worker is gone become 'interrupted' (with Resume); returns their ids."""
+    """Marks jobs whose worker is gone as 'interrupted' (with Resume), paused or cancelled; returns their ids."""
     gone = []
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
@@ -47,7 +47,7 @@ def reap(store: Store) -> list[int]:
 
 
 def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
-    """Write a job's end, and the status of its runs. Call it inside `store.write()`; row: as `get_job` gives it."""
+    """Writes a job's end, and the status of its runs. Call it inside `store.write()`; row: as `get_job` gives it."""
     values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
     store.db.table("jobs").update(row["id"], values)
     if status == "done":

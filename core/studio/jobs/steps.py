@@ -1,4 +1,4 @@
-"""What a job can do, by name. A feature adds a step in its own module and names both in MODULES:
+"""The steps that jobs are made of, by name. A feature adds a step in its own module and names both in MODULES:
 
     @step("embed")
     def embed(work: Work) -> None: ...
@@ -29,7 +29,7 @@ def never() -> bool:
 
 
 def loading(report: Report) -> Callable[[int, int], None]:
-    """A report of how many images are prepared, for `load_arrays`."""
+    """Returns an `on_progress` for `load_arrays` that reports how many images are prepared."""
 
     def on_progress(done: int, total: int) -> None:
         if done % 20 == 0 or done == total:
@@ -89,7 +89,7 @@ _LONG: set[str] = set()
 
 
 def step(name: str, long: bool = False) -> Callable:
-    """Decorator: register a step; its return value, if any, is ignored. long: one at a time, in the long queue."""
+    """Registers the decorated function as a step; its result is ignored. long: one at a time, in the long queue."""
 
     def add(function):
         _STEPS[name] = function
@@ -101,7 +101,7 @@ def step(name: str, long: bool = False) -> Callable:
 
 
 def is_long(name: str) -> bool:
-    """Whether a step belongs to the long queue: a training, a fit, the drawing of the demo."""
+    """Returns whether a step belongs to the long queue: a training, a fit, the drawing of the demo."""
     STEPS[name]
     return name in _LONG
 

@@ -19,12 +19,12 @@ LOOK = 0.1
 
 
 def at_work(store: Store) -> list[dict]:
-    """Jobs that run or wait, oldest first."""
+    """Lists the jobs that run or wait, oldest first."""
     return sorted(jobs.list_jobs(store, "running", "queued"), key=lambda job: job["id"])
 
 
 def pause(store: Store, only: Collection[int] | None = None, seconds: float = SECONDS) -> list[int]:
-    """Pause all jobs that run or wait (`only`: those of them), each at a checkpoint; returns their ids.
+    """Pauses all jobs that run or wait (`only`: those of them), each at a checkpoint; returns their ids.
 
     A worker that has not stopped after so many seconds is ended. `resume` goes on with each of the jobs.
     """
@@ -57,7 +57,7 @@ def _end_worker(job: dict) -> None:
 
 
 def resume(store: Store, paused: Collection[int]) -> None:
-    """Go on with jobs that `pause` has paused and nobody has changed since."""
+    """Resumes jobs that `pause` has paused and nobody has changed since."""
     for job in paused:
         with contextlib.suppress(NotFound):
             if get_job(store, job)["status"] == "paused":

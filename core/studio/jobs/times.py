@@ -10,12 +10,12 @@ LATEST = 12  # finished steps that say how fast the machine is
 
 
 def share_of(job: dict) -> float:
-    """The part of its present step that a job has done, 0..1. job: as `get_job` gives it."""
+    """Computes the part of its present step that a job has done, 0..1. job: as `get_job` gives it."""
     return min(max(job["progress"] * len(job["chain"]) - job["position"], 0.0), 1.0)
 
 
 def begin(store: Store, job: dict) -> int:
-    """Note that a job's worker begins its present step; returns the note's id."""
+    """Notes that a job's worker begins its present step; returns the note's id."""
     with store.write() as db:
         row = {"job": job["id"], "position": job["position"], "began": time.time(), "share": share_of(job)}
         added = db.table("step_times").insert(row).last_rowid
@@ -24,14 +24,14 @@ def begin(store: Store, job: dict) -> int:
 
 
 def done(store: Store, noted: int) -> None:
-    """Note that the step is done."""
+    """Notes that the step is done."""
     store.execute("UPDATE step_times SET seconds = ? - began WHERE id = ?", [time.time(), noted])
 
 
 def finished(store: Store, job: int | None = None) -> list[dict]:
-    """Steps that ran from their beginning to their end, newest first: {"job", "position", "seconds"}.
+    """Lists steps that ran from their beginning to their end, newest first: {"job", "position", "seconds"}.
 
-    Of one job, or the latest of any.
+    Those of one job, or the latest of any.
     """
     where, what = ("AND job = ?", [job]) if job is not None else ("", [])
     return store.query(
@@ -42,7 +42,7 @@ def finished(store: Store, job: int | None = None) -> list[dict]:
 
 
 def present(store: Store, job: dict) -> tuple[float, float] | None:
-    """(seconds since it began, share of it done since then) of the step at which a running job is."""
+    """Returns (seconds since it began, share of it done since then) of the step at which a running job is, or None."""
     row = store.one(
         "SELECT began, share FROM step_times WHERE job = ? AND position = ? AND seconds IS NULL ORDER BY id DESC",
         [job["id"], job["position"]],

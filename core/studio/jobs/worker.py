@@ -38,7 +38,7 @@ _alone = threading.Event()  # set where this process is nothing but a worker
 
 
 def stop(*_: object) -> None:
-    """Ask the job that this process executes to stop at a checkpoint."""
+    """Asks the job that this process executes to stop at a checkpoint."""
     _terminated.set()
 
 
@@ -47,7 +47,7 @@ class HomeGone(SystemExit):
 
 
 class Place:
-    """The home as it was when a worker began: is its database still the file that it was?"""
+    """The home's database file as it was when a worker began, to notice when the home is deleted."""
 
     def __init__(self, store: Store):
         self.file = store.home.db
@@ -65,7 +65,7 @@ class Place:
 
 
 class Wish:
-    """should_stop() for a step: looks into the store, but not at every training step. Raises HomeGone."""
+    """The should_stop() of a step: looks into the store, but not at every training step. Raises HomeGone."""
 
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
@@ -94,7 +94,7 @@ class Wish:
 
 @contextlib.contextmanager
 def beating(store: Store, job: int):
-    """A heartbeat beside the work."""
+    """Writes a job's heartbeat in a thread while the block runs."""
     stop = threading.Event()
 
     place = Place(store)
@@ -119,7 +119,7 @@ def beating(store: Store, job: int):
 
 
 def execute(store: Store, job: dict) -> str:
-    """Run a claimed job to its end, or to where it is stopped; returns its status."""
+    """Runs a claimed job to its end, or to where it is stopped; returns its status."""
     from core.engine.progress import Stopped
 
     tried = 0
@@ -182,7 +182,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
 
 
 def explain(error: Exception) -> str:
-    """One sentence for people. A ValueError of ours already is one."""
+    """Returns one sentence for people about an error. A ValueError of ours already is one."""
     text = str(error).strip()
     if memory.ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
@@ -194,7 +194,7 @@ def explain(error: Exception) -> str:
 
 
 def run_queue(store: Store, *queues: str) -> int:
-    """Execute the jobs of these queues (default: of both, one queue after the other) until none waits; how many."""
+    """Executes the jobs of these queues (default: both, one after the other) until none waits; returns how many."""
     return sum(_run_one_queue(store, queue) for queue in queues or QUEUES)
 
 
@@ -230,7 +230,7 @@ def _lock(file) -> bool:
 
 
 def give_way() -> None:
-    """Lower this process's share of the processor where others want it too."""
+    """Lowers this process's share of the processor where others want it too."""
     os.nice(NICE)
     if os.getsid(0) == os.getpid():  # Linux may weigh sessions, not processes: man 7 sched, autogroup
         with contextlib.suppress(OSError):
@@ -289,7 +289,7 @@ class Reporter:
 
 
 def flatten(values: dict) -> list[tuple[str, float]]:
-    """Numbers of a report by name; a list gives name_0, name_1, ..., a matrix name_0_0, ...; the rest is left out."""
+    """Lists a report's numbers by name (a list: name_0, name_1, ...; a matrix: name_0_0, ...); leaves out the rest."""
     pairs = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None

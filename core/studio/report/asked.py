@@ -1,4 +1,4 @@
-"""What is asked of a report, by verb or page: its settings, and where it is written."""
+"""The settings of a report that the command line or the page asks for, and where it is written."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def settings(
     protocol: str = "paper",
     **others: Any,
 ) -> dict[str, Any]:
-    """The step's args, checked. tables, rows: by name, None for all; others: as `make_report` takes them.
+    """Checks what is asked of a report and returns the step's args.
 
-    network, weights: as `tables.network_of` takes them. Raises NotFound for a study that there is not, ValueError for
-    a table, row, budget or network, or weights that are no file.
+    tables, rows: by name, None for all; others: as `make_report` takes them. network, weights: as `tables.network_of`
+    takes them. Raises NotFound for a study that there is not, ValueError for a table, row, budget or network, or
+    weights that are no file.
     """
     names = tables or list(TABLES)
     tables_of(names, budget, rows)
@@ -63,6 +64,6 @@ def submit(store: Store, asked: dict[str, Any]) -> int:
 
 
 def job_of(store: Store, study: str) -> dict[str, Any] | None:
-    """The newest job that makes a study's report, ended or not."""
+    """Finds the newest job that makes a study's report, ended or not; None without any."""
     report_jobs = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
     return max(report_jobs, key=lambda job: job["id"], default=None)

@@ -14,12 +14,12 @@ from core.studio.report.tables import Table, network_of, said, tables_of
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
-    """{"tables", "done", "wanted", "files", "job", "beside", "network"} of `asked.settings`; nothing is run.
+    """Reports how far the report of `asked.settings` has come; nothing is run.
 
-    tables: [{"name", "title", "heads", "rows"}]; a row has its label, values and paper by metric, each seed's runs
-    (fit and encoder, None where none is made), mean seconds, and why the last report could not make it. files: those
-    of the last report. network: of all rows, in a sentence. beside: whose published numbers stand beside ours, and
-    whether they are of these images.
+    {"tables", "done", "wanted", "files", "job", "made", "beside", "network"}. tables: [{"name", "title", "heads",
+    "rows"}]; a row has its label, values and paper by metric, each seed's runs (fit and encoder, None where none is
+    made), mean seconds, and why the last report could not make it. files: those of the last report. network: of all
+    rows, in a sentence. beside: whose published numbers stand beside ours, and whether they are of these images.
     """
     whose, own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)

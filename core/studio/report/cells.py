@@ -61,7 +61,10 @@ def run_cell(
     bootstrap: int = 1000,
     should_stop: Stop = never,
 ) -> Cell:
-    """Make the cell, or find what was made of it before; a mistake of the arm is kept as a sentence in `error`."""
+    """Make the cell of an arm and a seed, or find what was made of it before.
+
+    A mistake of the arm is kept as a sentence in `error`.
+    """
     started = now()
     reset_peak()
     try:
@@ -77,7 +80,7 @@ def run_cell(
 
 
 def kept_cell(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> Cell | None:
-    """The cell as `run_cell` made it before, or None; nothing is run."""
+    """Returns the cell as `run_cell` made it before, or None; nothing is run."""
     _, fit = kept(store, study, arm, seed, size=size)
     rows = _kept_rows(store, study, fit["id"]) if fit and is_scored(fit) else {}
     return _cell(store, arm, seed, fit["id"], rows) if fit and len(rows) == 2 * len(RULES) else None
@@ -121,22 +124,23 @@ def _test(store: Store, cell: Cell) -> tuple[str, StudyArrays, np.ndarray]:
 
 
 def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Scores (N,) of the test cases whose label is known, and those labels (N,) 0/1."""
+    """Reads the scores (N,) of the test cases whose label is known, and those labels (N,) 0/1."""
     _, arrays, test = _test(store, cell)
     labels = (arrays.label[test] == "abnormal").astype(int)
     return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
 
 
 def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
-    """Whose image each of those test cases is, or None where no patient is known. masked: of those of `dice_of`."""
+    """Returns the patient of each test case of `scores_of`, or None if none is known. masked: of those of `dice_of`."""
     study, arrays, test = _test(store, cell)
     test = test[arrays.has_mask[test].astype(bool)] if masked else test
     return patients_of(store, study, arrays.case_ids[test])
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Dice (M,) of each test case with a lesion mask, as the cell's own row outlines it; NaN where no lesion pixel
-    lies inside the region of interest. Empty without masks.
+    """Computes the Dice (M,) of each test case with a lesion mask, as the cell's own row outlines it.
+
+    NaN where no lesion pixel lies inside the region of interest. Empty without masks.
     """
     row = cell.rows[protocol, roi]
     level = row.get("pixel_threshold")
@@ -166,7 +170,7 @@ def reset_peak() -> None:
 
 
 def peak_bytes() -> int:
-    """Most memory since `reset_peak`."""
+    """Returns the most memory in use since `reset_peak`, in bytes."""
     import torch
 
     return most_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

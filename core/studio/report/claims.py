@@ -15,7 +15,11 @@ from core.studio.report.tables import Table
 
 @dataclass
 class Claim:
-    """better's mean of `metric` less than's, over seeds; p: of the paired test; corrected: by Holm's rule."""
+    """A claim that one row is better than another, and its test.
+
+    difference: mean of `metric` over seeds, of `better` less that of `than`. p: of the paired test; corrected: by
+    Holm's rule.
+    """
 
     table: str
     better: str
@@ -79,9 +83,9 @@ def judged_claims(
 
 
 def claims_of_rows(store: Store, arms: list[Arm], pairs: list[tuple[str, str]], rows: list[dict]) -> list[Claim]:
-    """The claims of an experiment, of its rows inside the region of interest; pairs of which an arm is absent are not.
+    """Judges the claims of an experiment by its rows inside the region of interest.
 
-    rows: as `experiments.runner.run_plan` gives them.
+    Pairs without both arms are left out. rows: as `experiments.runner.run_plan` gives them.
     """
     labels = {row["label"] for row in rows}
     table = Table("experiment", "", ("auroc", "dice"), tuple(arms), tuple(p for p in pairs if set(p) <= labels))
@@ -91,6 +95,6 @@ def claims_of_rows(store: Store, arms: list[Arm], pairs: list[tuple[str, str]], 
 
 
 def claims_markdown(claims: list[Claim]) -> str:
-    """A table of claims; p is corrected by Holm's rule."""
+    """Writes claims as a table in Markdown; p is corrected by Holm's rule."""
     lines = [f"| {c.better} | {c.than} | {c.metric} | {c.difference:+.3f} | {c.corrected:.3f} |" for c in claims]
     return "\n".join(["| | less | | difference | p |", "|---|---|---|---|---|", *lines])

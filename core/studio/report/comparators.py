@@ -15,7 +15,7 @@ _WEAK = "the paper asks for SimCLR's weak views for every method"
 
 @dataclass(frozen=True)
 class Source:
-    """reference: of the publication. why: by setting, why the preset `paper` has another value."""
+    """Where a comparator was published. reference: the publication. why: by setting, why the preset `paper` differs."""
 
     reference: str
     why: dict[str, str]
@@ -74,7 +74,10 @@ SOURCES = {
 
 
 def compared() -> list[tuple[str, ...]]:
-    """Rows under HEADS. Raises KeyError where a setting differs that has no reason."""
+    """Lists each setting of a comparator that differs from the published one, as rows under HEADS.
+
+    Raises KeyError for such a setting without a reason.
+    """
     rows: list[tuple[str, ...]] = []
     for name, source in SOURCES.items():
         objective = name in PUBLISHED
@@ -88,7 +91,7 @@ def compared() -> list[tuple[str, ...]]:
 
 
 def as_markdown() -> str:
-    """The table of `compared`."""
+    """Writes the rows of `compared` as a table in Markdown."""
     lines = [f"| {' | '.join(row)} |" for row in [HEADS, ("---",) * len(HEADS), *compared()]]
     return "\n".join(lines) + "\n"
 

@@ -30,7 +30,7 @@ SHOWN = 6
 
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
-    """Pictures by their captions; what the study has no images for is left out."""
+    """Draws the pictures, by their captions; what the study has no images for is left out."""
     pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:
@@ -48,7 +48,7 @@ def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str,
 
 
 def clusters_figure(store: Store, encoder: str) -> bytes | None:
-    """PNG: the classes A_0 to A_k in the first and the last encoder that a run saved; None if it saved one alone."""
+    """Draws the classes A_0 to A_k in the first and the last encoder that a run saved, as PNG; None if it saved one."""
     epochs = [snapshot.epoch for snapshot in snapshots(store, runs.get_run(store, encoder))]
     if len(epochs) < 2:
         return None
@@ -61,7 +61,7 @@ def clusters_figure(store: Store, encoder: str) -> bytes | None:
 
 
 def medmix_strip(store: Store, study: str, size: int) -> bytes:
-    """PNG: some training images, and one, two and three lesions in each."""
+    """Draws some training images without, and with one, two and three pasted lesions each, as PNG."""
     import cv2
     import torch
 

@@ -16,7 +16,10 @@ _COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "mem
 
 
 def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
-    """A line per table, row, seed, protocol and region of interest; a cell that could not be made has its reason."""
+    """Writes the cells as CSV: a line per table, row, seed, protocol and region of interest.
+
+    A cell that could not be made has its reason.
+    """
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow([*_COLUMNS, "error"])
@@ -30,7 +33,7 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
 
 
 def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
-    """booktabs tables: ours as mean and deviation, the paper's number in brackets; without and with the region."""
+    """Writes booktabs tables: ours as mean and deviation, the paper's number in brackets; without and with region."""
     parts = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
     network = f"{_plain(head['network'])} * marks what does not use ImageNet's weights."
     for table in tables:

@@ -7,7 +7,10 @@ from core.studio.jobs.steps import Work, step
 
 @step("report", long=True)
 def report_step(work: Work) -> None:
-    """args: study, tables, rows (labels, or none for all), seeds, out; and the options of `make_report`."""
+    """Makes a report, as a job's step.
+
+    args: study, tables, rows (labels, or none for all), seeds, out; and the options of `make_report`.
+    """
     from core.studio.report.asked import FILES
     from core.studio.report.report import make_asked  # matplotlib, which no other step needs
 

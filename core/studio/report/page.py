@@ -35,7 +35,10 @@ STARS = (
 
 
 def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
-    """facts: what was run. views: without and with the region of interest, each {"roi", "lines", "claims"}."""
+    """Writes the report's page. facts: what was run.
+
+    views: without and with the region of interest, each {"roi", "lines", "claims"}.
+    """
     seeds = facts["seeds"]
     whose = f"the paper's on {facts['dataset']}"
     if not facts["own_dataset"]:

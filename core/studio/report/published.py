@@ -130,7 +130,7 @@ SPREAD = {  # five runs of PMSACL - PaDiM
 
 
 def published(table: str, dataset: str, row: str) -> dict[str, float]:
-    """The paper's numbers of a row by metric; empty where it prints none."""
+    """Returns the paper's numbers of a row by metric; empty where it prints none."""
     if table in _AUROC:
         value = _AUROC[table].get(dataset, {}).get(row)
         return {} if value is None else {"auroc": value}
@@ -146,13 +146,13 @@ def published(table: str, dataset: str, row: str) -> dict[str, float]:
 
 
 def spread(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Deviation over five runs of a row by metric; empty where the paper prints none."""
+    """Returns a row's standard deviation over five runs by metric; empty where the paper prints none."""
     known = table in ("detection", "ssl") and row in ("PMSACL", "PMSACL - PaDiM")
     return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if known else {}
 
 
 def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
-    """Whose published numbers stand beside a study's, and whether they are of its own images.
+    """Decides whose published numbers stand beside a study's, and says whether they are of its own images.
 
     By default the data set that the study is called after, else Hyper-Kvasir. ValueError for one without numbers.
     """

@@ -25,7 +25,7 @@ from core.studio.report.tables import Network, Table, network_of, said, tables_o
 def make_asked(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
-    """The report of `asked.settings`; tables of which no row is wanted are left out. Returns as `make_report` does."""
+    """Makes the report of `asked.settings`; tables of which no row is wanted are left out. Returns as `make_report`."""
     settings = dict(settings)
     budget, out = settings["budget"], Path(settings.pop("out"))
     network = network_of(budget, settings.pop("network", None), settings.pop("weights", None))
@@ -52,11 +52,11 @@ def make_report(
     report: Report = nothing,
     should_stop: Stop = never,
 ) -> dict[str, Any]:
-    """Write `FILES` to `out`; what the JSON file holds is returned.
+    """Runs what is missing and writes `FILES` to `out`; returns what the JSON file holds.
 
-    network: of all rows, said beside the paper's numbers. dataset: whose published numbers
-    stand beside ours (default: by the study's name, else Hyper-Kvasir's).
-    An arm that cannot be run has its reason in its row, and the others go on. Raises Stopped when asked to stop.
+    network: of all rows, said beside the paper's numbers. dataset: whose published numbers stand beside ours (default:
+    by the study's name, else Hyper-Kvasir's). An arm that cannot be run has its reason in its row, and the others go
+    on. Raises Stopped when asked to stop.
     """
     whose, own = beside(study, dataset)
     cells: dict[str, list[Cell]] = {table.name: [] for table in tables}

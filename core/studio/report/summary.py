@@ -1,4 +1,4 @@
-"""Cells -> lines of a table: mean and deviation over seeds, the paper's number beside them."""
+"""Lines of a table from its cells: mean and deviation over seeds, the paper's number beside them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Line:
 
 
 def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol: str) -> list[Line]:
-    """One line per row of the table, in its order. A row without a cell says so."""
+    """Summarises cells as one line per row of the table, in its order. A row without a cell says so."""
     lines = []
     for arm in table.arms:
         every = [c for c in cells if c.label == arm.label]

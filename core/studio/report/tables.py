@@ -56,7 +56,10 @@ QUICK_FIT = {
 
 @dataclass(frozen=True)
 class Table:
-    """arms: the rows, under the names that the paper gives them. metrics: the columns. claims: pairs (better, than)."""
+    """A table of the paper.
+
+    arms: the rows, under the names that the paper gives them. metrics: the columns. claims: pairs (better, than).
+    """
 
     name: str
     title: str
@@ -84,7 +87,7 @@ def _claims(best: str, rows: list[Arm]) -> tuple[tuple[str, str], ...]:
 
 
 def detection() -> Table:
-    """Table detection."""
+    """Builds Table detection: the paper's rows, and every further detector but those for vision transformers alone."""
     none = [("DAE", "dae"), ("OCGAN", "ocgan"), ("f-AnoGAN", "f-anogan"), ("ADGAN", "adgan"), ("MS-SSIM", "ms-ssim-ae")]
     comparators = [
         *(Arm(label, name, UNTRAINED) for label, name in none),
@@ -110,7 +113,7 @@ def localisation() -> Table:
 
 
 def ssl() -> Table:
-    """Table ablation_ssl: what PaDiM owes to each pre-training."""
+    """Builds Table ablation_ssl: what PaDiM owes to each pre-training."""
     rows = [
         Arm("ImageNet", "padim", UNTRAINED),
         Arm("SimCLR", "padim", "simclr"),
@@ -125,7 +128,7 @@ def ssl() -> Table:
 
 
 def ablation() -> Table:
-    """Table ablation: the terms of the loss one by one; l_aug and l_pos are in every row."""
+    """Builds Table ablation: the terms of the loss one by one; l_aug and l_pos are in every row."""
     places = {"pos_global": True}
     rows = [
         Arm("CCD", "padim", "ccd", pretrain=_CCD),
@@ -139,7 +142,7 @@ def ablation() -> Table:
 
 
 def augment() -> Table:
-    """Fig. ablation_transformation: six strong augmentations, IGD."""
+    """Builds a table for Fig. ablation_transformation: six strong augmentations, IGD."""
     names = {
         "Rotation": "rotation", "Permutation": "permutation", "Cutout": "cutout", "Gaussian noise": "noise",
         "CutMix": "cutmix", "MedMix": "medmix",
@@ -149,13 +152,13 @@ def augment() -> Table:
 
 
 def classes() -> Table:
-    """Fig. ablation_num_aug: 2 to 8 classes of MedMix, A_0 among them, PaDiM."""
+    """Builds a table for Fig. ablation_num_aug: 2 to 8 classes of MedMix, A_0 among them, PaDiM."""
     rows = [Arm(f"{k + 1} classes", "padim", pretrain={"k": k}) for k in range(1, 8)]
     return Table("classes", "Number of MedMix classes, PaDiM", ("auroc",), tuple(rows), _claims("4 classes", rows))
 
 
 def centres() -> Table:
-    """Table centers_difference: four kinds of centres, IGD, and how often the training collapses."""
+    """Builds Table centers_difference: four kinds of centres, IGD, and how often the training collapses."""
     kinds = {
         "Random": "random", "Equidistant": "equidistant", "Re-estimated": "re-estimated", "Untrained encoder": "frozen",
     }  # fmt: skip
@@ -164,7 +167,7 @@ def centres() -> Table:
 
 
 def temperature() -> Table:
-    """alpha and tau of Eq. 7, which the paper does not give; no numbers are printed for them."""
+    """Builds a table for alpha and tau of Eq. 7, which the paper does not give; no numbers are printed for them."""
     rows = [
         *(Arm(f"alpha {alpha:g}", "padim", pretrain={"alpha": alpha}) for alpha in (0.5, 1.0, 2.0, 4.0)),
         *(Arm(f"tau {tau:g}", "padim", pretrain={"tau": tau}) for tau in (0.07, 0.2, 0.5)),
@@ -178,7 +181,7 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def network_of(budget: str, name: str | None = None, weights: str | None = None) -> Network:
-    """The network of all rows: `name` or the budget's own, from `weights` or else from its own start.
+    """Returns the network of all rows: `name` or the budget's own, from `weights` or else from its own start.
 
     weights: `imagenet`, or a file. Raises ValueError on a name that there is not.
     """
@@ -189,24 +192,24 @@ def network_of(budget: str, name: str | None = None, weights: str | None = None)
 
 
 def said(network: Network) -> str:
-    """Which table it is, in a sentence."""
+    """Says in a sentence what network all rows of a table have."""
     return f"All rows: {network.words}."
 
 
 def is_starred(arm: Arm) -> bool:
-    """Whether nothing that the row learns with had ImageNet's weights, which the paper marks by an asterisk."""
+    """Says whether a row makes no use of ImageNet's weights, which the paper marks by an asterisk."""
     return arm.pretrain.get("encoder.init", "random") == "random"
 
 
 def tables_of(
     names: list[str], budget: str, only: list[str] | None = None, network: Network | None = None
 ) -> list[Table]:
-    """The tables asked for, every arm on the presets of `budget` and one network; only: no rows but those.
+    """Returns the tables asked for, every arm on the presets of `budget` and one network; only: no rows but those.
 
     network: of all rows, by default `network_of(budget)`. What is pretrained learns as the preset `imagenet` has it
     (`CAREFUL`), whatever the objective. The quick budget trains for fewer epochs, and some detectors for less
-    (`QUICK_FIT`). The budget `paper` has comparators as published (presets `published` of detectors,
-    `published-NAME` of objectives), but for the ablation: its rows differ in one thing each.
+    (`QUICK_FIT`). The budget `paper` has comparators as published (presets `published` of detectors, `published-NAME`
+    of objectives), but for the ablation: its rows differ in one thing each.
 
     Raises ValueError on a table, a budget or a label that there is not.
     """

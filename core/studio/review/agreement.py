@@ -16,10 +16,10 @@ Z = 1.959963984540054  # two-sided 95 %
 
 
 def cohen(table: np.ndarray) -> dict:
-    """table (k, k) of counts, one reader's rows by the other's columns -> {"kappa", "low", "high", "n", "agreement"}.
+    """Computes Cohen's kappa of two readers, with its interval, from their table (k, k) of counts.
 
-    The interval is the asymptotic one of Fleiss, Cohen and Everitt (1969). kappa is None where chance alone agrees
-    fully.
+    table: one reader's rows by the other's columns -> {"kappa", "low", "high", "n", "agreement"}. The interval is the
+    asymptotic one of Fleiss, Cohen and Everitt (1969). kappa is None where chance alone agrees fully.
     """
     n = float(table.sum())
     if n == 0:
@@ -42,9 +42,10 @@ def cohen(table: np.ndarray) -> dict:
 
 
 def fleiss(counts: np.ndarray, seed: int = 0, rounds: int = 1000) -> dict:
-    """counts (N, k): how many of the same number of readers chose each decision for each case.
+    """Computes Fleiss' kappa of several readers, with its interval, from counts (N, k).
 
-    The interval is a bootstrap over cases (the classical standard error holds only where kappa is 0).
+    counts: how many of the same number of readers chose each decision for each case. The interval is a bootstrap over
+    cases (the classical standard error holds only where kappa is 0).
     """
     if len(counts) == 0:
         return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}
@@ -68,7 +69,7 @@ def fleiss(counts: np.ndarray, seed: int = 0, rounds: int = 1000) -> dict:
 
 
 def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[str, str]]:
-    """case -> reader -> decision. stage: 'first', 'second', or 'last' (the second where there is one)."""
+    """Returns case -> reader -> decision. stage: 'first', 'second', or 'last' (the second where there is one)."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.stage, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
@@ -82,8 +83,11 @@ def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[st
 
 
 def agreement(store: Store, study: str, stage: str = "last") -> dict:
-    """{"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's
-    word}."""
+    """Compares the decisions of a study's readers: each two, all together, and the cases on which they differ.
+
+    {"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's
+    decision}.
+    """
     said = opinions(store, study, stage)
     readers = sorted({r for case in said.values() for r in case})
     index = {d: i for i, d in enumerate(DECISIONS)}

@@ -34,7 +34,7 @@ PAUSED = "Paused: what is promised of images like the held-out ones does not hol
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
-    """Plant lesions into held-out normals and compare new images with the normals learnt from; kept with the run.
+    """Plants lesions into held-out normals, compares new images with these normals, and keeps the outcome with the run.
 
     {"threshold", "planted": rows of `Planted`, "groups": {device, or day of import: rows of `Changed`}, "pictures":
     {the same: {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own where too few are
@@ -76,9 +76,11 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 
 
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
-    """{"promise", "planted", "changed", "plain", "calibration", "enough", "made"} of a run, each None or empty where
-    there is too little. plain: what differs by device, or by day of import
-    where no device is named, with pictures of either side."""
+    """Collects what is known of a run's threshold and scores; each entry is None or empty where there is too little.
+
+    {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: what differs by device, or by
+    day of import where no device is named, with pictures of either side.
+    """
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
     changed, promised = alarm(store, study, run_id, cases), promise(store, study, cases)
@@ -150,14 +152,16 @@ def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
 
 
 def _beside(devices: np.ndarray, device: str | None) -> np.ndarray:
-    """Which held-out images (n,), of these devices, those of one are compared with: its own, else all, if too few."""
+    """Chooses the held-out images, bool (n,), that a device's are compared with: its own, or all if too few."""
     own = np.asarray(devices == device)
     return own if own.sum() >= drift.LEAST else np.ones_like(own)
 
 
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
-    """{"cases", "capital", "since", "words", "caveat"} of all imports in order; since: the day of the image at which
-    the capital of the test by betting reached the alarm, None if it never did. None where nothing can be compared.
+    """Tests by betting, over all imports in order, whether new normal images still score as the held-out ones do.
+
+    {"cases", "capital", "since", "words", "caveat"}. since: the day of the image at which the capital of the test
+    reached the alarm, None if it never did. None where nothing can be compared.
 
     Images of each device are a series of their own, which begins with its share of one capital, so that the number of
     devices makes no alarm more likely; the capital told is of all together. A device is compared with its own held-out
@@ -219,11 +223,12 @@ def _day(text: str) -> str:
 
 
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
-    """How often cases of a score were decided abnormal: {"method", "cases", "abnormal", "points", "brier", "apart"};
-    None below ENOUGH cases, and below two patients a fold, of each kind.
+    """Estimates how often cases of a given score were decided abnormal.
 
-    Each case's probability comes of a fit to other patients' cases (isotonic regression from MANY cases, else Platt's
-    logistic one). points: of each bin the mean probability, the share decided abnormal, and the number of cases.
+    {"method", "cases", "abnormal", "points", "brier", "apart"}; None below ENOUGH cases, and below two patients a fold,
+    of each kind. Each case's probability comes from a fit to other patients' cases (isotonic regression from MANY
+    cases, else Platt's logistic one). points: of each bin the mean probability, the share decided abnormal, and the
+    number of cases.
     """
     tests = cases.test
     known, sick = truth_of(store, study, tests, "readers")

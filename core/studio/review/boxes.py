@@ -43,7 +43,7 @@ Key = tuple[Source, Window | None]
 
 
 class Embeddings:
-    """Embeddings of images, or of windows of them: made once, the last KEPT kept, by whoever needs one first."""
+    """A cache of the KEPT last used embeddings of images, or of windows of them; whoever needs one first makes it."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Tensor] = OrderedDict()
@@ -57,7 +57,7 @@ class Embeddings:
         return key in self._kept
 
     def of(self, key: Key) -> Tensor:
-        """The embedding. Raises Unreadable if the image's file is, Missing without the model."""
+        """Returns an embedding, made if needed. Raises Unreadable if the image's file is, Missing without the model."""
         with self._turn:
             if key not in self._kept:
                 source, window = key
@@ -70,7 +70,7 @@ class Embeddings:
             return self._kept[key]
 
     def ahead(self, sources: list[Source]) -> None:
-        """Have the embeddings of whole images made, the first one first, when there is time."""
+        """Queues whole images, the first one first, for a thread that makes their embeddings when there is time."""
         with self._changed:
             for source in reversed(sources):
                 key = (source, None)
@@ -86,8 +86,8 @@ class Embeddings:
             self._changed.notify()
 
     def close(self, patience: float | None = None) -> bool:
-        """Make no more of them, and wait for the one that is being made, for `patience` seconds at most: an interpreter
-        that ends while a thread is within torch is ended by the C++ library, with an error. False: it is still made."""
+        """Stops making embeddings, and waits up to `patience` seconds for the one being made. False: it is still made.
+        An interpreter that ends while a thread is within torch is ended by the C++ library, with an error."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -97,7 +97,7 @@ class Embeddings:
         return self._thread is None or not self._thread.is_alive()
 
     def idle(self) -> bool:
-        """Whether nothing waits, and nothing is being made."""
+        """Tells whether nothing waits, and nothing is being made."""
         return not self._waiting and not self._turn.locked()
 
     def _make(self) -> None:
@@ -119,23 +119,23 @@ EMBEDDINGS = Embeddings()
 
 
 def missing() -> str | None:
-    """Says what to do to have masks from boxes; None where all is there."""
+    """Returns how to install what masks from boxes need; None where all is there."""
     return None if file() else HOW
 
 
 @functools.cache
 def model() -> BoxModel:
-    """Raises Missing if the weights are not installed or are not those that they should be."""
+    """Loads LiteMedSAM, once. Raises Missing if the weights are not installed or are not those that they should be."""
     from core.engine.segment.lite_medsam import load
 
     return load()
 
 
 def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray:
-    """bool (H, W) of the case's image: the lesion in a box x0, y0, x1, y1.
+    """Finds the lesion in a box x0, y0, x1, y1 -> bool (H, W) of the case's image.
 
-    window: what is in sight, None for the whole image; a small box is looked at there. Raises ValueError for a box
-    that is hardly within the image, Missing without the model.
+    window: what is in sight, None for the whole image; a small box is looked at there. Raises ValueError for a box that
+    is hardly within the image, Missing without the model.
     """
     width, height = case["width"], case["height"]
     box = (max(box[0], 0.0), max(box[1], 0.0), min(box[2], float(width)), min(box[3], float(height)))
@@ -162,10 +162,10 @@ def under(
     level: float | None = None,
     window: Window | None = None,
 ) -> np.ndarray:
-    """bool (H, W) of the case's image: the lesion that the run's heat map shows at `spot` (x, y).
+    """Finds the lesion that the run's heat map shows at `spot` (x, y) -> bool (H, W) of the case's image.
 
-    level: where the map is outlined on screen; None: its own outline. Raises ValueError where the map shows nothing,
-    or if there is none; Missing without the model.
+    level: where the map is outlined on screen; None: its own outline. Raises ValueError where the map shows nothing, or
+    if there is none; Missing without the model.
     """
     from core.engine.segment.blob import boxes, chosen
 

@@ -27,7 +27,7 @@ LONGEST = 60
 
 
 def clean_tag(name: str) -> str:
-    """The tag as it is kept. Raises ValueError if it is empty, too long, or holds a comma."""
+    """Tidies the spaces of a tag. Raises ValueError if it is empty, too long, or holds a comma."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST or "," in name:
         raise ValueError(f"A tag has 1 to {LONGEST} characters and no comma.")
@@ -59,7 +59,7 @@ def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: st
 
 
 def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
-    """[{"tag", "cases"}] of a study's cases in those splits, by name."""
+    """Counts the cases of each tag in those splits of a study: [{"tag", "cases"}], by name."""
     marks = ", ".join("?" * len(splits))
     return store.query(
         "SELECT t.tag, count(*) AS cases FROM cases c JOIN case_tags t ON t.case_id = c.id "
@@ -69,14 +69,13 @@ def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dic
 
 
 def tags_by_people(store: Store, study: str) -> set[str]:
-    """Names of tags that people have put on cases of the study; others came with the import."""
+    """Returns the names of tags that people have put on cases of the study; others came with the import."""
     return set(store.setting(f"tags:{study}", []))
 
 
 def tags_shown(case: Mapping[str, Any], people: Set[str]) -> dict:
-    """{"tags", "kinds"} of a case's row (tags). kinds: those that came with the import, where they name what an image
-    shows; `people` is `by_people` of its study.
-    """
+    """Returns the tags of a case's row as {"tags", "kinds"}. kinds: those that came with the import, where they name
+    what an image shows; `people` is `tags_by_people` of its study."""
     tags = json.loads(case["tags"])
     return {"tags": tags, "kinds": [tag for tag in tags if tag not in people]}
 
@@ -89,7 +88,7 @@ _NAMES = {"JPG": "JPEG", "TIF": "TIFF", "DCM": "DICOM", "IMA": "DICOM"}  # suffi
 
 @functools.lru_cache(maxsize=1024)
 def kind_of_file(path: str, sha256: str | None) -> str:
-    """The format as a word, by the suffix; of a file without one by its first bytes. sha256: part of the key."""
+    """Names a file's format by its suffix; without one, by its first bytes. sha256: part of the cache's key."""
     suffix = Path(path).suffix[1:].upper()
     try:
         if video.is_video(Path(path)):
@@ -100,8 +99,10 @@ def kind_of_file(path: str, sha256: str | None) -> str:
 
 
 def facts_of_file(case: Mapping[str, Any]) -> dict:
-    """{"format", "patient", "study", "added", "shown_from", "text"} of a case's row. patient: the first letters of its
-    keyed hash; shown_from: stored values that are black and white; text: whether burned-in text is likely.
+    """Returns what a case's row tells of its file: {"format", "patient", "study", "added", "shown_from", "text"}.
+
+    patient: the first letters of its keyed hash; shown_from: stored values that are black and white; text: whether
+    burned-in text is likely.
     """
     return {
         "format": kind_of_file(case["path"], case["sha256"]),
@@ -119,11 +120,11 @@ LEARNT_FROM = "The detector has learnt from this case, or from one like it: this
 
 
 def scored_runs(store: Store, study: str) -> list[dict]:
-    """Runs with readings: [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}],
-    default first. compares: whether it can say what a patch was compared with.
+    """Lists a study's runs that have readings, the default one first.
 
-    First the one that was adopted, if there is one; then the newest run of the default detector, else the newest of
-    any; then the newest of each other detector.
+    [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}]. compares: whether it can
+    say what a patch was compared with. First comes the one that was adopted, if there is one; then the newest run of
+    the default detector, else the newest of any; then the newest of each other detector.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
@@ -145,7 +146,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Finds the run that the arm of a trial's part shows, by its title alone, or none; also of a planted list."""
+    """Lists the run that the arm of a trial's part (or of a planted list) shows, by its title alone; empty for none."""
     shown = context.trial and context.trial["arm"] in ("aided", "both")
     wanted = context.trial["run"] if context.trial and shown else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == wanted]
@@ -153,7 +154,7 @@ def runs_of_trial(context: RequestContext) -> list[dict]:
 
 
 def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
-    """Rows of cases of the study, in the order of their own numbers."""
+    """Reads the rows of cases of the study by the cases' own numbers, in the order given."""
     rows = context.store.query(
         "SELECT c.* FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
         [json.dumps(ids), context.study],
@@ -195,7 +196,7 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
 
 
 def map_of(context: RequestContext) -> dict:
-    """`stored_map` of the context's run and case, as the case is shown. Raises ValueError if there is none."""
+    """Reads the context's heat map (`stored_map`), as its case is shown. Raises ValueError if there is none."""
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
     lesion = context.lesion(context.asked_case["id"])
     if lesion is not None:
@@ -204,9 +205,10 @@ def map_of(context: RequestContext) -> dict:
 
 
 def detail(context: RequestContext, case: Row | None = None) -> dict:
-    """The context's case for the page, or another one of its study, with what its run and the default ones say of it.
+    """Describes a case for the page, with what the context's run and the default ones say of it.
 
-    A blind reader who has not committed gets size, number and their own findings, and nothing else.
+    case: None for the context's, or another one of its study. A blind reader who has not committed gets size, number
+    and their own findings, and nothing else.
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
@@ -294,10 +296,9 @@ def _in_trial(context: RequestContext, case: Row) -> dict:
 
 
 def timeline(context: RequestContext) -> list[dict]:
-    """The frames in time of the context's recording, or a volume's slices along its normal; empty for a single image,
-    and for whoever reads blind.
+    """Lists the frames of the context's recording in time, or a volume's slices along its normal.
 
-    [{"id", "frame", "percentile", "score", "flagged"}].
+    [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for whoever reads blind.
     """
     if context.blinded:
         return []

@@ -44,14 +44,14 @@ _LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_
 
 
 class NoOrder(Exception):
-    """Neutral names are due and not drawn yet: `reading` draws them and begins anew."""
+    """The error that neutral names are due and not drawn yet: `reading` draws them and begins anew."""
 
     def __init__(self, study: str, reader: str, session: int | None):
         self.order = study, reader, session
 
 
 def no_case(number: int) -> NotFound:
-    """Says that a number is no case, or none of the request's."""
+    """Builds the error that a number is no case, or none of the request's study."""
     return NotFound(f"There is no case {number}; it may have been removed with its study. Reload the page.")
 
 
@@ -95,7 +95,7 @@ class RequestContext:
         sign_in: str = "",
         single_user: bool = False,
     ) -> RequestContext:
-        """The context of a request about `study`, or about the study of a case.
+        """Reads the context of a request about `study`, or about the study of a case.
 
         number: the case as the page knows it, by a neutral number where the reader reads so; case_id: by its own.
         Raises NotFound if the study or the case is not there, if the case is not of the study, or the run is not.
@@ -173,7 +173,7 @@ class RequestContext:
 
     @property
     def rights(self) -> dict:
-        """{"role", "administer", "adjudicate"}, as `readers.rights` has it."""
+        """{"role", "administer", "adjudicate"}, as `people.rights` has it."""
         return rights_of(self.role, self.single_user)
 
     @property
@@ -195,7 +195,7 @@ class RequestContext:
 
     @property
     def first_review(self) -> int:
-        """Reviews up to this number belong to no open session and do not count in one."""
+        """Number of the last review before the open session, 0 without one: only later ones count in the session."""
         return self.session["first_review"] if self.session else 0
 
     @property
@@ -206,7 +206,7 @@ class RequestContext:
         return self.case
 
     def of_study(self, numbers: list[int]) -> list[int]:
-        """Own numbers of cases, from numbers as the page knows them. Raises NotFound if one is not of the study."""
+        """Translates the page's numbers of cases into the cases' own. Raises NotFound if one is not of the study."""
         if not self.names.covers:
             query = "SELECT id FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?))"
             known = {row["id"]: row["id"] for row in self.store.query(query, [self.study, json.dumps(numbers)])}
@@ -232,12 +232,13 @@ class RequestContext:
         return self.trial is not None and self.trial["part"] is None
 
     def lesion(self, case_id: int) -> Row | None:
-        """The lesion with which the open session shows a case: a row of planted_lesions, with its reading's values."""
+        """Finds the lesion with which the open session shows a case: a row of planted_lesions with its reading's
+        values."""
         row = _lesion(self.store, self.trial["session"], case_id) if self.trial and self.plants else None
         return row and {**row, **json.loads(row["reading"]), "session": self.trial and self.trial["session"]}
 
     def said_of_planted(self, cases: list[int]) -> list[Row]:
-        """The reader's decisions on those of the cases that have a planted lesion, as rows of reviews, oldest first."""
+        """Returns the reader's decisions on the cases that have a planted lesion, as rows of reviews, oldest first."""
         if not self.plants or self.session is None:
             return []
         rows = self.store.query(
@@ -248,7 +249,7 @@ class RequestContext:
         return [{**row, "reader": self.reader, "active": 1, "counts": 1} for row in rows]
 
     def hides(self, case_id: int) -> bool:
-        """True: no score, heat map, mask, label, name or other reader's word of the case may be shown.
+        """Tells whether no score, heat map, mask, label, name or other reader's word of the case may be shown.
 
         In a trial False opens what the machine says, and nothing else.
         """
@@ -257,7 +258,7 @@ class RequestContext:
         return self.blinded and case_id not in self.committed([case_id])
 
     def demand_seen(self, *cases: int) -> None:
-        """Raises Hidden if one of the cases, or without any the one that was asked for, is hidden from the reader."""
+        """Raises Hidden if one of the cases (by default the one that was asked for) is hidden from the reader."""
         wanted = list(cases) or [self.asked_case["id"]]
         if self.trial is not None and any(map(self.hides, wanted)):
             raise Hidden(NO_MACHINE)
@@ -265,13 +266,13 @@ class RequestContext:
             raise Hidden(DECIDE_FIRST)
 
     def demand_marks(self) -> None:
-        """Raises Hidden in a trial that asks for no places. A blind reader notes where a lesion is before the score is
+        """Raises Hidden in a trial whose readers mark no places. A blind reader marks a lesion before the score is
         shown, as a study of localisation asks."""
         if self.trial is not None and not self.trial["marks"]:
             raise Hidden("This list asks for no places.")
 
     def demand_open(self, *cases: int) -> None:
-        """Demands what `demand_seen` does of what is no part of any trial: masks, drafts, tags."""
+        """Raises Hidden where `demand_seen` does, and in any trial: masks, drafts and tags are no part of one."""
         if self.trial is not None:
             raise Hidden(NO_MACHINE)
         self.demand_seen(*cases)
@@ -289,7 +290,7 @@ class RequestContext:
 
 @contextlib.contextmanager
 def reading(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
-    """The context of a request that reads, and one read transaction that goes on with it. As `RequestContext.read`."""
+    """Opens a read transaction and yields the context of a request that reads in it, as `RequestContext.read`."""
     while True:
         try:
             with store.snapshot():
@@ -302,7 +303,7 @@ def reading(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
 
 @contextlib.contextmanager
 def writing(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
-    """The same for a request that writes: it holds the write lock from its first line."""
+    """Opens a write transaction, locked from its first line, and yields the context of a request that writes in it."""
     with store.write():
         yield RequestContext.read(store, reader, **asked)
 

@@ -230,12 +230,12 @@ LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fi
 
 
 def finding_labels(store: Store, study: str) -> list[str]:
-    """The study's labels."""
+    """Returns the labels that the study offers for findings: its own, else LABELS."""
     return store.setting(f"labels:{study}", list(LABELS))
 
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
-    """Labels that fit the kind of image, unless the study has labels of its own or findings; the labels it then has."""
+    """Sets labels that fit the kind of image, unless the study has its own or findings; returns those it then has."""
     own = store.setting(f"labels:{study}") is not None and not _by_kind(finding_labels(store, study))
     used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
     if own or store.one(used, [study]) is not None:
@@ -248,7 +248,7 @@ def _by_kind(names: list[str]) -> bool:
 
 
 def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]:
-    """Replace the list; findings that use an older label keep it."""
+    """Replaces the study's list of labels; findings that use an older label keep it."""
     clean = list(dict.fromkeys(n.strip()[:60] for n in names if n.strip()))
     if not clean:
         raise ValueError("a study keeps at least one label for findings")
@@ -313,9 +313,10 @@ def insert_finding(
 
 
 def findings_of(context: RequestContext, case_id: int) -> list[dict]:
-    """[{"id", "label", "comment", "reader", "created", "mask_version", "box"}] of a case, the first one first.
+    """Lists the findings on a case, the first one first.
 
-    Whoever reads blind gets only their own: other readers' words are withheld.
+    [{"id", "label", "comment", "reader", "created", "mask_version", "box"}]. Whoever reads blind gets only their own:
+    other readers' words are withheld.
     """
     rows = context.store.query(
         "SELECT id, label, comment, reader, created, mask_version, box FROM findings WHERE case_id = ? ORDER BY id",
@@ -331,7 +332,7 @@ def findings_of(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def case_of_finding(store: Store, finding: int, reader: str) -> int:
-    """The case of a reader's own finding. Raises NotFound if it is another's, or none."""
+    """Returns the case of a reader's own finding. Raises NotFound if it is another's, or none."""
     row = store.one("SELECT case_id FROM findings WHERE id = ? AND reader = ?", [finding, reader])
     if row is None:
         raise NotFound("You have no such finding.")

@@ -63,8 +63,10 @@ class Trace:
 
 
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
-    """Cases of a patient in all studies, by the name that the import knew or by one of the cases; and what has the same
-    content. Without a patient that is known: the case, with its volume or recording. Raises NotFound if there is none.
+    """Finds the cases of a patient in all studies, and those of the same content.
+
+    They are found by the patient's name as the import knew it, or by one of the cases. Without a patient that is known:
+    the case, with its volume or recording. Raises NotFound if there is none.
     """
     key = Patients(store)(Path(), patient) if patient.strip() else None
     rows = store.query("SELECT * FROM cases WHERE patient = ? OR id = ?", [key, case])
@@ -81,7 +83,7 @@ def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[R
 
 
 def trace(store: Store, cases: list[Row]) -> Trace:
-    """Traces what a home holds of these cases."""
+    """Counts and lists what a home holds of these cases."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]
@@ -107,7 +109,7 @@ def trace(store: Store, cases: list[Row]) -> Trace:
 
 
 def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[str, Any]:
-    """Delete the cases with all that is theirs; {"trace", "event", "still"}: files of the home that still name them.
+    """Deletes the cases with all that is theirs; {"trace", "event", "still": files of the home that still name them}.
 
     patient: its name, which is then looked for in texts as well. Raises ValueError while a job is at work.
     """
@@ -132,7 +134,7 @@ def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[st
 
 
 def still(store: Store, words: Iterable[str]) -> list[str]:
-    """Files of the home in which one of the words stands, by their name or content."""
+    """Lists the files of the home in which one of the words still stands, by their name or content."""
     wanted = [word.encode() for word in words if len(word) >= SHORTEST]
     if not wanted:
         return []
@@ -160,7 +162,7 @@ def _count(store: Store, table: str, ids: list[int]) -> int:
 
 
 def _words(cases: list[Row], patient: str) -> list[str]:
-    """By what a case is named in texts: longest first, so that a path goes as a whole."""
+    """Collects what names a case in texts: longest first, so that a path goes as a whole."""
     names = {patient.strip(), *(row[name] for row in cases for name in ("name", "path", "sha256") if row[name])}
     names |= {Path(row["path"]).name for row in cases}
     return sorted(names - {""}, key=len, reverse=True)
@@ -255,7 +257,7 @@ def _without(table: Path, paths: set[str]) -> None:
 
 @contextlib.contextmanager
 def _lifted(store: Store) -> Iterator[None]:
-    """Without the triggers that keep reviews and events as they are."""
+    """Drops, for a while, the triggers that keep reviews and events as they are."""
     triggers = [r["sql"] for r in store.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
             if r["name"] in _GUARDS]  # fmt: skip
     for name in _GUARDS:
@@ -337,7 +339,7 @@ def _mark(store: Store, cases: list[Row]) -> None:
 
 
 def _fingerprint(store: Store, study: str) -> None:
-    """As an import writes it, of the cases that are left."""
+    """Write the study's fingerprint, as an import does, of the cases that are left."""
     rows = store.query('SELECT sha256, frame, split, label FROM cases WHERE study = ? ORDER BY "row"', [study])
     text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
     store.execute("UPDATE studies SET fingerprint = ? WHERE id = ?", [hashlib.sha256(text.encode()).hexdigest(), study])
@@ -353,7 +355,7 @@ def _compact(store: Store) -> None:
 
 
 def words(traced: Trace) -> list[str]:
-    """The trace in lines for people: what goes, what is to be learnt anew, and what this home cannot delete."""
+    """Puts the trace into lines for people: what goes, what is to be learnt anew, what this home cannot delete."""
 
     def some(count: int, single: str, many: str = "") -> str:
         return f"{count} {single if count == 1 else many or f'{single}s'}"

@@ -38,7 +38,7 @@ def keep_draft(context: RequestContext, body: bytes) -> None:
 
 
 def draft_body(context: RequestContext) -> bytes:
-    """The draft's bytes. Raises NotFound if there is none."""
+    """Returns the bytes of the draft of the context's case. Raises NotFound if there is none."""
     query = "SELECT body FROM mask_drafts WHERE case_id = ? AND reader = ?"
     row = context.store.one(query, [context.asked_case["id"], context.reader])
     if row is None:
@@ -53,7 +53,7 @@ def drop_draft(context: RequestContext) -> None:
 
 
 def list_drafts(context: RequestContext) -> list[dict]:
-    """[{"id": case, "updated"}] of the reader's drafts in the study, the last one first."""
+    """Lists the reader's drafts in the study, the last one first: [{"id": case, "updated"}]."""
     if context.trial is not None:
         return []
     return context.store.query(
@@ -64,7 +64,7 @@ def list_drafts(context: RequestContext) -> list[dict]:
 
 
 def draft_marks(store: Store, reader: str) -> dict[str, str]:
-    """study -> a text that is another one when a draft of the reader's was kept or dropped."""
+    """Returns study -> a text that changes when a draft of the reader's is kept or dropped."""
     rows = store.query(
         "SELECT c.study, count(*) AS n, max(d.updated) AS last FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
         "WHERE d.reader = ? GROUP BY c.study",
@@ -82,9 +82,11 @@ _TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDE
 
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
-    """The case's versions, newest first, without their pixels; whoever reads blind gets no other reader's, and
-    numbers that count without them. Under neutral names the time of an imported one is left out, which like its own
-    number has a place in the import."""
+    """Lists the versions of the case's mask, newest first, without their pixels.
+
+    Whoever reads blind gets no other reader's, and numbers that count without them. Under neutral names the time of an
+    imported one is left out, which like its own number has a place in the import.
+    """
     rows = context.store.query(
         f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
@@ -97,7 +99,7 @@ def versions(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
-    """A stored version's number as the reader counts them."""
+    """Returns a stored version's number as the reader counts them."""
     if version is None or not context.blinded:
         return version
     query = "SELECT id, source, reader FROM lesion_masks WHERE case_id = ? AND version <= ?"
@@ -111,7 +113,7 @@ def _shown(context: RequestContext, row: dict) -> bool:
 
 
 def version(store: Store, mask_id: int) -> dict:
-    """One version with `png`. NotFound if there is none."""
+    """Reads one version with `png`. Raises NotFound if there is none."""
     row = store.one("SELECT * FROM lesion_masks WHERE id = ?", [mask_id])
     if row is None:
         raise no_mask(mask_id)
@@ -119,9 +121,11 @@ def version(store: Store, mask_id: int) -> dict:
 
 
 def case_of(store: Store, mask_id: int, reader: str, sign_in: str = "") -> int:
-    """The case of a version, which under neutral names has a neutral number. NotFound if there is none; to whoever
-    reads a study blind, or in a trial, nothing is said of which numbers there are: Hidden, as for a case that is
-    hidden. The same is then asked of the database for another's version as for one that is not there."""
+    """Returns the case of a version, which under neutral names has a neutral number. Raises NotFound if there is none.
+
+    To whoever reads a study blind, or in a trial, nothing is said of which numbers there are: Hidden, as for a case
+    that is hidden. The same is then asked of the database for another's version as for one that is not there.
+    """
     hidden = sessions.standing(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
         case = _case_of_neutral(store, mask_id, reader, sign_in, hidden)
@@ -158,13 +162,13 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, sign_in: str, hidd
 
 
 def no_mask(mask_id: int) -> NotFound:
-    """Says that a number is no lesion mask, or none that the reader may know of."""
+    """Builds the error that a number is no lesion mask, or none that the reader may know of."""
     return NotFound(f"There is no lesion mask {mask_id}.")
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
-    """A version of the context's case, or its newest one, with `png` and its `number` as the reader knows it; None if
-    it has none that the reader may see."""
+    """Reads a version of the context's case, or its newest one, with `png` and its `number` as the reader knows it;
+    None if it has none that the reader may see."""
     # Under neutral names all of the case are looked at, whichever is asked for.
     asked = mask_id if mask_id is not None and not context.names.covers else None
     first = "" if context.blinded or (mask_id is not None and asked is None) else " LIMIT 1"
@@ -177,7 +181,7 @@ def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
 
 
 def latest(store: Store, case_id: int) -> dict | None:
-    """The newest version with `png`, whoever made it, or None."""
+    """Reads the newest version with `png`, whoever made it; None if there is none."""
     return store.one("SELECT * FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1", [case_id])
 
 
@@ -189,11 +193,11 @@ def save(
     threshold: float | None = None,
     note: str = "",
 ) -> dict:
-    """mask (H, W) of the image's own size -> {"mask", "version", "pixels"} of the context's case; `mask` is its number
-    as the reader knows it, `version` as it is stored.
+    """Stores a mask (H, W) of the image's own size as a version of the context's case -> {"mask", "version", "pixels"}.
 
-    source: hand, or run: taken from the heat map of the context's run at `threshold`. Raises ValueError if the size
-    differs, or if the run has no such map or threshold.
+    In the answer `mask` is its number as the reader knows it, `version` as it is stored. source: hand, or run: taken
+    from the heat map of the context's run at `threshold`. Raises ValueError if the size differs, or if the run has no
+    such map or threshold.
     """
     case = context.asked_case
     mask = np.asarray(mask) > 0
@@ -222,7 +226,7 @@ def _demand_threshold(context: RequestContext, threshold: float) -> None:
 
 
 def restore(context: RequestContext, mask_id: int) -> dict:
-    """An earlier version of the context's case, byte for byte, as the newest one."""
+    """Stores an earlier version of the context's case again, byte for byte, as the newest one."""
     old = of_case(context, mask_id)
     if old is None:
         raise sessions.Hidden(sessions.DECIDE_FIRST) if context.blinded else no_mask(mask_id)
@@ -263,7 +267,7 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
 
 
 def pixels(store: Store, mask_id: int) -> np.ndarray:
-    """uint8 (H, W) of 0 and 1."""
+    """Reads a mask: uint8 (H, W) of 0 and 1."""
     return decode_mask(version(store, mask_id)["png"])
 
 
@@ -271,26 +275,26 @@ def pixels(store: Store, mask_id: int) -> np.ndarray:
 
 
 def case_marks(context: RequestContext) -> dict:
-    """{"finished": whether the reader has marked all that there is, "normal": whether places are called normal}."""
+    """Returns {"finished": whether the reader has marked all there is, "normal": whether places are called normal}."""
     row = _said_of_marks(context)
     return {"finished": bool(row and row["finished"]), "normal": bool(row and row["normal"])}
 
 
 def set_finished(context: RequestContext, finished: bool) -> dict:
-    """Say that all is marked on the context's case, or take it back; what `case_marks` then gives."""
+    """Records that all is marked on the context's case, or takes it back; returns what `case_marks` then gives."""
     row = _said_of_marks(context)
     return _say_of_marks(context, finished, row["normal"] if row else None)
 
 
 def normal_places(context: RequestContext) -> bytes | None:
-    """PNG of the places that the reader calls normal, of the image's own size; None if there are none."""
+    """Returns a PNG of the places that the reader calls normal, of the image's own size; None if there are none."""
     row = _said_of_marks(context)
     return bytes(row["normal"]) if row and row["normal"] else None
 
 
 def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
-    """Keep the places called normal, (H, W) of the image's own size; an empty mask removes them. Raises ValueError if
-    the size differs; what `case_marks` then gives."""
+    """Stores the places called normal, (H, W) of the image's own size; an empty mask removes them. Raises ValueError if
+    the size differs. Returns what `case_marks` then gives."""
     case, row = context.asked_case, _said_of_marks(context)
     mask = np.asarray(mask) > 0
     if mask.shape != (case["height"], case["width"]):
@@ -332,12 +336,12 @@ def segment(
     window: Window | None = None,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """bool (H, W) of the case's image: the region that the clicks (x, y, positive) ask for; empty without any click.
+    """Finds the region that the clicks (x, y, positive) ask for: bool (H, W) of the case's image; empty without clicks.
 
-    case: its row. run: "" for none; then the features are those of the network installed with the studio.
-    window: what is in sight (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more finely.
-    start: a mask bool (H, W) that the clicks correct; None: they grow a new region.
-    Raises ValueError without a positive click, but for a start, or for a window that holds too little.
+    case: its row. run: "" for none; then the features are those of the network installed with the studio. window: what
+    is in sight (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more finely. start: a
+    mask bool (H, W) that the clicks correct; None: they grow a new region. Raises ValueError without a positive click,
+    but for a start, or for a window that holds too little.
     """
     from core.engine.segment.region import Click, refined, region
 

@@ -35,7 +35,7 @@ def start_sign_in(store: Store, reader: str, hours: float) -> str:
 
 
 def reader_of_sign_in(store: Store, secret: str) -> str | None:
-    """The reader whose session it is; None if it is over, unknown, or the account has no password any more."""
+    """Returns the reader whose session it is; None if it is over, unknown, or the account has no password any more."""
     query = (
         "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
         "WHERE s.hash = ? AND s.expires > ?"
@@ -50,7 +50,7 @@ def end_sign_in(store: Store, secret: str) -> None:
 
 
 def end_sign_ins(store: Store, reader: str) -> None:
-    """End each session and each token of a reader: a new password, or the account's removal."""
+    """End each session and each token of a reader, as a new password or the account's removal does."""
     store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
     store.execute("DELETE FROM tokens WHERE reader = ?", [reader])
 
@@ -62,7 +62,7 @@ MOST_TOKENS = 20  # of one reader
 
 
 def make_token(store: Store, reader: str, name: str) -> str:
-    """A token of the reader's account; it is returned here and kept nowhere. name: what it is for, 1 to 64 letters.
+    """Makes a token of the reader's account, returned here and kept nowhere. name: what it is for, 1 to 64 letters.
 
     Raises ValueError for a name that is none, or if the reader has MOST_TOKENS of them.
     """
@@ -80,12 +80,12 @@ def make_token(store: Store, reader: str, name: str) -> str:
 
 
 def list_tokens(store: Store, reader: str) -> list[Row]:
-    """[{"id", "name", "created"}] of a reader, the newest first."""
+    """Lists a reader's tokens, the newest first: [{"id", "name", "created"}]."""
     return store.query("SELECT id, name, created FROM tokens WHERE reader = ? ORDER BY id DESC", [reader])
 
 
 def reader_of_token(store: Store, secret: str) -> str | None:
-    """Whose token it is; None if it is unknown, or the account has no password any more."""
+    """Returns the reader whose token it is; None if it is unknown, or the account has no password any more."""
     row = store.one(
         "SELECT t.reader FROM tokens t JOIN readers r ON r.name = t.reader AND r.password_hash IS NOT NULL "
         "WHERE t.hash = ?",
@@ -122,7 +122,7 @@ class Hashed:
 
 
 def hashed(password: str) -> Hashed:
-    """Takes some 50 ms. Raises ValueError for a password that is too short."""
+    """Hashes a password, which takes some 50 ms. Raises ValueError if it is too short."""
     if len(password) < SHORTEST:
         raise ValueError(f"a password has at least {SHORTEST} characters")
     return Hashed(_HASHER.hash(password))
@@ -156,20 +156,20 @@ def remove_reader(store: Store, name: str) -> None:
 
 
 def list_readers(store: Store) -> list[dict]:
-    """[{"name", "role", "created", "active"}], by name; never a hash."""
+    """Lists the accounts by name, never with a hash: [{"name", "role", "created", "active"}]."""
     return store.query(
         "SELECT name, role, created, password_hash IS NOT NULL AS active FROM readers ORDER BY name COLLATE NOCASE"
     )
 
 
 def role_of(store: Store, name: str) -> str | None:
-    """The reader's role, or None for a name without an account."""
+    """Returns the reader's role, or None for a name without an account."""
     row = store.one("SELECT role FROM readers WHERE name = ?", [name])
     return row["role"] if row else None
 
 
 def verify(store: Store, name: str, password: str) -> str:
-    """Mark (`password_mark`) of the password if it is this name's, else "". Takes as long for an unknown name.
+    """Checks a password; returns its `password_mark` if it is this name's, else "". Takes as long for an unknown name.
 
     A hash that was made with less work than is usual now is made anew, unless the password changed meanwhile. How often
     one may try is decided where people sign in (app/access/attempts.py).
@@ -191,7 +191,7 @@ def verify(store: Store, name: str, password: str) -> str:
 
 
 def password_mark(store: Store, name: str) -> str:
-    """Changes with the account's password and reveals nothing of it; "" for a name without one."""
+    """Returns a text that changes with the account's password and reveals nothing of it; "" for a name without one."""
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     return _mark(row["password_hash"]) if row and row["password_hash"] else ""
 
@@ -204,16 +204,17 @@ def _mark(password_hash: str) -> str:
 
 
 class NotAllowed(ValueError):
-    """The reader's role does not reach that far; the message says whose does."""
+    """The error that a reader's role does not reach that far; the message says whose does."""
 
 
 def rights(store: Store, reader: str, single_user: bool) -> dict:
-    """{"role", "administer", "adjudicate"}. Without sign-in the one user may do everything, and still reads blind."""
+    """Returns {"role", "administer", "adjudicate"}. The one user without sign-in may do everything, and still reads
+    blind."""
     return rights_of(None if single_user else role_of(store, reader), single_user)
 
 
 def rights_of(role: str | None, single_user: bool) -> dict:
-    """`rights` of an account's role, None for a name without an account."""
+    """Returns `rights` by the account's role, which is None for a name without an account."""
     role = "single" if single_user else (role or "reader")
     return {
         "role": role,
@@ -223,19 +224,19 @@ def rights_of(role: str | None, single_user: bool) -> dict:
 
 
 def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
-    """NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
+    """Raises NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
     if not rights(store, reader, single_user)[right]:
         raise not_allowed(right)
 
 
 def not_allowed(right: str) -> NotAllowed:
-    """Says so to whoever has not the right 'administer' or 'adjudicate'."""
+    """Builds the error for whoever lacks the right 'administer' or 'adjudicate'."""
     who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
     return NotAllowed(f"Only {who} may do that.")
 
 
 def known_readers(store: Store, study: str | None = None) -> list[str]:
-    """Names with an account or with a review, sorted."""
+    """Lists the names with an account or with a review, sorted."""
     names = {r["name"] for r in list_readers(store) if r["active"]}
     query = "SELECT DISTINCT reader FROM reviews r"
     if study is not None:
@@ -294,9 +295,10 @@ def unassign(store: Store, study: str, reader: str, by: str) -> int:
 
 
 def dealt(store: Store, study: str) -> dict:
-    """{"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"} of a study.
+    """Counts, for each reader of a study, the cases dealt to them and the cases read.
 
-    read: of those assigned; read_in_all: assigned or not. cases: of the test part; free: of these, dealt to nobody.
+    Returns {"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"}. read: of those
+    assigned; read_in_all: assigned or not. cases: of the test part; free: of these, dealt to nobody.
     """
     roles = {r["name"]: r["role"] for r in list_readers(store)}
     counts = {
@@ -354,7 +356,7 @@ GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
 
 
 def make_password() -> str:
-    """A random password in groups that can be read out: 'k7wm-x2fp-ht9c-3sdn'."""
+    """Makes a random password in groups that can be read out: 'k7wm-x2fp-ht9c-3sdn'."""
     return "-".join("".join(secrets.choice(LETTERS) for _ in range(LENGTH)) for _ in range(GROUPS))
 
 
@@ -409,8 +411,8 @@ def reset_password(store: Store, name: str, by: str) -> str:
 def change_password(store: Store, name: str, old: str, new: str) -> str:
     """Give an account the password that its owner chose, and end its sessions.
 
-    Returns `accounts.password_mark` of the new one, "" if `old` is not the account's password. Raises ValueError if the
-    new one is the old one or too short.
+    Returns `password_mark` of the new one, "" if `old` is not the account's password. Raises ValueError if the new one
+    is the old one or too short.
     """
     if not verify(store, name, old):
         return ""
@@ -453,11 +455,11 @@ def remove_account(store: Store, name: str, by: str) -> None:
 
 
 def list_accounts(store: Store, study: str) -> list[Row]:
-    """[{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}], by name: all who can
-    sign in.
+    """Lists all who can sign in, by name.
 
-    seen: the latest decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator.
-    The last three are numbers of the study's cases, as `readers.dealt` has them.
+    [{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}]. seen: the latest
+    decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator. The last three
+    are numbers of the study's cases, as `dealt` has them.
     """
     progress = {row["name"]: row for row in dealt(store, study)["readers"]}
     accounts = store.query(

@@ -44,15 +44,15 @@ HIGHEST = 50  # per hundred cases
 
 
 def switched(store: Store, study: str) -> dict[str, Any] | None:
-    """{"per_hundred", "seed", "run"} of a study where planted lesions are mixed in; None where they are not."""
+    """Returns {"per_hundred", "seed", "run"} of a study where planted lesions are mixed in; None where they are not."""
     return store.setting(f"planted:{study}")
 
 
 def switch(store: Store, study: str, per_hundred: int, seed: int, by: str) -> dict[str, Any] | None:
-    """Mix so many planted lesions into a hundred cases from now on, 0: none any more; recorded. Returns `switched`.
+    """Sets how many planted lesions are mixed into a hundred cases from now on, 0 for none; recorded.
 
-    `make` then plants them, as the run that Review opens with sees them. Raises ValueError for a study that is read
-    blind, whose images have more than eight bits, or that no run has scored.
+    Returns `switched`. `make` then plants them, as the run that Review opens with sees them. Raises ValueError for a
+    study that is read blind, whose images have more than eight bits, or that no run has scored.
     """
     study_row(store, study)
     if not 0 <= per_hundred <= HIGHEST:
@@ -75,12 +75,12 @@ def switch(store: Store, study: str, per_hundred: int, seed: int, by: str) -> di
 
 
 def agreements(store: Store, study: str) -> dict[str, str]:
-    """Readers who agreed to planted lesions in their sessions of a study, each with the time."""
+    """Returns the readers who agreed to planted lesions in their sessions of a study, each with the time."""
     return store.setting(f"planted-readers:{study}", {})
 
 
 def agree(store: Store, study: str, reader: str, on: bool) -> None:
-    """Keep, or take back, a reader's agreement; recorded. It holds for sessions that are started later."""
+    """Records a reader's agreement to planted lesions, or takes it back. It holds for sessions started later."""
     study_row(store, study)
     with store.write():
         known = agreements(store, study)
@@ -94,7 +94,7 @@ def agree(store: Store, study: str, reader: str, on: bool) -> None:
 
 
 def ready(store: Store, study: str) -> int:
-    """How many lesions are planted by the study's switch as it stands."""
+    """Counts the lesions that are planted by the study's switch as it stands."""
     on = switched(store, study) or {}
     query = (
         "SELECT count(*) AS n FROM planted_lesions l JOIN cases c ON c.id = l.case_id WHERE c.study = ? AND l.run = ? "
@@ -183,11 +183,11 @@ _FLAGGED = "coalesce(json_extract(l.reading, '$.flagged_roi'), json_extract(l.re
 
 
 def drawn(context: RequestContext, cases: list[int], choice: str = "all") -> dict[int, int]:
-    """{case: its lesion} that a new blind session of these cases is to show as well, by the seed; empty without the
-    switch, the reader's agreement, or lesions in images that are new to the reader.
+    """Draws by the seed the planted lesions that a new blind session of these cases is to show too: {case: its lesion}.
 
-    choice: of the cases, as `session_report` has it. Among what the run flags stand lesions that it flags, and none
-    among what the reader has read before: an image that is not of its list's kind would be known by that.
+    Empty without the switch, the reader's agreement, or lesions in images that are new to the reader. choice: of the
+    cases, as `session_report` has it. Among what the run flags stand lesions that it flags, and none among what the
+    reader has read before: an image that is not of its list's kind would be known by that.
     """
     store, reader, on = context.store, context.reader, switched(context.store, context.study)
     if on is None or context.blind or context.trial is not None or reader not in agreements(store, context.study):
@@ -219,7 +219,7 @@ def drawn(context: RequestContext, cases: list[int], choice: str = "all") -> dic
 
 
 def mixed(cases: list[int], lesions: dict[int, int], seed: int) -> list[int]:
-    """The cases in their order, with those that have a lesion among them at random places."""
+    """Inserts the cases that have a lesion at random places among the others, which keep their order."""
     order, draw = list(cases), random.Random(seed)
     for case in lesions:
         order.insert(draw.randrange(len(order) + 1), case)
@@ -240,8 +240,10 @@ _SHOWN = """SELECT h.id AS session, h.reader, h.secret, l.case_id, l.size, l.con
 
 
 def of_session(store: Store, session: int, study: str | None = None) -> dict[str, Any]:
-    """{"lesions", "table"} of a session (of `study`) that has ended, empty while it goes on: every lesion that was
-    shown, where and what was said of it; and the shares that were found, as `by_kind` has them.
+    """Reveals the planted lesions of a session (of `study`) that has ended; nothing while it goes on.
+
+    Returns {"lesions", "table"}: every lesion that was shown, where and what was said of it; and the shares that were
+    found, as `by_kind` has them.
     """
     rows = store.query(
         _SHOWN.format(flagged=_FLAGGED, which="h.id = ? AND h.study = coalesce(?, h.study)"), [session, study]
@@ -260,15 +262,17 @@ def of_session(store: Store, session: int, study: str | None = None) -> dict[str
 
 
 def of_study(store: Store, study: str) -> list[dict[str, Any]]:
-    """`by_kind` of each reader's sessions of a study that have ended."""
+    """Returns `by_kind` of each reader's sessions of a study that have ended."""
     rows = store.query(_SHOWN.format(flagged=_FLAGGED, which="h.study = ?"), [study])
     readers = sorted({row["reader"] for row in rows})
     return [{"reader": name, **kind} for name in readers for kind in by_kind([r for r in rows if r["reader"] == name])]
 
 
 def by_kind(rows: list[Row]) -> list[dict[str, Any]]:
-    """Of lesions that were read, by size and contrast: how many, and the shares with 95 % Wilson intervals that the
-    reader called abnormal at `first` and at `last`, and that the `machine` flags at its operating point.
+    """Counts the lesions that were read, by size and contrast, and the shares that were found.
+
+    The shares, with 95 % Wilson intervals, are what the reader called abnormal at `first` and at `last`, and what the
+    `machine` flags at its operating point.
     """
     read = [row for row in rows if row["decision"] is not None]
     out = []

@@ -29,7 +29,7 @@ from core.studio.runs.results import BASELINE, conformal, evaluations
 
 @dataclass(frozen=True)
 class Scored:
-    """N cases, highest score first: ids int64, scores float64, flagged bool, label '<U8', split '<U7'."""
+    """A run's scores of N cases, highest first: ids int64, scores float64, flagged bool, label '<U8', split '<U7'."""
 
     ids: np.ndarray
     scores: np.ndarray
@@ -55,7 +55,7 @@ class Scored:
 
 
 def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
-    """Held-out and test cases of the study that the run has scored, without those it has learnt from."""
+    """Reads a run's scores of the study's held-out and test cases, without those it has learnt from."""
     end = "_roi" if roi else ""
     ids, scores = map(
         np.array,
@@ -77,7 +77,7 @@ def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
 
 
 def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
-    """Rows of a few cases in their order: id, name as it is shown, label, score, percentile, flagged."""
+    """Reads rows of a few cases in their order: id, name as it is shown, label, score, percentile, flagged."""
     end = "_roi" if roi else ""
     rows = store.query(
         f"SELECT c.id, c.name, c.added, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
@@ -94,7 +94,7 @@ POINTS = 600  # of a curve or a cloud: more of them look the same
 
 
 def wilson(hits: int, n: int) -> dict:
-    """{"value", "low", "high", "hits", "n"}: a share and its 95 % Wilson score interval (Wilson 1927)."""
+    """Computes a share and its 95 % Wilson score interval (Wilson 1927): {"value", "low", "high", "hits", "n"}."""
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
     from scipy.stats import binomtest  # here: it takes a second to load, which the page's start need not wait for
@@ -104,7 +104,7 @@ def wilson(hits: int, n: int) -> dict:
 
 
 def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
-    """Two bool arrays (N,) -> counts, sensitivity, specificity, PPV and NPV with intervals."""
+    """Compares two bool arrays (N,) -> counts, sensitivity, specificity, PPV and NPV with intervals."""
     tp, fp = int((truth & flagged).sum()), int((~truth & flagged).sum())
     fn, tn = int((truth & ~flagged).sum()), int((~truth & ~flagged).sum())
     return {
@@ -115,8 +115,8 @@ def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
 
 
 def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.ndarray, np.ndarray]:
-    """(known, sick), bool (N,) each. `against` 'labels' (of the import) or 'readers' (their majority; adjudication
-    settles; unsure is none)."""
+    """Tells which cases have a known truth, and which are abnormal: (known, sick), bool (N,) each. `against` 'labels'
+    (of the import) or 'readers' (their majority; adjudication settles; unsure is none)."""
     if against == "labels":
         return cases.label != "unknown", cases.sick
     words = settled(store, study)
@@ -126,7 +126,7 @@ def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.
 
 
 def settled(store: Store, study: str) -> dict[int, str]:
-    """Case -> what its readers' majority says; adjudication settles, a draw is left out."""
+    """Returns case -> what its readers' majority says; adjudication settles, a draw is left out."""
     query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
     rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
     last = {row["case_id"]: row["decision"] for row in rows}
@@ -143,9 +143,12 @@ def settled(store: Store, study: str) -> dict[int, str]:
 def operating_point(
     store: Store, study: str, run: str, against: str = "labels", roi: bool = True, cases: Scored | None = None
 ) -> dict:
-    """{"roc": [[fpr, tpr]...], "cuts" (of each the score above which it flags), "auroc", "point": [fpr, tpr],
+    """Measures a run's scores and flags on the test cases, against the labels or the readers.
+
+    {"roc": [[fpr, tpr]...], "cuts" (of each the score above which it flags), "auroc", "point": [fpr, tpr],
     confusion...}; roc is None where only one kind is known, and thinned to some POINTS. cases: the run's `scored`,
-    where they are at hand."""
+    where they are at hand.
+    """
     cases = (scored(store, study, run, roi) if cases is None else cases).test
     known, sick = truth_of(store, study, cases, against)
     cases, sick = cases.where(known), sick[known]
@@ -164,9 +167,10 @@ def operating_point(
 
 
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
-    """The conformal threshold of a run's `scored` cases (at most 5 % of normal images flagged) and what it flags of the
-    test's normals: `results.conformal`, with the `share` and its 95 % interval. paused: as believe.py finds. None where
-    no held-out normal has been scored.
+    """Computes the conformal threshold of a run's `scored` cases and what it flags of the test's normals.
+
+    The threshold flags at most 5 % of normal images. Returns what `conformal` gives, with the `share` and its 95 %
+    interval. paused: as believe.py finds. None where no held-out normal has been scored.
     """
     cases = cases.where(cases.label == "normal")
     held = cases.where(cases.split == "holdout")
@@ -177,8 +181,8 @@ def promise(store: Store, study: str, cases: Scored) -> dict | None:
 
 
 def changed_minds(store: Store, study: str) -> dict:
-    """How second decisions differ from first ones, per reader, and whether the change was right where the label is
-    known."""
+    """Counts how second decisions differ from first ones, per reader, and whether the change was right where the label
+    is known."""
     rows = store.query(
         "SELECT a.reader, a.decision AS first, b.decision AS second, c.label, c.id, c.name FROM current_reviews a "
         "JOIN current_reviews b ON b.case_id = a.case_id AND b.reader = a.reader AND b.stage = 'second' "
@@ -203,7 +207,7 @@ def changed_minds(store: Store, study: str) -> dict:
 
 
 def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
-    """Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
+    """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
 
     The heat map is brought to the mask's own resolution, as the viewer does. Of more than POINTS cases, so many are
     drawn by chance, always the same ones; "of": how many there are.
@@ -242,7 +246,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
-    """Test cases for the paper's prediction panel: evenly through the scores, each right or wrong at the threshold."""
+    """Picks test cases for the paper's prediction panel: evenly through the scores, each right or wrong by its flag."""
     cases = cases.test
     cases = cases.where(cases.label != "unknown")
     if len(cases) > count:
@@ -268,7 +272,7 @@ _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you 
 
 
 def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """float64 (K,): for cuts (K,) that are scores and flag at or above, the middle to the next lower of scores (N,)."""
+    """Moves cuts (K,), scores that flag at or above, halfway to the next lower of scores (N,) -> float64 (K,)."""
     known = np.unique(scores)
     place = np.searchsorted(known, np.minimum(cuts, known[-1]))
     below = np.where(place > 0, (known[place - 1] + known[place]) / 2, known[0] - 1e-6 * (1 + abs(known[0])))
@@ -276,8 +280,10 @@ def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
-    """The score above which readers' decisions (`truth_of` them) are met best: the largest Youden index, and of these
-    the fewest false alarms. Raises ValueError unless some of `known` (N,) are sick and some are not.
+    """Finds the score above which readers' decisions (`truth_of` them) are met best.
+
+    It has the largest Youden index, and of these the fewest false alarms. Raises ValueError unless some of `known` (N,)
+    are sick and some are not.
     """
     from sklearn.metrics import roc_curve
 
@@ -289,12 +295,12 @@ def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> floa
 
 
 def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
-    """Judges a scored run by its `results.operating_point` against the labels.
+    """Judges a scored run by its `operating_point` against the labels.
 
-    {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}.
-    Its promise, that at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share
-    lies above it. It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has
-    fewer than FEW cases, nothing is known yet unless the AUROC itself is no better.
+    {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. Its promise, that
+    at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share lies above it. It
+    is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has fewer than FEW
+    cases, nothing is known yet unless the AUROC itself is no better.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -335,12 +341,13 @@ MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all")
 
 
 def compared(store: Store, study: str, runs: list[dict], roi: bool = True) -> list[dict]:
-    """[{"run", "title", "name", "encoder", and of each measure the value and its 95 % interval, "best"}].
+    """Lists all scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
 
-    runs: as `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC,
-    pixel AUROC, Dice at the threshold of held-out normals, PRO over abnormal images (the paper) and over all
-    (MVTec); None where a run has not been evaluated, or has no lesion masks to be measured by. best: names of the
-    measures in which no other row is better.
+    [{"run", "title", "name", "encoder", and of each measure the value and its 95 % interval, "best"}]. runs: as
+    `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC, pixel
+    AUROC, Dice at the threshold of held-out normals, PRO over abnormal images (the paper) and over all (MVTec); None
+    where a run has not been evaluated, or has no lesion masks to be measured by. best: names of the measures in which
+    no other row is better.
     """
     by_run = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
     rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in runs]

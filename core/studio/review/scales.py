@@ -17,7 +17,7 @@ MOST_PIXELS = 2**24  # of held-out maps that a scale is taken from where the run
 
 
 def pixel_scale(store: Store, run: dict) -> PixelScale:
-    """One scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
+    """Returns one scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
 
     It starts at the median pixel of normal images and is twice as wide as what they show, so that a normal image never
     reaches the upper half: nothing turns red through scaling by image.
@@ -38,9 +38,8 @@ def pixel_scale(store: Store, run: dict) -> PixelScale:
 
 
 def outline_level(row: Mapping[str, Any], scale: PixelScale) -> float:
-    """The level at which a reading's heat map is outlined. row: its `outline`, None in runs of before there was one for
-    each image; these keep the level of their run until they are scored anew.
-    """
+    """Returns the level at which a reading's heat map is outlined. row: its `outline`, None in runs of before there was
+    one for each image; these keep the level of their run until they are scored anew."""
     return scale.threshold if not scale.apart or row["outline"] is None else float(row["outline"])
 
 
@@ -60,7 +59,8 @@ def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
 
 
 def in_words(percentile: float | None, flagged: bool | None, point: OperatingPoint | None = USUAL) -> str:
-    """'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None where it is not to be shown."""
+    """Puts a percentile into words: 'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None where
+    it is not to be shown."""
     if percentile is None:
         return "Not scored by this run yet."
     place = "all" if percentile >= 100 else f"{percentile:.1f} % of"

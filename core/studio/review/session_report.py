@@ -38,7 +38,7 @@ def _list(context: RequestContext, choice: str) -> Worklist:
 
 
 def available(context: RequestContext) -> list[dict]:
-    """[{"name", "title", "cases"}]: how many cases each choice has. Of use while no session is open."""
+    """Counts the cases of each choice: [{"name", "title", "cases"}]. Of use while no session is open."""
     rows = []
     for name, (title, _) in CHOICES.items():
         if (context.run is None or context.blinded) and name in ("flagged", "against"):
@@ -50,7 +50,7 @@ def available(context: RequestContext) -> list[dict]:
 
 
 def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, seed: int) -> list[int]:
-    """Numbers of `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
+    """Picks `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
     ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
         ids.sort()  # not the list's order, which may follow the score: nothing of that goes into the draw
@@ -100,7 +100,7 @@ def summary(store: Store, session: dict) -> dict:
 
 
 def said(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
-    """First and last decision of each case, and the seconds that all of its decisions took."""
+    """Returns the first and last decision of each case, and the seconds that all of its decisions took."""
     first: dict[int, str] = {}
     last: dict[int, str] = {}
     seconds: dict[int, float] = {}
@@ -153,7 +153,7 @@ def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
 
 
 def visible(store: Store, session: dict, hidden: bool) -> dict:
-    """The summary of a session that is over, less the labels, the detector and other readers where `hidden`.
+    """Returns the summary of a session that is over, less the labels, the detector and other readers where `hidden`.
 
     hidden: whether the study is read blind now by whoever asks. Raises ValueError while the session goes on.
     """
@@ -164,12 +164,12 @@ def visible(store: Store, session: dict, hidden: bool) -> dict:
 
 
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
-    """`visible` and {"study", "reader", "which", "run", "code", "rows"}.
+    """Returns what a session's printed sheet shows: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
 
     run: as `cases.scored_runs` has it, or None where it has gone; code: the commit that it was made with. rows, in the
-    order of the session: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None where nothing is
-    known or `hidden` forbids. A name is the session's neutral one unless the session showed real names and
-    the study is open. Raises ValueError while the session goes on.
+    order of the session: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None where nothing is known
+    or `hidden` forbids. A name is the session's neutral one unless the session showed real names and the study is open.
+    Raises ValueError while the session goes on.
     """
     shown = visible(store, session, hidden)
     first, last, seconds = said(store, session)
@@ -203,6 +203,6 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 
 
 def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
-    """The session of that number, if it is the reader's own or the reader administers. Raises NotFound otherwise."""
+    """Finds the session of that number if it is the reader's own or the reader administers. Raises NotFound if not."""
     row = store.one("SELECT reader FROM reading_sessions WHERE id = ?", [number]) if administers else None
     return sessions.get_session(store, number, row["reader"] if row else reader)

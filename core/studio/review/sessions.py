@@ -22,13 +22,13 @@ from core.studio.review.people import role_of
 
 
 def open_session(store: Store, reader: str, study: str | None = None) -> dict | None:
-    """The reader's open session, of `study` if that is named; None if there is none."""
+    """Returns the reader's open session, of `study` if that is named; None if there is none."""
     query = "SELECT * FROM reading_sessions WHERE reader = ? AND ended IS NULL AND (? IS NULL OR study = ?)"
     return store.one(query, [reader, study, study])
 
 
 def get_session(store: Store, session: int, reader: str) -> dict:
-    """The reader's session of that number. Raises NotFound if it is another reader's, or none."""
+    """Returns the reader's session of that number. Raises NotFound if it is another reader's, or none."""
     row = store.one("SELECT * FROM reading_sessions WHERE id = ? AND reader = ?", [session, reader])
     if row is None:
         raise NotFound(f"You have no reading session {session}.")
@@ -94,7 +94,7 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 
 
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
-    """End the reader's open session; its number, or None if there was none. by: who ends it, if that is another.
+    """End the reader's open session; returns its number, None if there was none. by: who ends it, if that is another.
 
     What was shown with a planted lesion leaves its list, and is no part of any figure.
 
@@ -118,7 +118,7 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
 
 
 def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
-    """The reader's sessions that are over, None: everyone's; the last one first, with how many cases each has."""
+    """Lists the reader's (None: everyone's) last 50 ended sessions, newest first, with the number of cases of each."""
     return store.query(
         "SELECT s.id, s.blind, s.neutral, s.shuffled, s.choice, s.created, s.ended, s.reader, "
         "(SELECT count(*) FROM reading_session_cases o WHERE o.session = s.id) AS cases "
@@ -129,7 +129,7 @@ def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
 
 
 def decisions_of(store: Store, session: dict) -> list[dict]:
-    """The session's reviews that stand, oldest first: id, case_id, stage, decision, seconds, created."""
+    """Lists the session's reviews that stand, oldest first: id, case_id, stage, decision, seconds, created."""
     return store.query(
         "SELECT r.id, r.case_id, r.stage, r.decision, r.seconds, r.created FROM reading_session_cases o "
         "JOIN reviews r ON r.case_id = o.case_id AND r.reader = ? AND r.active = 1 AND r.stage != 'adjudication' "
@@ -139,8 +139,8 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """SQL of what the session's reader said last of the case whose id is the SQL `number`; its three parameters are
-    the session, the reader and first_review."""
+    """Writes the SQL of what the session's reader said last of the case whose id is the SQL `number`; its three
+    parameters are the session, the reader and first_review."""
     return (
         f"coalesce((SELECT p.decision FROM planted_reads p WHERE p.session = ? AND p.case_id = {number} "
         "ORDER BY p.id DESC LIMIT 1), "
@@ -162,12 +162,12 @@ MASKS = 1 << 52  # numbers of lesion masks lie at and above it, in 48 bits; no h
 
 
 def is_neutral(number: int) -> bool:
-    """Whether a number is one that this module makes."""
+    """Tells whether a number is one that `Aliases.number` makes where names are hidden."""
     return BASE <= number < 2 * BASE
 
 
 def is_neutral_mask(number: int) -> bool:
-    """Whether a number is one that `Aliases.mask_number` makes."""
+    """Tells whether a number is one that `Aliases.mask_number` makes."""
     return MASKS <= number < MASKS + (1 << 48)
 
 
@@ -202,7 +202,7 @@ def name_of(secret: bytes, case_id: int) -> str:
 
 
 def session_names(session: Row) -> bytes:
-    """The secret of a reading session's names: they are written down and printed, and stay with the session."""
+    """Returns the secret of a reading session's names: they are written down and printed, and stay with the session."""
     return bytes.fromhex(session["secret"])
 
 
@@ -234,11 +234,11 @@ class Aliases:
         self._places |= {row["case_id"]: row["position"] for row in rows}
 
     def know(self, case_id: int, place: int) -> None:
-        """Note a case's place that was read on the way."""
+        """Note a case's place in the order, where another query has read it already."""
         self._places[case_id] = place
 
     def cases(self, numbers: Iterable[int]) -> dict[int, int]:
-        """Own numbers of the cases that neutral numbers speak of; one of another sign-in or order is left out."""
+        """Translates neutral numbers: {number: the case's own}; a number of another sign-in or order is left out."""
         wanted = {place_of(n): n for n in numbers if is_neutral(n) and (n - BASE) >> _PLACES == _shift(self._secret)}
         rows = self.store.query(
             "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
@@ -249,7 +249,7 @@ class Aliases:
         return {wanted[row["position"]]: row["case_id"] for row in rows}
 
     def number(self, case_id: int) -> int:
-        """The case's number as it may be sent."""
+        """Returns the case's number as it may be sent."""
         if self.order is None:
             return case_id
         self.prepare([case_id])
@@ -266,9 +266,10 @@ class Aliases:
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
     def mask_number(self, mask: Row) -> int:
-        """A lesion mask's number as it may be sent: its own would count the masks of other cases that came before it.
+        """Returns a lesion mask's number as it may be sent: its own would count other cases' masks that came before.
 
-        mask: its `id`, `case_id`, `source`, `reader`, and `turn`, the how manieth of this reader or import on its case.
+        mask: its `id`, `case_id`, `source`, `reader`, and `turn`: its place, from 1, among those of this reader or
+        import on its case.
         """
         if self.order is None:
             return mask["id"]
@@ -277,14 +278,14 @@ class Aliases:
         return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str, case_id: int) -> str:
-        """Marks what a text says of a case, as when its map was made; where names are hidden the text is not in it, nor
+        """Marks a text about a case, as when its map was made; where names are hidden the text is not in the mark, nor
         which cases have the same."""
         if self.order is None:
             return text
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
 
     def shown(self, row: dict) -> dict:
-        """Shows a case (under `id`), or something that belongs to one (`case_id`), as it may be sent."""
+        """Returns a row as it may be sent: a case (under `id`), or something that belongs to one (`case_id`)."""
         if self.order is None:
             return row
         if "case_id" in row:
@@ -302,7 +303,7 @@ class Aliases:
         return out
 
     def cursor(self, key: tuple | list | None) -> list | None:
-        """The key of a row of the worklist, without the value that the row is sorted by."""
+        """Returns the key of a row of the worklist; where names are hidden, without the value that sorts the row."""
         if key is None or self.order is None:
             return None if key is None else list(key)
         return [0, None, self.number(key[2])]
@@ -314,12 +315,12 @@ def secret_of(order: Row, sign_in: str) -> bytes:
 
 
 def place_of(number: int) -> int:
-    """The place in an order that a neutral number speaks of."""
+    """Returns the place in an order that a neutral number stands for."""
     return (number - BASE) & ((1 << _PLACES) - 1)
 
 
 def is_of(number: int, order: Row, sign_in: str) -> bool:
-    """Whether a neutral number was made for this order in this sign-in."""
+    """Tells whether a neutral number was made for this order in this sign-in."""
     return (number - BASE) >> _PLACES == _shift(secret_of(order, sign_in))
 
 
@@ -338,16 +339,16 @@ NO_MACHINE = "Nothing but your list is shown while you take part in a trial, or 
 
 
 class Hidden(ValueError):
-    """Asked for what a blind study hides until the reader has committed."""
+    """The error that something was asked for which a blind study hides until the reader has committed."""
 
 
 def is_blind(store: Store, study: str) -> bool:
-    """Whether the study is read blind first."""
+    """Tells whether the study is read blind first."""
     return bool(store.setting(f"blind:{study}", False))
 
 
 def set_blind(store: Store, study: str, on: bool, by: str) -> None:
-    """Switch a study's mode; recorded."""
+    """Switch blind-first reading of a study on or off; recorded."""
     with store.write():
         before = is_blind(store, study)
         if before != on:
@@ -356,7 +357,7 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
 
 
 def standing(store: Store, reader: str) -> dict:
-    """{"blind": studies that the reader reads blind now, "session": {"id", "study"} of the open one, or None}."""
+    """Returns {"blind": studies the reader reads blind now, "session": {"id", "study"} of the open one or None}."""
     held = open_session(store, reader)
     read_blind = {row["study"] for row in store.query(IN_TRIALS, {"reader": reader})}
     keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
@@ -380,7 +381,7 @@ ANY_READ_BLIND = (
 
 
 def in_blind_session(store: Store, reader: str) -> bool:
-    """Whether a blind session of the reader's is open, on a study that is not in the bin."""
+    """Tells whether a blind session of the reader's is open, on a study that is not in the bin."""
     return bool(store.first(f"SELECT {IN_BLIND_SESSION} AS open", {"reader": reader})["open"])
 
 
@@ -391,8 +392,9 @@ IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id 
 
 
 def reads_blind(store: Store, reader: str) -> bool:
-    """Whether any study is read blind by `reader`, or in a trial, or a blind session of theirs is open: then the rooms
-    that show what a study holds are closed to them. A study that lies in the bin is read by nobody.
+    """Tells whether any study is read blind by `reader`, or in a trial, or a blind session of theirs is open.
+
+    Then the rooms that show what a study holds are closed to them. A study that lies in the bin is read by nobody.
     """
     query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})

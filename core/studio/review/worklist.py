@@ -68,7 +68,7 @@ class Query:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Query:
-        """A query from the page's words (an address, or `list` of a body); other words are passed over.
+        """Builds a query from the page's words (an address, or `list` of a body); other words are passed over.
 
         Raises ValueError for a value that is none of its filter's.
         """
@@ -134,7 +134,7 @@ class _Part:
 
 
 class Worklist:
-    """One reader's list, by what was asked for as far as it may be asked.
+    """One reader's list of cases, by the order and filters that were asked for, as far as the reader may use them.
 
     In a reading session it has the session's cases in the session's order. Blind, it has a random order of the reader's
     own, and filters that reveal nothing of the cases.
@@ -194,7 +194,7 @@ class Worklist:
         return _Part("readings r", f"readings_by_{score}", here, (self.run,), "r.case_id", f"r.{score}", joined)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """The scans that make up the order; splits: others than the query's."""
+        """Returns the scans that make up the order; splits: others than the query's."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
@@ -241,7 +241,7 @@ class Worklist:
         return [self._cases(splits, f"cases_by_{name}", f"c.{name}")]
 
     def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
-        """Conditions on a case, and their parameters; `number` is the SQL for the case's id.
+        """Returns the filters' conditions on a case, and their parameters; `number` is the SQL for the case's id.
 
         decision: with the one on what the reader said.
         """
@@ -304,8 +304,8 @@ class Worklist:
     # Pages
 
     def page(self, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-        """{"rows": [...], "cursor": (part, value, id) of the last row or None at the end}; the other way round with
-        `backwards`."""
+        """Reads a page: {"rows": [...], "cursor": (part, value, id) of the last row or None at the end}; the other way
+        round with `backwards`."""
         keys = self._keys(after, limit, backwards)
         return {"rows": self._dressed(keys), "cursor": keys[-1] if len(keys) == limit else None}
 
@@ -388,7 +388,7 @@ class Worklist:
         )
 
     def key_of(self, case_id: int) -> tuple | None:
-        """The cursor at a case, whether or not the filters hold it; None if the order does not reach it."""
+        """Returns the cursor at a case, whether or not the filters hold it; None if the order does not reach it."""
         scans, given = [], []
         for number, segment in enumerate(self.parts(SPLITS)):
             source, (joined, params) = segment.table, segment.join
@@ -404,26 +404,26 @@ class Worklist:
         return (first["part"], first["value"], case_id)
 
     def neighbour(self, case_id: int | None, *, backwards: bool = False, count: int = 1) -> list[int]:
-        """Ids of the next (or previous) `count` cases in the order, from `case_id` or from the beginning."""
+        """Returns ids of the next (or previous) `count` cases in the order, from `case_id` or from the beginning."""
         after = self.key_of(case_id) if case_id is not None else None
         return [k[2] for k in self._keys(after, count, backwards)]
 
     def position(self, number: int) -> tuple | None:
-        """The cursor just before the row of that number (0 is the first), for a jump in a long list."""
+        """Returns the cursor just before the row of that number (0 is the first), for a jump in a long list."""
         if number <= 0:
             return None
         keys = self._keys(None, 1, False, skip=number - 1)
         return keys[0] if keys else None
 
     def with_decision(self, decision: str) -> Worklist:
-        """The same list, by another filter of what the reader said."""
+        """Returns the same list, by another filter of what the reader said."""
         return Worklist(self.context, replace(self.query, decision=decision))
 
     # Counts and places
 
     def counts(self) -> dict:
-        """{"total", "read", "unread", "normal", "abnormal", "unsure"} under the query's filters but the decision's
-        own."""
+        """Counts cases by the reader's decision, under the query's filters but the decision's own: {"total", "read",
+        "unread", "normal", "abnormal", "unsure"}."""
         q, context = self.query, self.context
         if self.session is not None:
             where, params = self.filters("o.case_id", decision=False)
@@ -448,7 +448,7 @@ class Worklist:
         return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}
 
     def total(self) -> int:
-        """How many rows the list has."""
+        """Counts the rows of the list."""
         total = 0
         for segment in self.parts():
             sql, given = segment.count(*self.filters(segment.id))
@@ -456,7 +456,7 @@ class Worklist:
         return total
 
     def place(self, case_id: int) -> int | None:
-        """How many rows of the list come before the case; None if its order does not reach the case."""
+        """Counts the rows of the list that come before the case; None if its order does not reach the case."""
         key = self.key_of(case_id)
         if key is None:
             return None
@@ -480,7 +480,7 @@ class Worklist:
         return segment, where, params
 
     def nearest(self, score: float) -> int | None:
-        """The case of the list whose score is nearest; None where scores are hidden or there are none."""
+        """Finds the case of the list whose score is nearest; None where scores are hidden or there are none."""
         if self.hidden or self.run is None:
             return None
         segment, where, params = self._scored()
@@ -491,7 +491,7 @@ class Worklist:
         return min(sides)[1] if sides else None
 
     def threshold(self) -> float | None:
-        """The score that divides the run's flagged cases from the others; None if all are alike.
+        """Computes the score that divides the run's flagged cases from the others; None if all are alike.
 
         A case is flagged by its score alone, hence the first so many by score are the flagged ones.
         """
@@ -509,8 +509,10 @@ class Worklist:
         return (rows[0]["score"] + rows[1]["score"]) / 2 if len(rows) == 2 else None
 
     def distribution(self) -> dict | None:
-        """{"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}; None where scores are hidden or
-        there are none. Scores beyond the ends are counted in the end bins.
+        """Counts the list's scores in bins; None where scores are hidden or there are none.
+
+        {"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}. Scores beyond the ends are counted
+        in the end bins.
         """
         if self.hidden or self.run is None:
             return None

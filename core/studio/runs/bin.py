@@ -15,7 +15,7 @@ KINDS = ("run", "study")
 
 
 def put_run(store: Store, run_id: str, by: str) -> int:
-    """Put a run and the fits on it into the bin; bytes that emptying it will free. Refused while one is running."""
+    """Put a run and its fits into the bin; return the bytes that emptying it frees. ValueError while one is running."""
     with store.write() as db:
         everything = [run_id, *runs.children(store, run_id)]
         for member in everything:
@@ -30,7 +30,7 @@ def put_run(store: Store, run_id: str, by: str) -> int:
 
 
 def put_study(store: Store, study: str, by: str) -> None:
-    """Put a study with its runs into the bin. Refused when it `holds_reviews`: those stay where they can be read."""
+    """Put a study with its runs into the bin. Raises ValueError if it `holds_reviews`: those stay readable."""
     with store.write() as db:
         row = study_row(store, study)
         holds_reviews(store, study)
@@ -39,9 +39,9 @@ def put_study(store: Store, study: str, by: str) -> None:
 
 
 def contents(store: Store) -> list[Row]:
-    """[{"kind", "id", "name", "study", "binned", "until"}], newest first.
+    """List what is in the bin, newest first: [{"kind", "id", "name", "study", "binned", "until"}].
 
-    Fits that went with their encoder are part of it.
+    Fits that went in with their encoder have no entry of their own.
     """
     rows = store.query(
         "SELECT 'study' AS kind, id, name, id AS study, binned FROM studies WHERE binned IS NOT NULL UNION ALL "
@@ -68,7 +68,7 @@ def restore(store: Store, kind: str, id: str, by: str) -> None:
 
 
 def empty(store: Store, days: float = DAYS) -> int:
-    """Delete for good what has been in the bin for so many days; how many runs and studies."""
+    """Delete for good what has been in the bin for `days` days; return how many runs and studies these were."""
     before = _plus(now(), -days)
     deleted = 0
     for row in (row for row in contents(store) if row["binned"] <= before):

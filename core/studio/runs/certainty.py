@@ -23,7 +23,7 @@ MEMBERS = {"head": "the lesion head", "padim": "PaDiM"}
 
 
 def wanted(store: Store, run_id: str, asked: bool | None = None) -> bool:
-    """Whether a scoring looks at steadiness: as asked, else in studies of up to `STEADY_CASES` scored cases."""
+    """Decides whether a scoring checks steadiness too: as `asked`, else if it has at most `STEADY_CASES` readings."""
     if asked is not None:
         return asked
     return store.first("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
@@ -36,7 +36,7 @@ def add_steadiness(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> int:
-    """Look at every scored case of a run mirrored and enlarged; the number of cases.
+    """Scores a run's held-out and test cases mirrored and enlarged and stores the result; returns how many they are.
 
     Each view has percentiles of its own, from held-out normals seen the same way: what all images share is not
     unsteadiness.
@@ -91,7 +91,10 @@ def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calib
 
 
 def described(extra: dict) -> dict:
-    """{"steady": {"ok", "words", "more"} or None, "members": the same or None} of a reading's `extra`."""
+    """Says in words how certain a reading is, from its `extra`.
+
+    {"steady": {"ok", "words", "more"} or None, "members": the same or None}.
+    """
     return {"steady": _steady(extra.get("steady")), "members": _members(extra)}
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def train_encoder(
     store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
 ) -> tuple[PretrainResult, int]:
-    """The engine's pre-training of a run on its study's normal images: its result, and how many images there were.
+    """Pre-trains a run's encoder on its study's normal images; returns the result and the number of images.
 
     Where several processes work as one, the first prepares the images and the others wait for them.
     """

@@ -1,4 +1,4 @@
-"""What a case's most abnormal patch was compared with: the normal patch most like it, and how far that still is."""
+"""Explanation of a case: its most abnormal patch, the normal patch most like it, and the distance between them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ USUAL = 12  # held-out normals whose most abnormal patch says how far a normal p
 
 
 def explain(store: Store, run_id: str, case_id: int) -> dict:
-    """{"box", "there", "case", "distance", "usual"} of the patch that a run finds most abnormal in a case.
+    """Finds the patch of a case that a run finds most abnormal, and the training patch nearest to it.
 
-    box, there: (x0, y0, x1, y1) in parts of the case's image and of the training image `case`. distance: between the
-    two patches' features. usual: {"median", "largest", "count"} of the same distance over held-out normal images, None
-    without any. Raises ValueError for a run that does not compare patches, and for a case that it cannot see.
+    {"box", "there", "case", "distance", "usual"}. box, there: (x0, y0, x1, y1) as fractions of the case's image and of
+    the training image `case`. distance: between the two patches' features. usual: {"median", "largest", "count"} of the
+    same distance over held-out normal images, None without any. Raises ValueError for a run that does not compare
+    patches, and for a case outside its study.
     """
     run = runs.get_run(store, run_id)
     if not DETECTORS.fact(run["method"], "compares"):

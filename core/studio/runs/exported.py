@@ -1,4 +1,4 @@
-"""Models that leave the house and come back: one folder with weights, card, graph and a script of its own.
+"""Export and import of models: one folder with the weights, a card, an ONNX graph and a script that runs it.
 
 export_run(store, "blend-head-1a2b3c4d", Path("model"))     # here
 python model/screen.py IMAGES --out SCORES                  # anywhere: onnxruntime, numpy, opencv
@@ -45,14 +45,15 @@ Said = Callable[[str], None]
 
 
 class Refused(ValueError):
-    """A model or a table that is not taken in; the message says why."""
+    """Error for a model or a table that cannot be exported or imported; the message says why."""
 
 
 def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dict[str, Any]:
-    """Write a finished fit to the folder `out`, which is made; returns its card.
+    """Writes a finished fit to the folder `out`, which is made; returns its card.
 
-    With a graph where the detector has one, compared with the detector on held-out images; where it has none the card
-    says why, and the folder holds the weights alone. Raises ValueError where the folder is not empty.
+    If the detector can be exported as a graph, the graph is written and compared with the detector on images of the
+    study; otherwise the card says why not, and the folder holds the weights alone. Raises ValueError if the folder is
+    not empty.
     """
     from core.engine.exported.graph_file import write_onnx
     from core.engine.exported.graphs import CannotExport
@@ -171,10 +172,10 @@ def _page(card: dict[str, Any]) -> str:
 
 
 def import_model(store: Store, folder: Path, study: str, name: str | None = None) -> dict[str, str]:
-    """A run {'encoder', 'fit'} of another home, from what `export_run` wrote, for a study of this one.
+    """Imports what `export_run` wrote into a study of this home; returns the new runs' ids {'encoder', 'fit'}.
 
-    Each file is checked by its digest before it is read. Its thresholds come along until the run is scored whole here.
-    Raises Refused (or screen.BadModel) with what is wrong; nothing is kept then.
+    Each file is checked by its digest before it is read. The model's thresholds come along until the run is scored
+    whole here. Raises Refused (or screen.BadModel) with what is wrong; nothing is kept then.
     """
     card = screen.read_card(folder)
     if card.get("format") != FORMAT:
@@ -225,11 +226,11 @@ NEEDED = ("sha256", "score", "score_roi", "peak", "map", "map_h", "map_w", "map_
 
 
 def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
-    """Readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
+    """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
 
     Rows are matched by the hash of the image's file; those of no test case of the study are left out. The run must have
-    been scored, so that it has thresholds. Returns {"taken", "unknown", "failed"}. Raises Refused where the table has
-    not the columns, or was made by another model than this run.
+    been scored, so that it has thresholds. Returns {"taken", "unknown", "failed"}. Raises Refused if the table lacks
+    columns, or was made by another model than this run.
     """
     import pyarrow.parquet as parquet
 
@@ -295,5 +296,5 @@ def _reading(
 
 
 def detector_digest(folder: Path) -> str:
-    """SHA-256 over the digests of the weights in an exported folder."""
+    """Computes the SHA-256 over the digests of the weights in an exported folder."""
     return weights.digest(folder / DETECTOR)

@@ -23,7 +23,7 @@ from core.studio.runs.readings import size_of
 def fit_detector(
     store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
 ) -> tuple[Detector, int]:
-    """The fitted detector, and how many images it has seen; what is kept meanwhile lies in the run's folder.
+    """Fits a run's detector; returns it and the number of images it has seen. Interim results lie in the run's folder.
 
     Where several processes work as one, the first prepares the images and the others wait for them. Raises ValueError
     if the encoder is not trained, or if several processes cannot share the fit.

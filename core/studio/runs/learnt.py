@@ -30,13 +30,13 @@ NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "
 
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """What there is to learn from: {"masks", "patients", "readers", "least", "unfinished", "normals", "kinds", "whole",
-    "contradicting", "notes", "next", "due"}.
+    """Counts what there is to learn from in a study: {"masks", "patients", "readers", "least", "unfinished", "normals",
+    "kinds", "whole", "contradicting", "notes", "next", "due"}.
 
     least: that many patients are needed. unfinished: cases with a mask whose reader has not said that all is marked.
     normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out.
-    contradicting: cases that are, since their readers contradict each other. notes: sentences on what is left out or
-    not known. next: of OFFERS, that comes next; due: whether one was reached since the last run that learnt.
+    contradicting: cases left out since their readers contradict each other. notes: sentences on what is left out or not
+    known. next: the next number of OFFERS, or None; due: whether one was reached since the last run that learnt.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -86,7 +86,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def seconds(store: Store, fit: str) -> float | None:
-    """About how long learning on from a fit takes, by what its own scoring and evaluation took; None if unknown."""
+    """Estimates how long learning on from a fit takes, from what its own scoring took; None if unknown."""
     summary = runs.get_run(store, fit)["summary"]
     if "score_seconds" not in summary:
         return None
@@ -95,9 +95,9 @@ def seconds(store: Store, fit: str) -> float | None:
 
 
 def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
-    """A new run, a fit named after `fit`, a scored one, that learns on from it by what readers marked.
+    """Creates a fit that learns on from the scored fit `fit` by what readers marked; returns its id.
 
-    settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if that is no scored fit, has
+    settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if `fit` is no scored fit, has
     learnt from marks itself, or if too little is marked.
     """
     base = runs.get_run(store, fit)
@@ -127,16 +127,16 @@ def learn(
 
 
 def steps(run: str, device: str) -> list[dict[str, Any]]:
-    """Steps for `jobs.submit`: fit, score and evaluate, then compare with the run that it learnt on from."""
+    """Lists the steps for `jobs.submit`: fit, score and evaluate, then compare with the run that it learnt on from."""
     return [*chain(fits=[run], device=device, aids=False), {"step": "compare", "run": run, "args": {"device": device}}]
 
 
 def compare(store: Store, run_id: str) -> dict[str, Any]:
-    """The run beside the one that it learnt on from, over test cases that it has not seen; kept with the run.
+    """Compares a run with the one that it learnt on from, over test cases that it has not seen; stores the result.
 
-    {"base", "run", "cases", "left_out", "measures" (core.engine.metrics.paired), "verdict", "words"}. Labels are those
-    of the import, else what most readers decided. verdict: "better", "worse", "mixed", "same", or "few" where too few
-    cases are left to tell.
+    Returns {"base", "run", "cases", "left_out", "measures" (core.engine.metrics.paired), "verdict", "words"}. Labels
+    are those of the import, else what most readers decided. verdict: "better", "worse", "mixed", "same", or "few" where
+    too few cases are left to tell.
     """
     from core.engine.metrics.paired import Read, Truth, compared
 

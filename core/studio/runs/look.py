@@ -23,10 +23,11 @@ def create_look(
     detector: str = DETECTOR,
     init: str = "imagenet",
 ) -> dict[str, str]:
-    """Runs {'encoder', 'fit'}: the pretrained encoder as it is and `detector` on it; the encoder is shared by looks.
+    """Creates the runs {'encoder', 'fit'}: the pretrained encoder as it is, shared by looks, and `detector` on it.
 
-    size: None for that of an earlier look, or `side_for` with ARCH. init: its weights, as of an EncoderConfig. Raises
-    UnknownName for a detector, and ValueError (BadWeights) when the fit runs if the weights cannot be had.
+    size: of the images; None for that of an earlier look, else `side_for` with ARCH. init: the encoder's weights, as in
+    an EncoderConfig. Raises UnknownName for a detector, and ValueError (BadWeights) when the fit runs if the weights
+    cannot be had.
     """
     DETECTORS.get(detector)
     encoder = _kept(store, study, {"arch": arch, "init": init}, size)
@@ -38,7 +39,7 @@ def create_look(
 
 
 def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args) -> list[dict]:
-    """Steps of one job: the encoder where it is new, fit, score, evaluate, and the map that Clusters shows.
+    """Lists the steps of one job: the encoder if it is new, fit, score, evaluate, and the map that Clusters shows.
 
     Reading aids that cost time wait. A map that is there already is left alone.
     """

@@ -73,28 +73,28 @@ _NORMAL = f"""
 
 
 def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[str, Any]]:
-    """[{"mask", "case_id", "reader", "version", "png", "unit", "finished", "places", "others"}] of each case, by its
-    id, the accepted mask that counts, if anything is marked in it; others: of other readers, alike, where none
-    adjudicated.
+    """Lists the accepted mask that counts of each marked case, by the case's id: [{"mask", "case_id", "reader",
+    "version", "png", "unit", "finished", "places", "others"}].
 
-    reader: of this one alone. unit: alike for images of one patient, volume or recording. finished: whether all is
-    marked, as each of these readers says. places: PNG of those called normal, or None.
+    others: masks of the case's other readers, in the same form; none if one adjudicated. reader: only masks of this
+    reader. unit: the same for images of one patient, volume or recording. finished: whether all is marked, as the
+    mask's reader says. places: PNG of those called normal, or None. Cases of `whole` and `contradicting` are left out.
     """
     return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE and not _contradicts(row)]
 
 
 def whole(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Cases whose accepted mask covers the whole image, so that nothing is learnt from it."""
+    """Lists the cases whose accepted mask covers more than WHOLE of the image, so that nothing is learnt from it."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
 
 
 def contradicting(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Cases whose accepted masks do not teach, since their readers contradict each other."""
+    """Lists the cases whose accepted masks do not teach, since their readers contradict each other."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _contradicts(row)]
 
 
 def lesion_of(row: dict[str, Any]) -> np.ndarray:
-    """Mask of what all readers whose mask of a case counts have marked; row: of `accepted`."""
+    """Returns the mask of what all readers of a case have marked, their masks' intersection. row: of `accepted`."""
     return np.asarray(np.min([decode_mask(mask["png"]) for mask in (row, *row["others"])], 0))
 
 
@@ -123,12 +123,12 @@ def _last_accepted(store: Store, study: str, reader: str | None) -> list[dict[st
 
 
 def normal_cases(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Test cases that all who read them, or whoever adjudicated, called normal; `reader` among them, if named."""
+    """Lists test cases that whoever adjudicated, else every reader (`reader` among them, if named), called normal."""
     return [row["id"] for row in store.query(_NORMAL, {"study": study, "reader": reader})]
 
 
 def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """Masks by the label of the findings on them: labels that KIND masks or more bear alone."""
+    """Groups masks by the label of their findings: {label: masks}, of labels that KIND masks or more bear alone."""
     by_label: dict[str, list[int]] = {}
     for row in rows:
         labels = store.query(
@@ -141,10 +141,10 @@ def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """All that a run keeps to learn from the marks as they are now, and to be repeated exactly.
+    """Collects all that a run stores of the marks as they are now, to learn from them and to be repeated exactly.
 
-    {"masks", "cases", "reader", "others": {case: masks}, "unfinished": cases, "places": {case: PNG, base64},
-    "normals": cases, "kinds": {label: masks}, "sha256": fingerprint of the masks}.
+    {"masks", "cases", "reader", "others": {case: masks}, "unfinished": cases, "places": {case: PNG, base64}, "normals":
+    cases, "kinds": {label: masks}, "sha256": fingerprint of the masks}.
     """
     rows = accepted(store, study, reader)
     places = {row["case_id"]: row["places"] for row in rows if row["places"]}
@@ -162,7 +162,7 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
-    """`chosen` marks for a pre-training that pastes them. Raises ValueError where there are none."""
+    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError if there are none."""
     donors = chosen(store, study)
     if not donors["masks"]:
         raise ValueError(NONE_MARKED)
@@ -170,7 +170,10 @@ def as_donors(store: Store, study: str) -> dict[str, Any]:
 
 
 def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Images uint8 (M, size, size, 3) and masks (M, size, size) of the lesions that a pre-training pastes, if any."""
+    """Loads images uint8 (M, size, size, 3) and masks (M, size, size) of the lesions to be pasted by a pre-training.
+
+    None for a run that pastes none.
+    """
     marked = marks_of(store, run, size)
     if marked is None:
         return None
@@ -179,12 +182,12 @@ def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarra
 
 
 def units(rows: list[dict[str, Any]]) -> np.ndarray:
-    """(M,) numbers, alike for masks of one unit."""
+    """Numbers the units of the rows, (M,): masks of one patient, volume or recording have the same number."""
     return np.asarray(np.unique([row["unit"] for row in rows], return_inverse=True)[1])
 
 
 def fault(store: Store, run: dict) -> str | None:
-    """Why a run cannot be learnt again from the marks that it names; None if it can."""
+    """Says why a run cannot be learnt again from the marks that it names; None if it can."""
     marks = run["config"].get("marks")
     if not marks:
         return None
@@ -200,7 +203,7 @@ def fault(store: Store, run: dict) -> str | None:
 
 
 def marks_of(store: Store, run: dict, size: int) -> Marks | None:
-    """The marks that a run learns from at side `size`; None for a run that learns from none.
+    """Loads the marks that a run learns from at side `size`; None for a run that learns from none.
 
     Raises ValueError if cases or masks that it names have gone, or are not what they were.
     """
@@ -257,7 +260,10 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
 
 
 def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
-    """Diameter of each connected lesion in the masks, that of a disc of its area in parts of the image's short side."""
+    """Computes the diameter of each connected lesion in the masks, as a fraction of the image's short side.
+
+    It is the diameter of a disc of the lesion's area.
+    """
     sizes = []
     for row in rows:
         mask = decode_mask(row["png"])
@@ -268,8 +274,8 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
-    """Cases that a run, or the encoder under it, has learnt from, and what is of the same patient, volume, recording or
-    content as one of them.
+    """Returns the cases that a run, or the encoder under it, has learnt from, and all cases of the same patient,
+    volume, recording or content as one of them.
 
     What such a run says of them is no evidence of how well it reads.
     """
@@ -291,7 +297,7 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
 
 
 def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
-    """bool (N,): which of the cases a run has not learnt from."""
+    """Says which of the cases a run has not learnt from: bool (N,)."""
     return ~np.isin(case_ids, list(learnt_from(store, run_id)))
 
 

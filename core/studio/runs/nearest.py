@@ -28,7 +28,7 @@ CHUNK = 64
 
 
 def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
-    """[{"id", "name", "v", "distance"}] of the nearest normal training images, nearest first.
+    """Lists the normal training images nearest to a case, nearest first: [{"id", "name", "v", "distance"}].
 
     Raises ValueError if the run has not scored the case.
     """
@@ -61,7 +61,7 @@ def add_nearest(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> None:
-    """Neighbours of every held-out and test case of a scored run."""
+    """Finds and stores the nearest training images of every held-out and test case of a scored run."""
     from core.engine.backbones.encoder import load_encoder
     from core.engine.progress import Stopped
     from core.engine.tensors import pick_device

@@ -22,7 +22,7 @@ WORDS = {"unsure": "its outline is unsure", "novelty": "unlike what is marked", 
 
 
 def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.ndarray, list[str]]:
-    """(places (N,) in the order in which cases teach most, of WORDS why each stands where it does, by that order).
+    """Orders cases by how much they teach, most first: (places (N,), for each in that order a reason, of WORDS).
 
     unsure, novelty (N,): of each case, larger is more. Each counts by its rank, so that neither outweighs the other.
     """
@@ -40,9 +40,9 @@ def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.
 
 
 def keep_order(store: Store, run: str) -> int:
-    """Order a scored run's test cases anew by what they teach; returns how many stand in the order.
+    """Orders a scored run's test cases anew by what they teach and stores that; returns how many stand in the order.
 
-    None do where the run has not learnt from marks. Cases that it has learnt from are not among them.
+    None do if the run has not learnt from marks. Cases that it has learnt from are not among them.
     """
     if runs.get_run(store, run)["method"] != LEARNT:
         return 0  # nor are its readings opened, each of which holds a map

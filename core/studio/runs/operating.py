@@ -25,8 +25,11 @@ SOURCES = {  # strongest first
 
 @dataclass(frozen=True)
 class OperatingPoint:
-    """threshold: flagged above it; None: by the percentile. labels: whether the study's labels were in sight
-    when it was chosen. reader, created: who chose it and when; "" of the default."""
+    """The rule by which a run's images are flagged, and who or what set it.
+
+    threshold: flagged above it; None: by the percentile. labels: whether the study's labels were in sight when it was
+    chosen. reader, created: who chose it and when; "" of the default.
+    """
 
     source: str = "default"
     threshold: float | None = None
@@ -40,7 +43,7 @@ class OperatingPoint:
         return f"{SOURCES[self.source]}{sight}"
 
     def flagged(self, scores: np.ndarray, percentiles: np.ndarray) -> np.ndarray:
-        """bool (N,) of scores and percentiles (N,)."""
+        """Says which images are flagged, bool (N,), from their scores and percentiles (N,)."""
         return np.asarray(percentiles >= FLAG_PERCENTILE if self.threshold is None else scores > self.threshold)
 
 
@@ -48,14 +51,14 @@ USUAL = OperatingPoint()
 
 
 def in_force(store: Store, *runs: str) -> dict[str, OperatingPoint]:
-    """The operating point of each run: dragged, else learnt, else the promise, else the default."""
+    """Returns the operating point of each run: dragged, else learnt, else the promise, else the default."""
     marks = ", ".join("?" * len(runs))
     rows = store.query(f"SELECT * FROM operating_points WHERE run IN ({marks})", list(runs))
     return {run: strongest([row for row in rows if row["run"] == run]) for run in runs}
 
 
 def strongest(rows: list[dict[str, Any]]) -> OperatingPoint:
-    """The point that decides among a run's rows of `operating_points`; the default where there is none."""
+    """Returns the point that decides among a run's rows of `operating_points`; the default if there are none."""
     ranked = sorted(rows, key=lambda row: list(SOURCES).index(row["source"]))
     if not ranked:
         return USUAL
@@ -66,7 +69,7 @@ def strongest(rows: list[dict[str, Any]]) -> OperatingPoint:
 def choose(
     store: Store, study: str, run: str, source: str, threshold: float | None, reader: str, labels: bool
 ) -> OperatingPoint:
-    """Keep a point of that source, or take it back (threshold None), flag anew, and write it to the audit trail.
+    """Keeps a point of that source, or removes it (threshold None), flags anew, and writes it to the audit trail.
 
     Returns the point in force, which may be a stronger one. Raises ValueError for a source that cannot be chosen.
     """
@@ -87,8 +90,10 @@ def choose(
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:
-    """Flags of all the run's readings, also of images with planted lesions, by that point: by the score inside the
-    region of interest where there is one."""
+    """Sets the flags of all the run's readings, also those of images with planted lesions, by that point.
+
+    `flagged_roi` goes by the score inside the region of interest.
+    """
     name, sign, level = "percentile", ">=", FLAG_PERCENTILE
     if point.threshold is not None:
         name, sign, level = "score", ">", point.threshold

@@ -1,4 +1,4 @@
-"""The way of the data, one function per arrow: pretrain -> fit -> score -> evaluate, from the store to the engine."""
+"""The steps of a run, one function per arrow: pretrain -> fit -> score -> evaluate, from the store to the engine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ UNTRAINED = "untrained"
 
 
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
-    """A new pre-training run of `config` (a PretrainConfig or its dictionary).
+    """Creates a pre-training run of `config` (a PretrainConfig or its dictionary); returns its id.
 
-    One that pastes marked lesions keeps which they are. Raises ValueError where none is marked.
+    A run that pastes marked lesions records which they are. Raises ValueError if none is marked.
     """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
@@ -44,7 +44,7 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
 def create_untrained(
     store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
 ) -> str:
-    """A run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
+    """Creates a run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
     config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"arch": arch, "init": init, "seed": seed}}
     method = {"random": UNTRAINED, "imagenet": "imagenet", "auto": "auto"}.get(init, "weights")  # of a file or a run
     return runs.create_run(store, study, "pretrain", method, config)
@@ -58,9 +58,10 @@ def create_fit(
     name: str | None = None,
     size: int = 0,
 ) -> str:
-    """A new fit of `detector` on the encoder of run `parent`; config: a dictionary, a Config, or None for defaults.
+    """Creates a fit of `detector` on the encoder of run `parent`; returns its id.
 
-    size: side of the images it sees; 0: as its encoder has it (readings.size_of), or closer where that lets it.
+    config: a dictionary, a Config, or None for defaults. size: side of the images it sees; 0: as its encoder has it
+    (readings.size_of), or closer if the encoder's configuration asks for that (sides.closer).
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
@@ -72,7 +73,7 @@ def create_fit(
 
 
 class Timed:
-    """Marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
+    """A context that marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
 
     def __init__(self, store: Store, run_id: str, device: str):
         self.store, self.run_id, self.device = store, run_id, device
@@ -151,7 +152,7 @@ def chain(
     evaluate: bool = True,
     **args,
 ) -> list[dict]:
-    """Steps for `jobs.submit`: train the encoder, then for each fit: fit, score, evaluate. args go to every step."""
+    """Lists steps for `jobs.submit`: train the encoder, then for each fit: fit, score, evaluate. All get args."""
     steps = [{"step": "pretrain", "run": pretrain, "args": args}] if pretrain else []
     for run in fits:
         names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
@@ -171,7 +172,7 @@ def _fit_step(work: Work) -> None:
 
 @step("score")
 def _score_step(work: Work) -> None:
-    """Scores, then what a reader asks beside them.
+    """Scores the cases, then computes the aids that a reader may ask for beside them.
 
     args: steady, true or false (default: by the study's size); aids, false to leave both out: the nearest training
     images are then found when they are asked for.
@@ -190,7 +191,7 @@ def _score_step(work: Work) -> None:
 
 @step("evaluate")
 def _evaluate_step(work: Work) -> None:
-    """With and without the region of interest, and the baseline beside it; nothing to do without known test labels."""
+    """Evaluates with and without the region of interest, and the baseline; does nothing without known test labels."""
     run = runs.get_run(work.store, work.run)
     study = run["study"]
     if not has_known_test(work.store, study):

@@ -14,7 +14,7 @@ TAUGHT = (LEARNT, "marked")  # by readers' marks; "marked" is how version 0.2 di
 
 
 def preference(method: str) -> int:
-    """Place of a detector in PREFERRED, from 0; those that are not of it come after and are equal.
+    """Ranks a detector: its place in PREFERRED, from 0; those that are not in it come after and are equal.
 
     One that has learnt from marks comes last: it is shown when somebody chooses it.
     """

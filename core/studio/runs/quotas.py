@@ -16,11 +16,11 @@ SPARE = 1 * GB  # of the disk, that nothing started on the page may eat into
 
 
 class TooMuch(ValueError):
-    """A reader keeps as much as one may; the message says what to do."""
+    """Error: a reader may keep no more, or the disk is full; the message says what to do."""
 
 
 def kept_bytes(store: Store, reader: str) -> int:
-    """Bytes of the folders of a reader's runs, those in the bin as well."""
+    """Counts the bytes in the folders of a reader's runs, those in the bin as well."""
     marks = owners.owned(store, "run", reader)
     rows = store.query("SELECT folder FROM runs WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(marks)])
     folders = [store.home.path / row["folder"] for row in rows]

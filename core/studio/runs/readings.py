@@ -20,7 +20,7 @@ MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its
 
 
 def size_of(store: Store, run: dict) -> int:
-    """Side of the images a run works on: its own setting, else its encoder's (for a fit, the one for detectors)."""
+    """Returns the side of a run's images: its own setting, else its encoder's (for a fit, the one for detectors)."""
     fit = run["kind"] == "fit"
     while "size" not in run["config"] and run["parent"]:
         run = runs.get_run(store, run["parent"])
@@ -28,20 +28,23 @@ def size_of(store: Store, run: dict) -> int:
 
 
 def pack_map(heat: np.ndarray) -> dict:
-    """float32 (h, w) -> the reading's columns map (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
+    """Packs a heat map float32 (h, w) into a reading's columns.
+
+    They are map (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi.
+    """
     codes, low, high = quantise(heat)
     data = zlib.compress(np.ascontiguousarray(codes, "<u2").tobytes(), 6)
     return {"map": data, "map_h": heat.shape[0], "map_w": heat.shape[1], "map_lo": low, "map_hi": high}
 
 
 def unpack_map(reading: dict) -> np.ndarray:
-    """A reading's row -> float32 (h, w)."""
+    """Unpacks the heat map of a reading's row -> float32 (h, w)."""
     codes = np.frombuffer(zlib.decompress(reading["map"]), "<u2").reshape(reading["map_h"], reading["map_w"])
     return dequantise(codes, reading["map_lo"], reading["map_hi"])
 
 
 def marks(store: Store) -> dict[str, str]:
-    """study -> a text that is another one when one of its runs came, changed or went, or a score of it was stored."""
+    """Returns {study: text}; the text changes when one of its runs came, changed or went, or a score was stored."""
     runs_by_study: dict[str, list] = {}
     for row in store.query("SELECT study, id, name, status, note, archived, binned FROM runs ORDER BY id"):
         runs_by_study.setdefault(row["study"], []).append(list(row.values()))
@@ -60,7 +63,7 @@ def reading_rows(
     calibrations: dict[str, Calibration],
     extras: dict[str, np.ndarray],
 ) -> list[dict]:
-    """One reading per case, by the operating point in force; scores and calibrations by 'plain' and 'roi'."""
+    """Builds a reading per case, by the operating point in force; scores and calibrations by 'plain' and 'roi'."""
     columns, point = {}, in_force(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
         calibration, values = calibrations[kind], scores[kind]
@@ -78,7 +81,7 @@ def reading_rows(
 
 
 def write_readings(store: Store, rows: list[dict]) -> None:
-    """Keep readings, and when that was; earlier ones of the same run and case are replaced."""
+    """Stores readings, and when that was; earlier ones of the same run and case are replaced."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
         for run in {row["run"] for row in rows}:
@@ -86,7 +89,7 @@ def write_readings(store: Store, rows: list[dict]) -> None:
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:
-    """Scores float64 (N,) of the cases. Raises ValueError when one has none."""
+    """Reads a run's scores of the cases, float64 (N,). Raises ValueError if a case has none."""
     column = "score_roi" if roi else "score"
     scores = {
         r["case_id"]: r["s"]
@@ -99,7 +102,7 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """A reading's heat map as it is kept (map, map_h, map_w, map_lo, map_hi, created), with its level of outlines.
+    """Reads a heat map as it is stored (map, map_h, map_w, map_lo, map_hi, created), with its level of outlines.
 
     Raises ValueError if there is none.
     """
@@ -112,7 +115,7 @@ def stored_map(store: Store, run_id: str, case_id: int) -> dict:
 
 
 def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
-    """Heat maps float32 (N, h, w) of the cases, in their order."""
+    """Reads a run's heat maps of the cases, in their order: float32 (N, h, w)."""
     maps = []
     for case_id in case_ids:
         query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ?"

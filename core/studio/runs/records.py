@@ -34,7 +34,7 @@ _EDITABLE = {
 
 @functools.cache
 def code_version() -> str:
-    """Short commit of the code, with '+' when files differ from it, or '' outside a clone."""
+    """Returns the short commit of the code, with '+' when files differ from it, or '' outside a clone."""
     root = Path(__file__).resolve().parents[3]
     try:
         line = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -45,7 +45,7 @@ def code_version() -> str:
 
 @functools.cache
 def version() -> str:
-    """Version of the installed studio, or of the clone that it runs from."""
+    """Returns the version of the installed studio, or of the clone that it runs from."""
     try:
         return metadata.version("pmsacl-studio")
     except metadata.PackageNotFoundError:
@@ -56,7 +56,7 @@ def version() -> str:
 
 @functools.cache
 def package_versions() -> dict[str, str]:
-    """Versions of what decides a result: Python and the numerical packages."""
+    """Returns the versions of what decides a result: Python and the numerical packages."""
     versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -69,7 +69,7 @@ def package_versions() -> dict[str, str]:
 def create_run(
     store: Store, study: str, kind: str, method: str, config: dict, parent: str | None = None, name: str | None = None
 ) -> str:
-    """A new run (status 'new') and its folder; returns its id. `parent` is the encoder run of a fit."""
+    """Creates a run (status 'new') and its folder; returns its id. `parent` is the encoder run of a fit."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise NotFound(f"there is no study {study!r}")
     if parent is not None and get_run(store, parent)["kind"] != "pretrain":
@@ -98,7 +98,7 @@ def create_run(
 
 
 def get_run(store: Store, run_id: str) -> dict:
-    """The run's row with config, packages and summary as values. Raises NotFound, which lists the latest runs."""
+    """Returns the run's row with config, packages and summary as values. Raises NotFound that lists the latest runs."""
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
         known = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]
@@ -107,14 +107,14 @@ def get_run(store: Store, run_id: str) -> dict:
 
 
 def exists(store: Store, run_id: str) -> bool:
-    """Whether there is such a run."""
+    """Says whether there is such a run."""
     return store.one("SELECT 1 FROM runs WHERE id = ?", [run_id]) is not None
 
 
 def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
-    """Runs, oldest first, without those in the bin; `archived` None lists both."""
+    """Lists runs, oldest first, without those in the bin; `archived` None lists both."""
     where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("kind", kind)):
         if value is not None:
@@ -142,24 +142,24 @@ def update_run(store: Store, run_id: str, **changes: Any) -> None:
 
 
 def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:
-    """A new run with the same configuration (and `changes` to its top-level keys): "repeat this run"."""
+    """Creates a run with the same configuration (and `changes` to its top-level keys): "repeat this run"."""
     run = get_run(store, run_id)
     config = {**run["config"], **changes}
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
 
 
 def settings_of(config: dict[str, Any]) -> dict[str, Any]:
-    """A run's configuration without what the studio keeps beside it: the marks that it learns from."""
+    """Returns a run's configuration without what the studio keeps beside it: the marks that it learns from."""
     return {key: value for key, value in config.items() if key != "marks"}
 
 
 def marks_count(run: dict) -> int:
-    """How many masks a run has learnt from; 0 for one that came from another home, which does not say."""
+    """Counts the masks that a run has learnt from; 0 for one that came from another home, which does not say."""
     return len((run["config"].get("marks") or {}).get("masks", []))
 
 
 def children(store: Store, run_id: str) -> list[str]:
-    """Ids of the fits on an encoder's run."""
+    """Lists the ids of the fits on an encoder's run."""
     return [r["id"] for r in store.query("SELECT id FROM runs WHERE parent = ?", [run_id])]
 
 
@@ -174,7 +174,7 @@ def folder_bytes(store: Store, run_id: str) -> int:
 
 
 def delete_run(store: Store, run_id: str) -> int:
-    """Delete a run with its metrics, readings and files; returns the bytes freed. Refused while it is used."""
+    """Deletes a run with its metrics, readings and files; returns the bytes freed. ValueError while it is used."""
     run = get_run(store, run_id)
     if run["status"] == "running":
         raise ValueError(f"{run_id} is running: cancel it first")

@@ -21,7 +21,7 @@ BASELINE = "mean-colour"
 
 
 def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", **options) -> dict:
-    """One row of metrics of a scored run, kept in `evaluations`. options: pixel_rule, seed, bootstrap."""
+    """Computes a scored run's row of metrics and stores it in `evaluations`. options: pixel_rule, seed, bootstrap."""
     from core.engine.metrics.evaluate import evaluate
 
     started = time.monotonic()
@@ -59,13 +59,16 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
 
 
 def pixels_of(run: dict, roi: bool = True) -> PixelScale | None:
-    """The scale of a scored run's heat maps and outlines; None before it was scored."""
+    """Returns the scale of a scored run's heat maps and outlines; None before it was scored."""
     calibration = run["summary"].get("calibration")
     return Calibration.from_dict(calibration["roi" if roi else "plain"]).pixels if calibration else None
 
 
 def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", **options) -> dict:
-    """The mean-colour baseline's row: no heat maps, so no localisation. It learns from the training normals alone."""
+    """Evaluates the mean-colour baseline, which learns from the training normals alone, and stores its row.
+
+    It has no heat maps, so no localisation.
+    """
     from core.engine.metrics.detection import mean_colour_scores
     from core.engine.metrics.evaluate import evaluate
 
@@ -87,7 +90,7 @@ def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol
 
 
 def scored_fits(store: Store, study: str) -> list[str]:
-    """Finished fits of a study that have readings, oldest first."""
+    """Lists the finished fits of a study that have readings, oldest first."""
     rows = store.query(
         "SELECT id FROM runs WHERE study = ? AND kind = 'fit' AND status = 'done' AND binned IS NULL "
         "AND EXISTS (SELECT 1 FROM readings WHERE run = runs.id) ORDER BY created, id",
@@ -97,7 +100,7 @@ def scored_fits(store: Store, study: str) -> list[str]:
 
 
 def flagged_counts(store: Store, run_id: str) -> dict:
-    """{"test": cases, "flagged": of them, "flagged_roi": of them} among a scored run's test cases."""
+    """Counts a scored run's test cases and how many of them are flagged: {"test", "flagged", "flagged_roi"}."""
     return store.first(
         "SELECT count(*) AS test, coalesce(sum(flagged), 0) AS flagged, coalesce(sum(flagged_roi), 0) AS flagged_roi "
         "FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'",
@@ -106,16 +109,17 @@ def flagged_counts(store: Store, run_id: str) -> dict:
 
 
 def has_known_test(store: Store, study: str) -> bool:
-    """Whether the study has labelled normal and abnormal test cases, so that it can be evaluated."""
+    """Says whether a study has labelled normal and abnormal test cases, so that it can be evaluated."""
     labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     return store.first(labels, [study])["n"] == 2
 
 
 def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05) -> dict:
-    """The conformal threshold of held-out scores, and how many of the test's normals it flags: at most `alpha` of them,
-    as surely as so many allow, by patients (those of `held`) where they are known.
+    """Computes the conformal threshold of held-out scores, and how many of the test's normals it flags.
 
-    {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}
+    It flags at most `alpha` of all normals, as surely as so many held-out scores allow; patients (those of `held`) are
+    counted where they are known. Returns {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held",
+    "needed", "flagged", "normals"}.
     """
     from core.engine.calibration.conformal import promised
 
@@ -130,8 +134,9 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
 
 def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
-    """Test rows whose label is known, but for cases that a run has learnt from. Raises ValueError unless there are
-    normals and abnormals among them.
+    """Returns the test rows whose label is known, without the cases `but`, such as those that a run has learnt from.
+
+    Raises ValueError unless there are normals and abnormals among them.
     """
     test = arrays.index("test")
     test = test[(arrays.label[test] != "unknown") & ~np.isin(arrays.case_ids[test], list(but))]
@@ -141,7 +146,7 @@ def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
 
 
 def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
-    """Keep one row of results; an older one of the same run, region of interest and protocol is replaced."""
+    """Stores a row of results; an older one of the same run, detector, region of interest and protocol is replaced."""
     same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
     same += " AND json_extract(\"row\", '$.detector') = ?"
     with store.write() as db:
@@ -152,7 +157,7 @@ def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
 
 
 def evaluations(store: Store, study: str, run_id: str | None = None) -> list[dict]:
-    """Rows kept for a study (or one of its runs), oldest first."""
+    """Lists the rows of results stored for a study (or one of its runs), oldest first."""
     where, params = ("study = ? AND run = ?", [study, run_id]) if run_id else ("study = ?", [study])
     rows = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
     return [parsed(r, "row")["row"] for r in rows]

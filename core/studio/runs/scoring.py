@@ -41,7 +41,7 @@ Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """The fitted detector of a run, encoder and all. Raises Damaged if its files are not what was written."""
+    """Loads the fitted detector of a run with its encoder. Raises Damaged if its files are not what was written."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
         raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
@@ -55,7 +55,7 @@ def load_detector(store: Store, run_id: str, device: str = "auto"):
 def score_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Readings of every held-out and test case; returns {"cases", "seconds", "threshold", "threshold_roi"}.
+    """Scores every held-out and test case; returns {"cases", "seconds", "threshold", "threshold_roi"}.
 
     Held-out normals come first: percentiles and flags of all others are set by them alone, never by a test image.
     """
@@ -129,7 +129,7 @@ def _outline(
 
 
 def score_beside(store: Store, run_id: str, device: str = "auto") -> None:
-    """Does what each of several processes does while the first does `score_run`: its share of every pass."""
+    """Computes the share of every pass that a later one of several processes has while the first does `score_run`."""
     arrays, *parts = _arrays(store, runs.get_run(store, run_id))  # once the first has them, what it fitted is on disk
     detector = load_detector(store, run_id, device)
     for index in parts:
@@ -160,9 +160,10 @@ def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
 
 
 def look(detector: Detector, images: np.ndarray, roi: np.ndarray, *, together: bool = False) -> Seen:
-    """images uint8 (N, S, S, 3), roi (N, S, S) -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras.
+    """Runs the detector on images uint8 (N, S, S, 3), roi (N, S, S).
 
-    together: all of torchrun's processes call this with the same images, and each passes a part of them.
+    -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras. together: all of torchrun's processes call this
+    with the same images, and each passes a part of them.
     """
     prediction = predict_shared(detector, images, roi) if together else detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
@@ -209,7 +210,7 @@ def _rows(
 
 
 def readings_of(store: Store, run_id: str, images: np.ndarray, roi: np.ndarray, device: str = "auto") -> list[dict]:
-    """Rows of `readings`, which are not kept, of images that are no cases: uint8 (N, S, S, 3), roi (N, S, S)."""
+    """Scores images that are no cases, uint8 (N, S, S, 3), roi (N, S, S): rows as of `readings`, but not stored."""
     calibration = runs.get_run(store, run_id)["summary"]["calibration"]
     calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
     looked = look(load_detector(store, run_id, device), images, roi)
@@ -223,9 +224,9 @@ def score_new(
     should_stop: Stop = never,
     report: Report = nothing,
 ) -> int:
-    """Readings for the test cases that have none of this run; returns how many. A run never scored is scored whole.
+    """Scores the test cases that have no reading of this run; returns how many. A run never scored is scored whole.
 
-    Stopped between two batches, what is read stays. A case whose file is gone is passed over and logged.
+    If it is stopped between two batches, what is read stays. A case whose file is gone is passed over and logged.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")

@@ -1,10 +1,10 @@
 """Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs onnxruntime, numpy and opencv.
 
-The folder that this file lies in, when it has left the house, holds the model (model.onnx), what is known of it
-(card.json) and the two functions that prepare an image (resize.py, roi.py). No home, no database and no torch is used.
-Written are FOLDER/scores.csv, a line an image, and FOLDER/maps/, a heat map an image in grey: 0 is usual, 255 what the
-card calls full. Lines that are there already are not made again, so a run that was stopped goes on. With --watch the
-folder of images is looked at again and again.
+In an exported folder this file lies beside the model (model.onnx), what is known of it (card.json) and the functions
+that prepare an image (resize.py, roi.py). No home, no database and no torch is used. It writes FOLDER/scores.csv, a
+line per image, and FOLDER/maps/, a grey heat map per image: 0 is usual, 255 what the card calls full. Lines that are
+there already are not made again, so a run that was stopped goes on. With --watch the folder of images is looked at
+again and again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BadImage(ValueError):
 
 
 def digest_of(file: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Computes the SHA-256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with file.open("rb") as content:
         for block in iter(lambda: content.read(1 << 20), b""):
@@ -58,7 +58,7 @@ def digest_of(file: Path) -> str:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """Reads what is known of the model in `folder`. Raises BadModel where a file is missing or not what was written."""
+    """Reads the card of the model in `folder` and checks its files. Raises BadModel if one is missing or changed."""
     try:
         card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
         digests = dict(card["digests"])
@@ -76,7 +76,7 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 
 def read_image(data: bytes) -> np.ndarray:
-    """The bytes of a file -> uint8 (H, W, 3) RGB, upright; 16 bits are brought to 8, what is transparent is black."""
+    """Decodes an image file's bytes -> uint8 (H, W, 3) RGB, upright; 16 bits become 8, what is transparent is black."""
     if data[128:132] == b"DICM":
         raise BadImage("a DICOM file takes the studio itself: import it there, or give a PNG of it")
     buffer = np.frombuffer(data, np.uint8)
@@ -130,8 +130,8 @@ class Screen:
         self.seen = pixels.get("seen")
 
     def score(self, images: list[np.ndarray]) -> list[dict[str, Any]]:
-        """uint8 (H, W, 3) images of any size -> for each its scores, percentiles and flags, `peak` (the largest value
-        that counts) and `heat` float32 (h, w).
+        """Scores images uint8 (H, W, 3) of any size -> for each its scores, percentiles and flags, `peak` (the largest
+        value that counts) and `heat` float32 (h, w).
         """
         pairs = [prepare(image, self.size) for image in images]
         shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
@@ -158,12 +158,12 @@ class Screen:
         return float(np.where(cells, heat, -np.inf).max()) if cells.any() else float(heat.min())
 
     def grey(self, heat: np.ndarray) -> np.ndarray:
-        """A heat map on the card's scale, uint8 (h, w); on its own where the card has none."""
+        """Draws a heat map in grey, uint8 (h, w), on the card's scale; on its own if the card has none."""
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
 
     def files(self, files: list[Path]) -> list[dict[str, Any]]:
-        """A row for each file, as `score`, with `file` and `sha256`; one that cannot be read has `error` instead."""
+        """Scores files: a row each, as `score`, with `file` and `sha256`, or with `error` if it cannot be read."""
         rows: list[dict[str, Any]] = []
         images = []
         for file in files:
@@ -180,7 +180,7 @@ class Screen:
 
 
 def packed(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose heat map is bytes: `map` (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
+    """Packs a row's heat map into bytes: `map` (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
     heat = row.pop("heat", None)
     row.pop("shape", None)
     if heat is not None:
@@ -213,7 +213,7 @@ def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]
 
 
 def found_in(source: Path) -> Iterator[Path]:
-    """Images of a folder and those in it, in order of their names; or the file itself."""
+    """Yields the images of a folder and of those in it, in order of their names; or the file itself."""
     if source.is_file():
         yield source
     for folder, inner, names in os.walk(source):

@@ -22,7 +22,7 @@ BATCH = 16
 
 
 def files_of(source: Path) -> list[str]:
-    """Paths of the images of a folder, or those that the first column of a Parquet list names."""
+    """Lists the paths of the images in a folder, or those that the first column of a Parquet list names."""
     if source.suffix != ".parquet":
         if not source.exists():
             raise Refused(f"there is no {source}")
@@ -45,8 +45,9 @@ def schema(model: Path) -> Any:
 
 
 class Scorer:
-    """A worker: the model opened once, then batches of paths. The rows of a batch are one file, named by the batch's
-    number, so that a batch that is done twice is there once.
+    """A worker that opens the model once, then scores batches of paths.
+
+    The rows of a batch are one file, named by the batch's number, so that a batch that is done twice is there once.
     """
 
     def __init__(self, model: str, out: str) -> None:

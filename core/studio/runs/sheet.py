@@ -39,7 +39,10 @@ class Shown:
 
 
 def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
-    """Test cases with a lesion mask, best Dice first; outlined as the run outlines them."""
+    """Lists the test cases with a lesion mask, best Dice first, outlined as the run outlines them.
+
+    Cases that the run has learnt from are left out. Raises ValueError if none is left.
+    """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     rows = arrays.index("test")

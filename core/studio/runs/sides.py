@@ -1,6 +1,6 @@
 """How closely detectors on pretrained features look at a study: the side of the images that they see.
 
-By counts and sizes alone, so that nothing of what a study shows is looked at for it.
+It follows from the number and the sizes of the images alone, so that nothing of what they show has a say in it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within 
 
 
 def side_for(store: Store, study: str) -> int:
-    """Side at which detectors see a study: SIZE, and more where its images are few and large, as small lesions ask for.
+    """Chooses the side at which detectors see a study: SIZE, or more for few and large images, as small lesions need.
 
-    No more than the short side of its usual image, than MOST, and than keeps all of them within PIXELS.
+    It is no more than the short side of the study's usual image, than MOST, and than keeps all images within PIXELS.
     """
     shorts = _shorts(store, study)
     if not shorts:
@@ -35,9 +35,9 @@ def _shorts(store: Store, study: str) -> list[int]:
 
 
 def closer(store: Store, study: str, config: dict) -> int:
-    """Side at which detectors see a study through an encoder of that configuration, if it lets them look closer.
+    """Chooses the side at which detectors see a study if an encoder of that configuration lets them look closer.
 
-    0: as the encoder has it.
+    Returns 0 for the side that the encoder has.
     """
     usual = config.get("fit_size") or config.get("size", 0)
     arch = config.get("encoder", {}).get("arch")
@@ -46,10 +46,11 @@ def closer(store: Store, study: str, config: dict) -> int:
 
 
 def side_for_marks(store: Store, study: str, diameters: np.ndarray, side: int) -> int:
-    """Side, a multiple of STEP from `side` to CLOSEST, at which a detector learns from lesions of these diameters (L,),
-    in parts of the image's short side: their median spans as many pixels as one of USUAL at SIZE.
+    """Chooses the side at which a detector learns from marked lesions: a multiple of STEP from `side` to CLOSEST.
 
-    It is no larger than the short side of the study's usual image, unless `side` is.
+    diameters (L,): of the lesions, as fractions of the image's short side; at the side chosen, their median spans as
+    many pixels as USUAL does at SIZE. The side is no larger than the short side of the study's usual image, unless
+    `side` is.
     """
     shorts = _shorts(store, study)
     if not len(diameters) or not shorts:

@@ -20,7 +20,7 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """Computes the digest of its weights and centres."""
+        """Digest of its weights and centres."""
         return "".join(_digest(f, f.stat().st_mtime_ns) for f in sorted(self.folder.glob("*.safetensors")))
 
 
@@ -30,7 +30,7 @@ def _digest(file: Path, changed: int) -> str:
 
 
 def encoder_run(store: Store, run_id: str) -> dict:
-    """The pre-training run that `run_id` is, or that it was fitted on."""
+    """Returns the pre-training run that `run_id` is, or that it was fitted on."""
     run = runs.get_run(store, run_id)
     if run["kind"] == "pretrain":
         return run
@@ -40,7 +40,7 @@ def encoder_run(store: Store, run_id: str) -> dict:
 
 
 def snapshots(store: Store, run: dict) -> list[Snapshot]:
-    """Saved encoders of a pre-training run by epoch; epoch 0 is the untrained one. Empty before the first is saved."""
+    """Lists the saved encoders of a pre-training run by epoch; epoch 0 is untrained. Empty before one is saved."""
     folder = store.home.path / run["folder"]
     snapshots_listed = [
         Snapshot(int(file.parent.name), file.parent)

@@ -18,7 +18,7 @@ from core.studio.runs.scoring import score_beside
 
 
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
-    """(run, queued job) of a training: the last of this very configuration that did not get to its end, or a new one.
+    """Returns (run, queued job) of a training: the last of this very configuration that was not finished, or a new one.
 
     So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
     """
@@ -32,7 +32,7 @@ def begin(store: Store, study: str, config: dict, name: str | None, device: str)
 def begin_fit(
     store: Store, parent: str, detector: str, config: dict, name: str | None, score: bool, device: str
 ) -> tuple[str, int]:
-    """(run, queued job) of a fit, as `begin` of a training. score: whether scores and figures follow in its job."""
+    """Returns (run, queued job) of a fit, as `begin` of a training. score: whether its job scores and evaluates."""
     study = runs.get_run(store, parent)["study"]
     like = {"kind": "fit", "parent": parent, "method": detector, "config": config}
     begun = _same(store, study, like, name)
@@ -55,7 +55,7 @@ def _same(store: Store, study: str, like: dict, name: str | None) -> tuple[str, 
 
 
 def steps_of(store: Store, job: int) -> list[tuple[str, str]]:
-    """(step, run) of what is left of a job."""
+    """Lists what is left of a job: (step, run)."""
     row = jobs.get_job(store, job)
     return [(step["step"], step["run"]) for step in row["chain"][row["position"] :]]
 

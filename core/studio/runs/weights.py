@@ -16,13 +16,16 @@ STATE = ("checkpoint", "process.json")  # of work that is going on: written agai
 
 
 def files(folder: Path) -> list[Path]:
-    """Weights, and what describes them, at any depth."""
+    """Lists a folder's weights and the files that describe them, at any depth; not those of work that is going on."""
     paths = (file for kind in KINDS for file in folder.rglob(kind))
     return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
 
 def digest(folder: Path) -> str:
-    """SHA-256 over the digests of a fitted run's weights, the same in its folder and exported; "" without weights."""
+    """Computes the SHA-256 over the digests of a fitted run's weights, the same in its folder and exported.
+
+    "" without weights.
+    """
     weights = [
         f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}
     ]

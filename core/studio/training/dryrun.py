@@ -1,4 +1,4 @@
-"""A few real steps before a training: how long, how much memory, and whether it fits. In a process of its own.
+"""Dry run of a training, in a process of its own: a few real steps tell its time, its memory, and whether it fits.
 
 python -m core.studio.training.dryrun --home DIR < {"study": ..., "config": {...}, "device": "auto"}
 """
@@ -27,7 +27,7 @@ LEAST = (
 
 
 class Turns:
-    """Who may make a dry run now: one a reader, AT_ONCE in all, in the order in which they asked."""
+    """The turns of dry runs: one at a time per reader, AT_ONCE in all, in the order in which they asked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Turns:
         self._at_work: set[object] = set()
 
     def ask(self, who: str) -> object:
-        """A turn, to be handed to `comes` and `leave`. ValueError where the reader has too many waiting."""
+        """Takes a turn, to be handed to `comes` and `leave`. ValueError where the reader has too many waiting."""
         with self._lock:
             if list(self._asked.values()).count(who) > WAITING:
                 raise ValueError("your earlier dry runs are still at work: wait for their answers")
@@ -44,7 +44,7 @@ class Turns:
             return turn
 
     def comes(self, turn: object) -> bool:
-        """Whether the turn has come; it then lasts until `leave`."""
+        """Says whether the turn has come; it then lasts until `leave`."""
         with self._lock:
             for other, who in self._asked.items():
                 if len(self._at_work) >= AT_ONCE:
@@ -54,14 +54,14 @@ class Turns:
             return turn in self._at_work
 
     def leave(self, turn: object) -> None:
-        """The turn is over, or is not wanted any more."""
+        """Ends a turn that is over, or that is not wanted any more."""
         with self._lock:
             self._at_work.discard(turn)
             self._asked.pop(turn, None)
 
 
 def least_memory(config: PretrainConfig) -> int:
-    """Bytes that a dry run needs at the very least: LEAST, and the views of one batch as float32 and their gradient."""
+    """Computes the least bytes that a dry run needs: LEAST, and a batch's views as float32 with their gradient."""
     views = config.batch * (config.k + 1) * 2
     return LEAST + views * 3 * config.size**2 * 4 * 2
 
@@ -99,7 +99,7 @@ def dry_run(home: Path, study: str, config: dict, device: str = "auto") -> dict:
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
-    """Centres, then real steps on the study's own images, with the network in its first state."""
+    """Measures centring and a few real steps on the study's own images, with the network in its first state."""
     import torch
 
     from core.engine.allocator import most_memory
@@ -160,7 +160,7 @@ def _count(n: int, what: str) -> str:
 
 
 def free_memory(place) -> int:
-    """Bytes that are free on the device now."""
+    """Returns the bytes that are free on the device now."""
     if place.type == "cuda":
         import torch
 
@@ -169,7 +169,7 @@ def free_memory(place) -> int:
 
 
 def free_host_memory() -> int:
-    """Bytes of the machine's memory that are free now."""
+    """Returns the bytes of the machine's memory that are free now."""
     try:
         with open("/proc/meminfo") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

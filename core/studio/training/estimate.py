@@ -20,7 +20,7 @@ _IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
 
 
 def usual(store: Store, step: str, run_id: str | None, args: dict) -> float:
-    """The usual seconds of a step on two quiet cores."""
+    """Estimates the usual seconds of a step on two quiet cores."""
     if step == "demo":
         return 60.0
     try:
@@ -88,7 +88,7 @@ class Estimate:
         return usual(self.store, step["step"], step["run"], step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
-        """Seconds that each step of a job still takes; 0 for those that are done. job: as `get_job` gives it."""
+        """Estimates the seconds that each step of a job still takes; 0 for those done. job: as `get_job` gives it."""
         left = [self.slower * self._usual(step) for step in job["chain"]]
         at = job["position"]
         left[:at] = [0.0] * at
@@ -102,7 +102,7 @@ class Estimate:
 
 
 def first_look(store: Store, study: str) -> float:
-    """Seconds that a first look at a study takes: a fit on its training images, a score of all others."""
+    """Estimates the seconds that a first look at a study takes: a fit on its training images, a score of all others."""
     counted = store.query("SELECT split, count(*) AS n FROM cases WHERE study = ? GROUP BY split", [study])
     images = sum(row["n"] for row in counted)
     tests = sum(row["n"] for row in counted if row["split"] == "test")

@@ -30,7 +30,7 @@ def folder_of(store: Store) -> Path:
 
 
 def listed(store: Store) -> list[str]:
-    """NAMES, then the files that were added, by name."""
+    """Lists NAMES, then the files that were added, by name."""
     return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if _FILE.fullmatch(file.name))]
 
 
@@ -69,7 +69,7 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
 
 
 def noted(store: Store, name: str) -> dict[str, str]:
-    """{arch, licence, sha256} of a file of the list, as far as they were noted when it was added."""
+    """Reads {arch, licence, sha256} of a file of the list, as far as they were noted when it was added."""
     try:
         notes: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
@@ -78,16 +78,17 @@ def noted(store: Store, name: str) -> dict[str, str]:
 
 
 def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
-    """{init, arch} of an encoder for the owner of the machine: a name of the list, an encoder's run, or any path.
+    """Settles {init, arch} of an encoder for the owner of the machine.
 
-    arch is left out where none is given and the file was added without one.
+    init: a name of the list, an encoder's run, or any path. arch is left out where none is given and the file was added
+    without one.
     """
     chosen_init: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
     return chosen_init
 
 
 def archs(store: Store) -> dict[str, str]:
-    """{name: backbone} of the files that were added with one."""
+    """Returns {name: backbone} of the files that were added with one."""
     return {name: arch for name in listed(store)[len(NAMES) :] if (arch := noted(store, name).get("arch"))}
 
 
@@ -103,11 +104,11 @@ def remove(store: Store, name: str, by: str) -> None:
 
 
 def settled(store: Store, config: Any, files: Within | None) -> Any:
-    """`config` with names of the list, and ids of encoders' runs, as the paths that they stand for.
+    """Returns `config` with names of the list, and ids of encoders' runs, replaced by the paths that they stand for.
 
     A file that was added with its backbone brings it where none is named. files: where else a file may lie, for
-    administrators; None for readers, who choose from the list. Raises BadConfig for any other value, without looking
-    at the disk, and for another backbone than a file's own.
+    administrators; None for readers, who choose from the list. Raises BadConfig for any other value, without looking at
+    the disk, and for another backbone than a file's own.
     """
     if isinstance(config, dict):
         init = config.get("init")

@@ -26,7 +26,7 @@ class Alarms:
         self._lock = threading.Lock()
 
     def of(self, run: dict) -> str | None:
-        """The sentence standing after the run's last stored step, or None."""
+        """Returns the alarm after the run's last stored step, a sentence, or None."""
         names = ("spread", "class_distance", "aug_accuracy")
         with self._lock:
             watch, last = self._watches.get(run["id"]) or (self._new(run), 0)
@@ -53,9 +53,10 @@ class Alarms:
 
 
 def jobs_of_runs(store: Store) -> dict[str, dict]:
-    """run id -> its job: the one that trains or fits it, until it has; else the newest that has it in its chain.
+    """Finds the job of each run: the one that trains or fits it, until it has; else the newest with it in its chain.
 
-    A job's row, with "here": whether it is at that run now, and "ahead": whether it comes to it (again) later.
+    {run id: the job's row}, with "here": whether it is at that run now, and "ahead": whether it comes to it (again)
+    later.
     """
     jobs.reap(store)
     jobs_by_run: dict[str, dict] = {}
@@ -74,7 +75,7 @@ def jobs_of_runs(store: Store) -> dict[str, dict]:
 
 
 def brief(job: dict | None) -> dict | None:
-    """The part of a job that the page shows."""
+    """Returns the part of a job that the page shows."""
     if job is None:
         return None
     keys = ("id", "status", "run", "progress", "message", "error", "wants", "position", "here", "ahead")
@@ -82,21 +83,24 @@ def brief(job: dict | None) -> dict | None:
 
 
 def standing(run: dict, job: dict | None) -> str:
-    """A run's state as a reader needs it: what waits for a job that is paused or interrupted is that itself."""
+    """Returns a run's state as shown to readers: if it waits for a paused or interrupted job, the job's state."""
     waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
     return job["status"] if job and waits else run["status"]
 
 
 def quiet(job: dict | None) -> dict | None:
-    """A job as whoever reads blind sees it: what it says may hold figures against the labels, or a case's name."""
+    """Returns a job as a reader who reads blind may see it: without its message and error.
+
+    These may hold figures against the labels, or a case's name.
+    """
     return job and {**job, "message": job["status"].capitalize(), "error": None}
 
 
 def now(store: Store) -> dict:
-    """Gives the page's bar: {"studies": ids, "job": the one at work (or the next), "beside", "waiting": how many wait,
-    "ended": when a job last ended, or None}.
+    """Returns what the page's bar shows: {"studies": ids, "job", "beside", "waiting", "ended"}.
 
-    beside: the short job that is at work while a training is "job", else None.
+    job: the one at work (or the next). beside: the short job that is at work while a training is "job", else None.
+    waiting: how many wait. ended: when a job last ended, or None.
     """
     going = jobs.list_jobs(store, "running", "queued")
     at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
@@ -111,8 +115,10 @@ def now(store: Store) -> dict:
 
 
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
-    """The study's runs, newest first, each with its job, the seconds that it still takes, its latest headline numbers
-    and its evaluation."""
+    """Lists the study's runs, newest first, with what the page shows of each.
+
+    That includes its job, the seconds that it still takes, its latest headline numbers and its evaluation.
+    """
     at_work = jobs_of_runs(store)
     estimate = Estimate(store)
     rows = []
@@ -159,7 +165,7 @@ def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
 
 
 def evaluation(store: Store, run: str) -> dict | None:
-    """The latest evaluation inside the region of interest: {"auroc", "pixel_auroc", "dice", ...}."""
+    """Reads the latest evaluation, inside the region of interest if there is one: {"auroc", "pixel_auroc", ...}."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
     evaluations = [parsed(r, "row")["row"] for r in rows]
     chosen = next((r for r in evaluations if r.get("roi")), evaluations[0] if evaluations else None)
@@ -170,7 +176,7 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 
 def total_steps(store: Store, run: dict) -> dict:
-    """{"steps", "epochs", "per_epoch", "images"} of a pre-training, worked out from its configuration and study."""
+    """Works out the length of a pre-training from its run and study: {"steps", "epochs", "per_epoch", "images"}."""
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
@@ -179,7 +185,7 @@ def total_steps(store: Store, run: dict) -> dict:
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
-    """All that the page shows of one run; see `series` for what `after` and `stride` mean."""
+    """Collects all that the page shows of one run; see `series` for what `after` and `stride` mean."""
     run = runs.get_run(store, run_id)
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
@@ -209,7 +215,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
 
 
 def differences(configs: list[dict]) -> list[dict]:
-    """[{"key", "values"}] for every setting in which the configurations differ; nested keys are dotted."""
+    """Lists the settings in which the configurations differ: [{"key", "values"}]; nested keys are dotted."""
     flat = [dict(_flat(c)) for c in configs]
     keys = sorted({k for f in flat for k in f})
     rows = [{"key": k, "values": [f.get(k) for f in flat]} for k in keys]

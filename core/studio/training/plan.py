@@ -27,7 +27,7 @@ DEMO_FOLLOWS = (  # what the drawing of the demo study queues when it is done, w
 
 
 def plan(store: Store, study: str | None) -> dict:
-    """{"stages", "left", "jobs", "scored"}: what jobs do for a study, or for a home without one (study: None).
+    """Lists what jobs do for a study, or for a home without one (study: None): {"stages", "left", "jobs", "scored"}.
 
     stages: [{"title", "state", "left", "share"}], state one of done, running, waiting, failed, stopped; none when
     nothing is to do. left: seconds until all of it is done. jobs: ids of those that run or wait. scored: whether a run

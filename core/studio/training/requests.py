@@ -76,7 +76,7 @@ def _detector(name: str) -> dict:
 
 
 def checked(config: dict, store: Store | None = None, files: Within | None = None) -> PretrainConfig:
-    """The configuration if it can be trained. BadConfig says which setting cannot, and what it takes.
+    """Returns the configuration if it can be trained. BadConfig says which setting cannot, and what it takes.
 
     store: also that the study is there which lesions are cut from, and that the weights are on the list, or in a file
     that lies within `files` (of administrators), see `first_weights`.
@@ -109,7 +109,7 @@ def start(
 ) -> dict:
     """Queue a training and, in the same chain, a fit, score and evaluation by each of `detectors` (name: options).
 
-    {"run", "fits", "job"}. files: see `checked`.
+    Returns {"run", "fits", "job"}. files: see `checked`.
     """
     ready = checked(config, store, files)
     kinds = _kinds(store, detectors or {}, files)
@@ -120,7 +120,10 @@ def start(
 
 
 def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
-    """What learns from marks is not asked for here: its base, a run, is chosen by `learnt.create_learnt`."""
+    """Checks the options of detectors, by name, and returns them as configurations.
+
+    What learns from marks is not asked for here: its base, a run, is chosen by `learnt.create_learnt`.
+    """
     for name in detectors:
         if name not in DETECTORS.names():
             raise BadConfig(f"no detector is called {name!r}; there are: {', '.join(DETECTORS.names())}")
@@ -129,7 +132,10 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
 
 
 def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, files: Within | None = None) -> dict:
-    """Queue fits on a trained encoder: fit, score, evaluate, as one chain. {"fits", "job"}. files: see `checked`."""
+    """Queue fits on a trained encoder in one chain: fit, score, evaluate. Returns {"fits", "job"}.
+
+    files: see `checked`.
+    """
     if not detectors:
         raise ValueError("choose at least one detector")
     status = runs.get_run(store, run)["status"]
@@ -141,7 +147,10 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, f
 
 
 def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True, by: str = "command line") -> dict:
-    """pause | resume | cancel | rename | note | archive | restore | repeat | delete | frees. What is new about it."""
+    """Perform an action on a run and return what is new about it.
+
+    action: pause | resume | cancel | rename | note | archive | restore | repeat | delete | frees.
+    """
     runs.get_run(store, run_id)
     if action in ("pause", "cancel"):
         return {"status": getattr(jobs, action)(store, _job(store, run_id))}
@@ -167,7 +176,7 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
 
 
 def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
-    """Make a run again: the same configuration, queued. {"run", "job"}.
+    """Make a run again: the same configuration, queued. Returns {"run", "job"}.
 
     One that has learnt from a case or a mask that is gone learns anew from what there is.
     """
@@ -186,7 +195,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
 
 def delete(store: Store, run_id: str, by: str = "command line") -> int:
-    """Put a run and the fits on it into the bin; bytes. Refused while a job still has any of them."""
+    """Put a run and the fits on it into the bin; return their bytes. Refused while a job still has any of them."""
     everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
         if any(step["run"] in everything for step in job["chain"]):

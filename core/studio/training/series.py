@@ -10,10 +10,10 @@ MATRIX = ("aug_confusion", "class_distances")
 
 
 def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
-    """{"series": {name: [[step, value], ...]}, "stride", "last", "reset"}: what is new since step `after`.
+    """Reads the metrics that a run has stored since step `after`, thinned for the screen.
 
-    What is stored once an epoch (val_...) is never thinned; matrices are left out. When the run has outgrown `stride`,
-    everything is given anew and "reset" is true.
+    {"series": {name: [[step, value], ...]}, "stride", "last", "reset"}. What is stored once an epoch (val_...) is never
+    thinned; matrices are left out. When the run has outgrown `stride`, everything is given anew and "reset" is true.
     """
     last = (store.one("SELECT max(step) AS s FROM metrics WHERE run = ?", [run]) or {})["s"]
     wanted = stride_of(last or 0, POINTS)
@@ -31,7 +31,7 @@ def series(store: Store, run: str, after: int = -1, stride: int = 0) -> dict:
 
 
 def matrix(store: Store, run: str, name: str) -> dict | None:
-    """The latest matrix of that name as {"step", "rows"}, or None."""
+    """Reads the latest matrix of that name as {"step", "rows"}, or None."""
     rows = store.query(
         "SELECT name, step, value FROM metrics WHERE run = :run AND name >= :low AND name < :high AND step = "
         "(SELECT max(step) FROM metrics WHERE run = :run AND name = :first)",
@@ -45,7 +45,7 @@ def matrix(store: Store, run: str, name: str) -> dict | None:
 
 
 def latest(store: Store, run: str, names: tuple[str, ...]) -> dict[str, float]:
-    """The last value of each name that the run has stored."""
+    """Reads the last value of each name that the run has stored."""
     values = {}
     for name in names:
         row = store.one(

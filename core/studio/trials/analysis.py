@@ -47,7 +47,7 @@ class Reads:
 
     @property
     def complete(self) -> np.ndarray:
-        """bool (n,): read by every reader in every arm; the analysis is of these."""
+        """Which cases were read by every reader in every arm, bool (n,); the analysis is of these."""
         return np.asarray((self.decisions != UNREAD).all((0, 1)))
 
 
@@ -57,7 +57,7 @@ _READS = """SELECT p.reader, p.arm, r.case_id, r.stage, r.decision, r.seconds, t
 
 
 def collect(store: Store, trial: int) -> Reads:
-    """The trial's reads that stand; of several on a case in one arm the last, with the seconds of all."""
+    """Collects the trial's reads that stand; of several on a case in one arm the last, with the seconds of all."""
     row = plan.get(store, trial)
     cases = store.query("SELECT * FROM trial_cases WHERE trial = ? ORDER BY position", [trial])
     arms, names, place = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
@@ -97,7 +97,7 @@ def collect(store: Store, trial: int) -> Reads:
 
 
 def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
-    """Connected parts bool (H, W) of a lesion mask, the specks left out."""
+    """Splits a lesion mask into its connected parts bool (H, W), without specks of fewer than LEAST pixels."""
     row = store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask]) if mask else None
     if row is None:
         return []
@@ -106,7 +106,7 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
 
 
 def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
-    """[t][r][n] of complete cases, which lesions were hit; None where the plan asks for no places."""
+    """Finds which lesions were hit, [t][r][n] of complete cases; None if the plan asks for no places."""
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
         return None

@@ -35,10 +35,11 @@ class Marked:
 
 
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
-    """Which lesions bool (H, W) the marks hit. Several marks on one lesion count as its highest; none counts twice:
-    a mark that could hit several lesions hits the one that it overlaps most, or the first that holds its centre.
+    """Finds which lesions bool (H, W) the marks hit.
 
-    Raises ValueError for another rule.
+    Several marks on one lesion count as its highest; none counts twice: a mark that could hit several lesions hits the
+    one that it overlaps most, or the first that holds its centre. Raises ValueError for another rule than those of
+    RULES.
     """
     if rule not in RULES:
         raise ValueError(f"a mark hits by one of {', '.join(RULES)}, not {rule!r}")
@@ -63,7 +64,7 @@ def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
 
 
 def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
-    """Weighted JAFROC of one reader in one arm. truth bool (n,): which cases have lesions.
+    """Computes weighted JAFROC of one reader in one arm. truth bool (n,): which cases have lesions.
 
     The chance that a lesion, drawn by its weight from an abnormal case, is rated above the highest miss of a normal
     case, ties counting half. weights: by the place of a case; without them the lesions of a case weigh alike, and each
@@ -85,7 +86,10 @@ def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequ
 
 
 def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Misses an image, of all images, and the share of lesions that are hit, as the rating that counts falls."""
+    """Computes the FROC curve: misses per image (all images count) and the share of lesions that are hit.
+
+    Both grow as the rating from which marks count falls.
+    """
     rated = np.array([v for case in read for v in case.lesions])
     missed = np.array([v for case in read for v in case.misses])
     cuts = _cuts(np.concatenate([rated, missed]))
@@ -95,8 +99,11 @@ def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def afroc(read: Sequence[Marked], truth: np.ndarray, weighted: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Share of normal cases with a miss, and of lesions that are hit (weighted: of each case's lesions, meant over
-    cases); with the straight line to (1, 1). The area below is `jafroc`'s, with equal weights where weighted."""
+    """Computes the AFROC curve: the share of normal cases with a miss, and of lesions that are hit.
+
+    weighted: the share of each case's lesions, averaged over cases. The curve ends with the straight line to (1, 1).
+    The area below is `jafroc`'s, with equal weights where weighted.
+    """
     truth = np.asarray(truth, bool)
     normal = np.array([max(c.misses, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick])
     sick = [np.array(c.lesions) for c, is_sick in zip(read, truth, strict=True) if is_sick]

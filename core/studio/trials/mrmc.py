@@ -31,7 +31,7 @@ class Components(NamedTuple):
 
     @property
     def between_readers(self) -> float:
-        """Gives what readers share because they read the same cases: never below 0 in a test's denominator."""
+        """Covariance that readers share because they read the same cases: never below 0 in a test's denominator."""
         return max(self.cov2 - self.cov3, 0.0)
 
 
@@ -55,7 +55,9 @@ class Test:
 
 @dataclass(frozen=True)
 class Analysis:
-    """values (t, r) of the figure. arms: mean, standard error, df, low, high of each arm, readers and cases random."""
+    """The analysis of a figure. values (t, r): the figure's. arms: mean, standard error, df, low, high of each arm,
+    readers and cases random.
+    """
 
     values: np.ndarray
     components: Components
@@ -66,7 +68,7 @@ class Analysis:
     arms: list[dict[str, float]]
 
     def plain(self) -> dict:
-        """The same of numbers, lists and dictionaries alone, for JSON; what is infinite is None."""
+        """Converts the analysis to numbers, lists and dictionaries alone, for JSON; what is infinite becomes None."""
         tests = {
             name: {k: None if v == math.inf else v for k, v in asdict(t).items()} for name, t in self.tests.items()
         }
@@ -98,7 +100,7 @@ def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
 
 
 def components(covariance: np.ndarray, t: int, r: int) -> Components:
-    """Means of the four kinds of entries of covariance (t * r, t * r); where there is none of a kind, 0."""
+    """Averages the four kinds of entries of covariance (t * r, t * r); a kind without entries is 0."""
     four = covariance.reshape(t, r, t, r)
     arm = np.eye(t, dtype=bool)[:, None, :, None]
     reader = np.eye(r, dtype=bool)[None, :, None, :]
@@ -108,7 +110,7 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
 
 
 def analyse(figure: Figure, method: str = "jackknife", level: float = 0.95) -> Analysis:
-    """figure: of t arms by r readers, value (t, r). Raises ValueError for fewer than two arms or readers."""
+    """Analyses a figure of t arms by r readers, value (t, r). Raises ValueError for fewer than two arms or readers."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
     if t < 2 or r < 2:
@@ -131,7 +133,7 @@ def analyse(figure: Figure, method: str = "jackknife", level: float = 0.95) -> A
 def tests_of(
     by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int, level: float = 0.95
 ) -> dict[str, Test]:
-    """The three tests, from mean squares and components: "both", "readers fixed", "cases fixed"."""
+    """Computes the three tests from mean squares and components: "both", "readers fixed", "cases fixed"."""
     t = len(by_arm)
     difference = float(by_arm[0] - by_arm[1])
     shared = r * parts.between_readers
@@ -199,7 +201,10 @@ class Expected:
 
 
 def power(difference: float, parts: Components, interaction: float, r: int, alpha: float = 0.05) -> float:
-    """Chance that two arms so different are found different, readers and cases random (Hillis et al. 2011, Eq. 9)."""
+    """Computes the chance that two arms so different are found different, readers and cases random.
+
+    Source: Hillis et al. 2011, Eq. 9.
+    """
     shared = parts.between_readers
     own = max(interaction, 0.0) + parts.error - parts.cov1 - shared
     below = own + r * shared
@@ -217,7 +222,10 @@ def sample_sizes(
     cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
     alpha: float = 0.05,
 ) -> list[dict]:
-    """[{"readers", "cases", "power"}] of every pair. Raises ValueError for a difference that no area can have."""
+    """Computes the power of a trial for every pair of numbers of readers and cases: [{"readers", "cases", "power"}].
+
+    Raises ValueError for a difference that no area can have.
+    """
     if not 0 < abs(difference) < 1:
         raise ValueError("A difference of areas lies between 0 and 1, for example 0.05.")
     return [

@@ -98,10 +98,10 @@ class TrialPlan(Config):
 
 
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
-    """Keep a plan as a new trial, or in place of a trial's own; its number. Its cases and their truth are of today.
+    """Keep a plan as a new trial, or in place of that of `trial`; return the trial's number.
 
-    Raises ValueError for readers who see more than readers do, a run that has not scored every case, no two cases of
-    each kind, or a trial that is frozen.
+    Its cases and their truth are of today. Raises ValueError for readers who see more than readers do, a run that has
+    not scored every case, no two cases of each kind, or a trial that is frozen.
     """
     study_row(store, study)
     for reader in plan.readers:
@@ -145,7 +145,7 @@ def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None =
 
 
 def parts_of(plan: TrialPlan) -> dict[str, list[str]]:
-    """The arms of each reader's parts, in order: who begins with the machine is drawn, half of them."""
+    """Draws the arms of each reader's parts, in order: half of the readers begin with the machine."""
     drawn = list(plan.readers)
     random.Random(f"readers {plan.seed}").shuffle(drawn)
     repeats = ["repeat"] * bool(plan.repeats)
@@ -215,7 +215,7 @@ def _withdraw(store: Store, trial: int) -> None:
 
 
 def get(store: Store, trial: int) -> dict[str, Any]:
-    """A trial's row, with its plan as a `TrialPlan`. Raises NotFound."""
+    """Returns a trial's row, with its plan as a `TrialPlan`. Raises NotFound."""
     row = store.one("SELECT * FROM trials WHERE id = ?", [trial])
     if row is None:
         raise NotFound(f"There is no trial {trial}.")
@@ -223,13 +223,13 @@ def get(store: Store, trial: int) -> dict[str, Any]:
 
 
 def of_study(store: Store, study: str) -> list[Row]:
-    """[{"id"}] of the study's trials, the newest first."""
+    """Lists the study's trials, newest first: [{"id"}]."""
     study_row(store, study)
     return store.query("SELECT id FROM trials WHERE study = ? ORDER BY id DESC", [study])
 
 
 def usual() -> dict[str, Any]:
-    """The values that a form of a plan begins with."""
+    """Returns the values that a form of a plan begins with."""
     return {f.name: f.default for f in fields(TrialPlan)}
 
 
@@ -272,13 +272,16 @@ _PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS open
 
 
 def progress(store: Store, trial: int) -> list[Row]:
-    """Each reader's parts: arm, how many cases and how many read, when opened and ended."""
+    """Lists each reader's parts: arm, how many cases and how many read, when opened and ended."""
     return store.query(_PARTS, [trial])
 
 
 def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
-    """Of each trial that the reader takes part in and that goes on: {"trial", "study", "name", "part", "parts",
-    "cases", "read", "state", "opens"}; state: open, ready, waits (until `opens`) or done. Nothing of arms to come."""
+    """Lists the trials that go on and that the reader takes part in: [{"trial", "study", "name", "part", "parts",
+    "cases", "read", "state", "opens"}].
+
+    state: open, ready, waits (until `opens`) or done. Nothing is said of arms to come.
+    """
     query = (
         "SELECT DISTINCT t.id, t.study, t.name, t.plan FROM trials t JOIN trial_parts p ON p.trial = t.id "
         "WHERE p.reader = ? AND t.started IS NOT NULL AND t.closed IS NULL ORDER BY t.id"
@@ -317,7 +320,7 @@ def _later(when: str, days: int) -> str:
 
 
 def open_part(store: Store, trial: int, reader: str) -> int:
-    """Open the reader's next list, in an order of its own; the reading session's number.
+    """Open the reader's next list, in an order of its own; return the reading session's number.
 
     Raises ValueError before the wash-out is over, or where nothing is left.
     """

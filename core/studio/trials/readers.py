@@ -14,14 +14,14 @@ from core.studio.review.results import wilson
 
 
 def kappa(first: np.ndarray, second: np.ndarray, kinds: int = 3) -> dict:
-    """Cohen's kappa of two lists of decisions (n,), codes 0 to kinds - 1, with its interval."""
+    """Computes Cohen's kappa of two lists of decisions (n,), codes 0 to kinds - 1, with its interval."""
     table = np.zeros((kinds, kinds), int)
     np.add.at(table, (np.asarray(first, int), np.asarray(second, int)), 1)
     return cohen(table)
 
 
 def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
-    """Kappa of each pair of readers in one arm; decisions (r, n)."""
+    """Computes the kappa of each pair of readers in one arm; decisions (r, n)."""
     pairs = itertools.combinations(range(len(names)), 2)
     return [{"readers": [names[a], names[b]], **kappa(decisions[a], decisions[b])} for a, b in pairs]
 
@@ -29,12 +29,12 @@ def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
 def changes(
     before: np.ndarray, after: np.ndarray, truth: np.ndarray, machine: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Whom the machine helped and harmed: one reader's decisions, bool (n,) each, abnormal or not.
+    """Counts how often the machine helped and harmed one reader. All arguments are bool (n,), abnormal or not.
 
     before, after: without the machine and with it. helped: wrong without, right with it; harmed: the other way round.
     p: of the exact McNemar test of the two. machine: what it says, where it says anything: then `misled` counts
-    decisions that were right and became the machine's wrong one, of those right ones that a wrong machine was shown
-    for (automation bias), and `corrected` those that were wrong and became its right one.
+    decisions that were right and became the machine's wrong one, of those right ones that a wrong machine was shown for
+    (automation bias), and `corrected` those that were wrong and became its right one.
     """
     right, still = before == truth, after == truth
     helped, harmed = int((~right & still).sum()), int((right & ~still).sum())
@@ -65,8 +65,10 @@ def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
 
 
 def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
-    """Mean over readers of how many times longer the second arm takes, seconds (r, n) each: geometric, with the t
-    interval over readers. None with fewer than two readers whose times are known."""
+    """Computes how many times as long the second arm takes, a mean over readers; first, second: seconds (r, n).
+
+    It is a geometric mean, with the t interval over readers. None with fewer than two readers whose times are known.
+    """
     with np.errstate(all="ignore"):
         logs = np.log(second) - np.log(first)
     means = np.array([row[np.isfinite(row)].mean() for row in logs if np.isfinite(row).any()])

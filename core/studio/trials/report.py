@@ -1,4 +1,4 @@
-"""What is handed in of a trial: a report as one HTML page and as a PDF, lists for iMRMC and RJafroc, the plan.
+"""The files that are handed in of a trial: a report as HTML page and PDF, lists for iMRMC and RJafroc, the plan.
 
 Readers are R1, R2, ... and cases 1, 2, ... in the order of the plan: neither names nor numbers of the studio leave it.
 """
@@ -31,7 +31,7 @@ p.note{color:#555;margin:.1rem 0}img{max-width:100%}@media print{h2{break-after:
 
 
 def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
-    """Write all of FILES into the folder; {"trial", "digest", "files"}. ValueError before the trial is closed."""
+    """Writes all FILES into the folder; returns {"trial", "digest", "files"}. ValueError before the trial is closed."""
     row = plan.get(store, trial)
     if not row["closed"]:
         raise ValueError("The report is made when the trial is closed: until then nothing of it may reach a reader.")
@@ -49,7 +49,7 @@ def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
 
 
 def bundled(folder: Path) -> bytes:
-    """The files of a folder as one zip."""
+    """Packs the files of a folder into one zip."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         for name in FILES:
@@ -61,8 +61,11 @@ def bundled(folder: Path) -> bytes:
 
 
 def lists(store: Store, reads: Reads) -> dict[str, str]:
-    """imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the
-    sheets TRUTH, FP and TP of RJafroc's workbook. Complete cases alone, as the analysis takes them."""
+    """Writes the lists as CSV, {file: text}: imrmc.csv, truth.csv, fp.csv, tp.csv.
+
+    imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the sheets
+    TRUTH, FP and TP of RJafroc's workbook. Complete cases alone, as the analysis takes them.
+    """
     complete = np.flatnonzero(reads.complete)
     imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in complete]
     for i, arm in enumerate(reads.arms):
@@ -278,7 +281,10 @@ def _kappa(row: dict) -> str:
 
 
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
-    """(title, matplotlib figure): the flow of cases, ROC curves, and FROC and AFROC where places were asked for."""
+    """Draws the pictures: the flow of cases, ROC curves, and FROC and AFROC where places were asked for.
+
+    Returns [(title, matplotlib figure)].
+    """
     out = [("Flow of cases", _flow_figure(results))]
     if results["enough"]:
         curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]
@@ -357,7 +363,7 @@ CAPTIONS = {"ROC curves": "Solid: empirical. Dotted: binormal, where it fits."}
 
 
 def page(row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
-    """The report as one HTML page that loads nothing."""
+    """Writes the report as one HTML page that loads nothing."""
     escape = html.escape
     parts = [
         f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
@@ -452,5 +458,5 @@ def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: lis
 
 
 def sizes(difference: float, area: float, abnormal: float) -> list[dict]:
-    """The sample-size table: power of so many readers and cases, before a trial starts."""
+    """Computes the sample-size table: power of so many readers and cases, before a trial starts."""
     return mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))

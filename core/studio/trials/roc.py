@@ -32,12 +32,12 @@ class Figure(NamedTuple):
 
 
 def of_kernel(kernel: np.ndarray) -> Figure:
-    """The figure whose pairs of a normal and an abnormal case count as kernel (..., n0, n1) says."""
+    """Builds a figure from its kernel (..., n0, n1): what each pair of a normal and an abnormal case counts."""
     return Figure(kernel.mean((-2, -1)), kernel.mean(-1), kernel.mean(-2))
 
 
 def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
-    """Empirical area under the curve of ratings (..., n); truth bool (n,): abnormal. Ties count half.
+    """Computes the empirical area under the curve of ratings (..., n); truth bool (n,): abnormal. Ties count half.
 
     Raises ValueError unless there are two cases of each kind.
     """
@@ -51,7 +51,7 @@ def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
 
 
 def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
-    """Sensitivity (of: True) or specificity (False): the share of right decisions (..., n) among cases of that kind."""
+    """Computes sensitivity (of: True) or specificity (False): the share of right decisions (..., n) on such cases."""
     right, truth = np.asarray(right, np.float64), np.asarray(truth, bool)
     wanted = right[..., truth == of]
     value = wanted.mean(-1)
@@ -60,7 +60,7 @@ def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
 
 
 def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """False and true positive shares of the empirical curve, from (0, 0) to (1, 1), one for each different rating."""
+    """Computes the empirical curve, from (0, 0) to (1, 1): false and true positive shares for each different rating."""
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     cuts = np.unique(ratings)[::-1]
     above = ratings[None, :] >= cuts[:, None]
@@ -90,7 +90,7 @@ class Binormal(NamedTuple):
 
 
 def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
-    """Maximum-likelihood binormal curve of ordinal ratings (Dorfman and Alf 1969), or None where none fits.
+    """Fits the maximum-likelihood binormal curve of ordinal ratings (Dorfman and Alf 1969); None if none fits.
 
     Ratings (n,) of more than BINS different values are put into BINS categories of about equal numbers first. None:
     fewer than three categories, no point of the curve within the unit square, or a fit that runs to a step.

@@ -16,9 +16,10 @@ from core.studio.trials import mrmc, roc
 
 @dataclass(frozen=True)
 class RoeMetz:
-    """Variances: of reader, case and reader x case, with their interaction with the arm. Those of cases sum to 1.
+    """A model of readers' ratings by variances: of reader, case and reader x case, with their interaction with the arm.
 
-    The defaults are their structure HL (high correlation of cases, low variance of readers). areas: of the arms.
+    Those of cases sum to 1. The defaults are Roe and Metz's structure HL (high correlation of cases, low variance of
+    readers). areas: of the arms.
     """
 
     areas: tuple[float, ...] = (0.855, 0.855)
@@ -30,7 +31,7 @@ class RoeMetz:
     error: float = 0.2
 
     def ratings(self, rng: np.random.Generator, readers: int, normal: int, abnormal: int) -> np.ndarray:
-        """(t, r, n): normal cases first."""
+        """Draws the ratings of t arms, r readers and n cases, (t, r, n): normal cases first."""
         t, n = len(self.areas), normal + abnormal
         kinds = np.repeat([0, 1], [normal, abnormal])
         spread = self.case + self.arm_case + self.reader_case + self.error + self.reader + self.arm_reader
@@ -56,7 +57,7 @@ def rejected(
     alpha: float = 0.05,
     method: str = "jackknife",
 ) -> dict[str, float]:
-    """Share of simulated trials in which each of the three tests finds a difference."""
+    """Computes the share of simulated trials in which each of the three tests finds a difference."""
     rng = np.random.default_rng(seed)
     truth = np.repeat([False, True], [normal, abnormal])
     rejections = {"both": 0, "readers fixed": 0, "cases fixed": 0}

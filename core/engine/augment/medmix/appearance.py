@@ -16,10 +16,10 @@ HARMONICS = 6
 
 
 def outline(u: Tensor, irregularity: float) -> Tensor:
-    """Even draws (..., 2 * HARMONICS) -> cosine and sine amplitudes (..., 2, HARMONICS) of the outline's radius.
+    """Turns uniform draws (..., 2 * HARMONICS) into amplitudes (..., 2, HARMONICS) of the outline's radius.
 
-    The radius is (1 + sum_j a_j cos j t + b_j sin j t) / (1 + sum_j |c_j|), so a blob stays in its box; amplitudes fall
-    as 1 / (1 + j) and their sum stays below one, so it stays in one piece.
+    They are the amplitudes of cosine and sine. The radius is (1 + sum_j a_j cos j t + b_j sin j t) / (1 + sum_j |c_j|),
+    so a blob stays in its box; amplitudes fall as 1 / (1 + j) and their sum stays below one, so it stays in one piece.
     """
     raw = (2 * u - 1).view(*u.shape[:-1], 2, HARMONICS)
     fall = 1 / (1 + torch.arange(1, HARMONICS + 1, dtype=u.dtype))
@@ -27,7 +27,7 @@ def outline(u: Tensor, irregularity: float) -> Tensor:
 
 
 def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
-    """How deep each pixel lies in its lesion, (L, H, W): 1 in the middle, 0 on the outline, negative outside.
+    """Computes how deep each pixel lies in its lesion, (L, H, W): 1 in the middle, 0 on the outline, negative outside.
 
     v (L, H), u (L, W): box coordinates, -1..1 inside; outlines (L, 2, HARMONICS); shapes: which lesions have which.
     """
@@ -60,7 +60,7 @@ def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
 
 
 def coverage(depth: Tensor, softness: Tensor) -> Tensor:
-    """depth (L, H, W), softness (L,) -> alpha in [0, 1], rising smoothly over `softness`; a step where that is 0."""
+    """Turns depth (L, H, W) into alpha in [0, 1], rising smoothly over softness (L,); a step where that is 0."""
     soft = softness[:, None, None]
     ramp = (depth / soft.clamp(min=1e-6)).clamp_(0, 1)
     ramp = ramp * ramp * (3 - 2 * ramp)
@@ -93,7 +93,7 @@ def deform(group: Group) -> tuple[Tensor, Tensor]:
 
 
 def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """A lens at each control point. points (L, c, 2) as (v, u); strength (L, c) in 0..0.95, 0 leaves all in place.
+    """Puts a lens at each control point: points (L, c, 2) as (v, u); strength (L, c) in 0..0.95, 0 leaves all in place.
 
     At distance r of a point (in units of REACH) a pixel is read from r (1 - s (1 - r^2)): magnified at the point, in
     place from r = 1 on, and never folded for s < 1. The lenses follow one another.
@@ -107,7 +107,7 @@ def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Ten
 
 
 def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows slide sideways along a wave. points (L, c, 2), lengths (L, c) in box units, amplitude (L,) of the side.
+    """Shifts rows sideways along a wave: points (L, c, 2), lengths (L, c) in box units, amplitude (L,) of the side.
 
     Each control point sets phase and wavelength near its own height, with weights exp(-(v - v_i)^2 / 0.18):
     u + 2 A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
@@ -121,7 +121,7 @@ def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tenso
 
 
 def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
-    """The whole lesion swells: a lens of radius one at its middle. strength (L,) in 0..0.95."""
+    """Magnifies the whole lesion by a lens of radius one at its middle; strength (L,) in 0..0.95."""
     pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength[:, None, None]
     return v * pull, u * pull
 
@@ -133,7 +133,7 @@ OCTAVES = (3, 6, 12)  # cells across a patch, each octave half as strong as the 
 
 
 def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) -> Tensor:
-    """Tissue (L, 3, H, W): the colour `base` (L, 3) of its surroundings, mottled by noise of three octaves.
+    """Draws tissue (L, 3, H, W): the colour `base` (L, 3) of its surroundings, mottled by noise of three octaves.
 
     seed, contrast (L,); v, u (L, H, W): where the noise is read, in box coordinates.
     """
@@ -148,14 +148,14 @@ def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) ->
 
 
 def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
-    """The patch as another device might show it: channels reordered, half of the patches inverted. tone (L, 4)."""
+    """Changes patches to what another device might show: channels reordered, half of them inverted. tone (L, 4)."""
     order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
     patch = patch.gather(1, order)
     return torch.where((tone[:, 3] < 0.5)[:, None, None, None], 1 - patch, patch)
 
 
 def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
-    """Light on a dome, a factor (L, 1, H, W): brighter towards `angle` (L,) and at the top, darker at the rim.
+    """Computes light on a dome, a factor (L, 1, H, W): brighter towards `angle` (L,) and at the top, darker at the rim.
 
     v (L, H), u (L, W): box coordinates; strength (L,).
     """
@@ -173,7 +173,7 @@ LEAST = 6  # pixels; the coarsest level of the guess
 
 
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
-    """The harmonic function within `inside` that continues `rim` from outside.
+    """Computes the harmonic function within `inside` that continues `rim` from outside.
 
     rim (L, C, H, W): values known outside; inside bool (L, H, W): where they are sought. Laplace's equation by a few
     conjugate gradients from a guess made coarse to fine. Beyond the window its edge repeats.
@@ -216,8 +216,9 @@ def _guess(rim: Tensor, hole: Tensor) -> Tensor:
 
 
 def poisson(under: Tensor, over: Tensor, inside: Tensor) -> Tensor:
-    """The gradients of `over` within `inside`, the values of `under` around it (Perez et al. 2003, seamless cloning).
+    """Joins the gradients of `over` within `inside` to the values of `under` around it.
 
-    The solution is `over` plus the membrane spanned by `under - over` on the rim.
+    This is seamless cloning (Perez et al. 2003). The solution is `over` plus the membrane spanned by `under - over` on
+    the rim.
     """
     return over + membrane(under - over, inside)

@@ -1,7 +1,7 @@
 """MedMix with real donors: a lesion that a reader marked, in its own outline, pasted softly into another image.
 
-`pasted` takes one image at a time and lets a lesion look for a place where it is at home: detectors that learn from
-marks use it. `MarkedLesions` is what `MedMix` cuts from for the donor `marked`, at the places that it draws.
+`pasted` takes one image at a time and looks for a place whose surroundings are like the lesion's own: detectors that
+learn from marks use it. `MarkedLesions` is what `MedMix` cuts from for the donor `marked`, at the places that it draws.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
 
 @dataclass
 class MarkedLesions:
-    """M connected lesions of images (N, 3, S, S): image (M,), which each is of; alpha (M, S, S), 1 inside, with a soft
-    edge; boxes (M, 4) long as y0, x0, h, w, that hold it with its edge; around (M, 3), the colour of what surrounds
-    its image's lesions.
+    """M connected lesions that readers marked in images (N, 3, S, S).
 
+    image (M,): which image each is of; alpha (M, S, S): 1 inside, with a soft edge; boxes (M, 4): long, as y0, x0, h,
+    w, each holds a lesion with its edge; around (M, 3): the colour of what surrounds its image's lesions.
     image and boxes lie on the CPU, the others where the images are.
     """
 
@@ -41,7 +41,7 @@ class MarkedLesions:
 
     @classmethod
     def of(cls, images: np.ndarray, masks: np.ndarray, device: torch.device) -> MarkedLesions | None:
-        """images uint8 (N, S, S, 3), masks (N, S, S), 1 inside. None where no lesion has LEAST pixels."""
+        """Finds the lesions of images uint8 (N, S, S, 3), masks (N, S, S), 1 inside; None if none has LEAST pixels."""
         side = masks.shape[-1]
         rows: list[tuple[int, np.ndarray, list[int], np.ndarray]] = []
         for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
@@ -67,7 +67,7 @@ class MarkedLesions:
         )
 
     def to(self, device: torch.device) -> MarkedLesions:
-        """The same with images on `device`."""
+        """Returns the same lesions with images, alpha and around on `device`."""
         there = {name: getattr(self, name).to(device) for name in ("images", "alpha", "around")}
         return replace(self, **there)
 
@@ -75,12 +75,12 @@ class MarkedLesions:
 def pasted(
     under: np.ndarray, roi: np.ndarray | None, donor: np.ndarray, mask: np.ndarray, draw: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The image `under` with the donor's lesion, and where it is now.
+    """Pastes the donor's lesion into the image `under`; returns the image and the mask of where the lesion is now.
 
-    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its own mask and moved, of
-    some places where most of it lies inside roi, to that whose surroundings are most like its own, takes on the colour
-    there for the most part, and is joined by a soft edge. A lesion of fewer than LEAST pixels leaves the image as it
-    is, as does one that finds no place.
+    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its own mask. Of some drawn
+    places where most of it lies inside roi, it goes to the one whose surroundings are most like its own. It takes on
+    the colour there for the most part, and is joined by a soft edge. A lesion of fewer than LEAST pixels leaves the
+    image as it is, as does one for which no place fits.
     """
     side = len(under)
     own = _around(donor, mask)

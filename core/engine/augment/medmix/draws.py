@@ -1,6 +1,6 @@
 """All that is random about a batch's lesions, drawn at once on the CPU in a fixed order.
 
-`Draws` are even numbers in [0, 1), one named field for each decision; their layout does not depend on the settings.
+`Draws` are uniform numbers in [0, 1), one named field for each decision; their layout does not depend on the settings.
 So with the same seed a lesion stays where and what it is while a setting moves (a slider on the page), and CPU and GPU
 get the same lesions. `read_draws` says what the numbers mean under a configuration: `Lesions`.
 """
@@ -33,7 +33,7 @@ def _width(numbers: int) -> Tensor:
 
 @dataclass
 class Draws:
-    """Even numbers in [0, 1) for k lesions in each of T images: (T, k) or (T, k, width)."""
+    """Uniform random numbers in [0, 1) for k lesions in each of T images: (T, k) or (T, k, width)."""
 
     place: Tensor  # (T, k, CANDIDATES, 2) where it is pasted
     cut_place: Tensor  # (T, k, CANDIDATES, 2) where it is cut
@@ -66,7 +66,7 @@ class Draws:
 
     @classmethod
     def draw(cls, images: int, k: int, generator: torch.Generator) -> Draws:
-        """The numbers of `images` images, in a few large draws."""
+        """Draws the numbers of `images` images, in a few large draws."""
         place = torch.rand(images, k, CANDIDATES, 2, generator=generator)
         cut_place = torch.rand(images, k, CANDIDATES, 2, generator=generator)
         widths = {f.name: f.metadata["width"] for f in fields(cls) if f.metadata}
@@ -79,13 +79,13 @@ class Draws:
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
-        """Draws of n times T images, those of image i of each one after another: (T n, k, ...)."""
+        """Joins n Draws of T images each, those of image i one after another: (T n, k, ...)."""
         return Draws(
             **{f.name: torch.stack([getattr(d, f.name) for d in several], 1).flatten(0, 1) for f in fields(Draws)}
         )
 
     def pick(self, *rows: Tensor) -> Draws:
-        """The numbers at (image, slot): (L,) or (L, width)."""
+        """Returns the numbers at (image, slot), (L,) or (L, width), or those of whole images."""
         return Draws(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -101,7 +101,7 @@ def read_draws(
     pool_roi: Tensor | None = None,
     marked: Tensor | None = None,
 ) -> Lesions:
-    """The lesions of T images, on the CPU: in the order of their slots, in each slot the largest first.
+    """Reads draws as the lesions of T images, on the CPU: in the order of their slots, in each slot the largest first.
 
     image (T,): which of the batch's images each of the T is made from; counts long (T,): its lesions.
     batch, side: images in the batch, and their side in pixels; roi (batch, side, side), 1 inside.

@@ -1,4 +1,4 @@
-"""Lesions of like size painted at once, each in a small square window of its image.
+"""Groups of lesions of like size that are painted at once, each in a small square window of its image.
 
 What a step needs to know to leave lesions out is found here, on the CPU, so that no device is asked for it.
 """
@@ -48,7 +48,7 @@ class Group:
     poisson: Which
 
     def inside(self) -> Tensor:
-        """bool (L, W, W): the pixels of the box."""
+        """Marks the pixels of each lesion's box: bool (L, W, W)."""
         _, _, h, w = self.lesions.box.T[:, :, None]
         rows, cols = (self.rows >= 0) & (self.rows < h), (self.cols >= 0) & (self.cols < w)  # (L, W)
         inside: Tensor = rows[:, :, None] & cols[:, None]
@@ -119,7 +119,7 @@ def _windows(x: Tensor, window: int) -> Tensor:
 
 
 def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
-    """x (B, C, S, S) -> the windows (L, C, W, W) at rows top (L,), columns left (L,) of images image (L,)."""
+    """Reads windows (L, C, W, W) of x (B, C, S, S), at rows top (L,), columns left (L,) of images image (L,)."""
     if x.device.type == "cpu":  # slice by slice: seven times as fast there as by index, and the same
         corners = zip(image.tolist(), top.tolist(), left.tolist(), strict=True)
         return torch.stack([x[b, :, i : i + window, j : j + window] for b, i, j in corners])

@@ -1,10 +1,10 @@
 """MedMix: a normal image becomes one of class A_n by n lesions, cut from the minibatch and put in (Sec. MedMix).
 
     draw    everything random, for the whole batch at once, on the CPU (draws.py)
-    cut     a patch of another image, read through the fisheye and the wave (py)
+    cut     a patch of another image, read through the fisheye and the wave (appearance.py)
     colour  jitter, as one affine map of RGB (augment/colour.py), and noise (augment/hashing.py)
-    place   the outline and the region of interest: how much of each pixel is lesion (shapes.py)
-    blend   pasted, mixed in or joined by its gradients (py)
+    place   the outline and the region of interest: how much of each pixel is lesion (appearance.py)
+    blend   pasted, mixed in or joined by its gradients (appearance.py)
 
 L lesions of like size are painted at once, each in a window of W x W pixels that holds its box. All that decides which
 lesions a step touches is known on the CPU: nothing here asks the device that holds the images, so nothing waits for it.
@@ -44,9 +44,10 @@ _BUDGET = {"cpu": 2**15}
 
 @STRONG.register("medmix", title="MedMix", section="Sec. MedMix")
 class MedMix(Strong):
-    """n lesions per image. `pool` (M, 3, S, S) in [0, 1] holds another study's images for the donor `foreign`.
+    """MedMix as a strong augmentation: A_n has n pasted lesions.
 
-    pool_roi (M, S, S), 1 inside: where in them lesions may be cut. marked: for the donor `marked`.
+    pool (M, 3, S, S) in [0, 1]: another study's images, for the donor `foreign`. pool_roi (M, S, S), 1 inside: where in
+    them lesions may be cut. marked: lesions that readers marked, for the donor `marked`.
     """
 
     Config = MedMixConfig
@@ -63,9 +64,10 @@ class MedMix(Strong):
         self.pool, self.pool_roi, self.marked = pool, pool_roi, marked
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k; roi (B, S, S), 1 inside. A_0 is x, untouched.
+        """Puts n lesions into each image of x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k. A_0 is x, untouched.
 
-        A region of interest on the CPU is best: one on a GPU has to be waited for, once. Raises ValueError if n > k.
+        roi (B, S, S), 1 inside. A region of interest on the CPU is best: one on a GPU has to be waited for, once.
+        Raises ValueError if n > k.
         """
         counts = self.counts(n, x)
         draws = Draws.draw(len(x), self.k, generator)
@@ -153,7 +155,7 @@ def paint(
 def appearance(
     x: Tensor, group: Group, grey: Tensor, pool: Tensor | None, marked: MarkedLesions | None, v: Tensor, u: Tensor
 ) -> Tensor:
-    """Makes the look of each lesion of a group, (L, 3, W, W), before it is blended in.
+    """Computes the pixels (L, 3, W, W) of each lesion of a group before it is blended in.
 
     grey bool (L,): whether it goes into a grey image, and so must be grey. v, u (L, W, W): where donors are read.
     """
@@ -190,7 +192,7 @@ def appearance(
 
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
-    """The donors' patches (L, 3, W, W), read bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
+    """Reads the donors' patches (L, 3, W, W) bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
     lesions, crop = group.lesions, group.crop
     top, left, grid = _crops(lesions.source, crop, x.shape[-1], v, u)
     donor = read(x, lesions.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
@@ -208,7 +210,7 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
-    """How much of each pixel is lesion, (R, W, W), for the marked ones, r, of a group, warped as they are."""
+    """Computes how much of each pixel is lesion, (R, W, W), for the marked lesions r of a group, warped as they are."""
     lesions, crop = group.lesions.pick(r), group.crop
     top, left, grid = _crops(lesions.source, crop, marked.alpha.shape[-1], v[r], u[r])
     alpha = read(marked.alpha[:, None], lesions.donor, top, left, crop)
@@ -231,5 +233,5 @@ def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int
 
 
 def mean(patch: Tensor, box: Tensor) -> Tensor:
-    """patch (L, 3, W, W) -> its mean colour (L, 3) over box (L, 1, W, W), 1 inside."""
+    """Computes the mean colour (L, 3) of patch (L, 3, W, W) over box (L, 1, W, W), 1 inside."""
     return (patch * box).sum((2, 3)) / box.sum((2, 3))

@@ -20,7 +20,7 @@ YIQ = np.array([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.
 
 
 def medmix(D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None) -> tuple[Array, Array]:
-    """Turn x = D[i] of a minibatch D (B, 3, S, S) -> x^(n) (3, S, S) of class A_n and its alpha (S, S).
+    """Turns x = D[i] of a minibatch D (B, 3, S, S) into x^(n) (3, S, S) of class A_n; returns it and its alpha (S, S).
 
     lesions: the n drawn ones in their order, each with the fields of `draws.Lesions`. roi (S, S): 1 inside.
     """
@@ -51,7 +51,7 @@ def deform(v: Array, u: Array, a: Any) -> tuple[Array, Array]:
 
 
 def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
-    """The donor (3, S, S) read bilinearly at (v, u), which run from -1 to 1 over its box (y0, x0, h, w)."""
+    """Reads the donor (3, S, S) bilinearly at (v, u), which run from -1 to 1 over its box (y0, x0, h, w)."""
     y0, x0, h, w = (int(t) for t in box)
     y, x = ((v + 1) / 2 * h - 0.5).clip(0, h - 1), ((u + 1) / 2 * w - 0.5).clip(0, w - 1)
     i, j = y.astype(int), x.astype(int)
@@ -63,7 +63,7 @@ def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
 
 
 def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
-    """Colour jitter and Gaussian noise; ours: the colour of its new home before, and light from one side after."""
+    """Applies colour jitter and Gaussian noise; ours: the colour of its new place before, light from one side after."""
     patch = patch + a.match * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
     patch = jitter(patch, a.jitter, a.jitter_order)
     light = math.cos(a.light) * u + math.sin(a.light) * v
@@ -74,7 +74,7 @@ def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
 
 
 def outline(v: Array, u: Array, a: Any) -> Array:
-    """How much of each pixel is lesion, 0..1: by how deep it lies within a rectangle, an ellipse or a ragged blob."""
+    """Computes how much of each pixel is lesion, 0..1, by its depth within a rectangle, an ellipse or a ragged blob."""
     r, theta = np.hypot(u, v), np.arctan2(v, u)
     if a.shape == 0:
         depth = 1 - np.maximum(abs(u), abs(v))
@@ -89,7 +89,7 @@ def outline(v: Array, u: Array, a: Any) -> Array:
 
 
 def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Array:
-    """Brightness, contrast, saturation and hue of a patch (3, H, W) in the order drawn, none of them clamped."""
+    """Changes brightness, contrast, saturation and hue of a patch (3, H, W) in the order drawn, without clamping."""
     for which in order:
         f, grey = float(factors[which]), np.tensordot(LUMA, patch, 1)
         if which == 0:
@@ -106,7 +106,7 @@ def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Arra
 
 
 def normal(seed: int, row: Array, column: Array, channel: int) -> Array:
-    """Standard normal noise as a function of seed, place and channel: integers are hashed, then Box-Muller."""
+    """Computes standard normal noise as a function of seed, place and channel: integers are hashed, then Box-Muller."""
     key = _mix(seed * 0x9E3779B1 + channel + 1)
     first = _mix(key ^ _mix((row & 0xFFFF) * 0x10000 + (column & 0xFFFF)))
     radius = np.sqrt(-2 * np.log((first + 0.5) / 2**32))

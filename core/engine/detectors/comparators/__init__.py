@@ -1,1 +1,1 @@
-"""Detectors that the paper compares PMSACL with, one a file; `learnt.py` is what they share."""
+"""Detectors that the paper compares PMSACL with, one per file; `nets.py` is what they share."""

@@ -91,7 +91,7 @@ class ADGANTraining(NetTraining):
 
 @DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020", own_network=True)
 class ADGAN(NetDetector):
-    """Score: mean absolute difference between an image and what comes back of it."""
+    """The ADGAN detector. Score: mean absolute difference between an image and what comes back of it."""
 
     name = "adgan"
     Config = ADGANConfig

@@ -58,7 +58,7 @@ class CutPasteNet(nn.Module):
         self.head = nn.Sequential(*layers, nn.Linear(hidden, CLASSES))
 
     def maps(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) -> the coarsest maps (B, F, h, w)."""
+        """Computes the encoder's coarsest maps: (B, 3, S, S) -> (B, F, h, w)."""
         return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
 
 
@@ -80,7 +80,7 @@ class CutPasteTraining(NetTraining):
 
 @DETECTORS.register("cutpaste", title="CutPaste", section="Table detection; Li et al. 2021")
 class CutPaste(NetDetector):
-    """Score: Mahalanobis distance of the features from those of the normal images."""
+    """The CutPaste detector. Score: Mahalanobis distance of the features from those of the normal images."""
 
     name = "cutpaste"
     Config = CutPasteConfig
@@ -98,7 +98,7 @@ class CutPaste(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """`mean` (F,) and `whitening` (F, F) of the normal images' features."""
+        """Returns the `mean` (F,) and `whitening` (F, F) of the normal images' features."""
         scatter = Scatter()
         for start in range(0, len(images), self.config.batch):
             x = to_batch(images[start : start + self.config.batch], self.device)
@@ -119,17 +119,17 @@ class CutPaste(NetDetector):
         return F.normalize(features, dim=1) if self.config.unit else features
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,), of the whole image always."""
+        """Scores by the Mahalanobis distance (N,), of the whole image always."""
         score: np.ndarray = prediction.extras["distance"]
         return score
 
 
 def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | None = None) -> Tensor:
-    """Grad-CAM of half the squared distance: relu of the maps weighted by its gradient, averaged over places.
+    """Computes Grad-CAM of half the squared distance: relu of the maps weighted by its gradient, averaged over places.
 
     maps (B, F, h, w), features (B, F) their mean. The gradient by a feature is the precision times its distance from
-    the mean; each place has 1 / (h w) of it. length (B,): of the pooled features, where `features` are those over it;
-    only what turns them then counts. Returns (B, h, w).
+    the mean; each place has 1 / (h w) of it. length (B,): of the pooled features, if `features` are these divided by
+    it; only what turns them then counts. Returns (B, h, w).
     """
     slope = (features - normal.mean) @ normal.whitening.T @ normal.whitening
     if length is not None:
@@ -149,7 +149,7 @@ JITTER = (0.1, 0.1, 0.1, 0.1)  # brightness, contrast, saturation, hue of the pi
 
 
 def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
-    """x (B, 3, S, S) in [0, 1] -> the same shape: of each image a rectangle of it, jittered, at another place of it."""
+    """Pastes a jittered rectangle of each image at another place of it: x (B, 3, S, S) in [0, 1] -> the same shape."""
     side = x.shape[-1]
     area, aspect, *places = torch.rand(6, len(x), generator=draws)
     area = (AREA[0] + area * (AREA[1] - AREA[0])) * side**2
@@ -167,7 +167,7 @@ def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
-    """x (B, 3, S, S) -> the same shape: of each image a long thin rectangle of it, jittered and turned, elsewhere."""
+    """Pastes a long thin rectangle of each image, jittered and turned, elsewhere: x (B, 3, S, S) -> the same shape."""
     side = x.shape[-1]
     width, length, angle, fx, fy, tx, ty = to_device(torch.rand(7, len(x), generator=draws), x.device)
     scale = side / 256
@@ -190,7 +190,7 @@ def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
 
 
 def jittered(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Colour jitter of (B, 3, S, S); grey images stay grey."""
+    """Applies colour jitter to x (B, 3, S, S); grey images stay grey."""
     factors = jitter_factors(torch.rand(len(x), 4, generator=draws), JITTER)
     order = torch.rand(len(x), 4, generator=draws).argsort(1)
     grey = grey_images(x)

@@ -31,7 +31,7 @@ class DAEConfig(NetConfig):
 
 
 class TiedAutoEncoder(nn.Module):
-    """One filter bank W and bias b, and a bias c of the way back, per layer; weights are tied."""
+    """An auto-encoder with tied weights: per layer one filter bank W, a bias b, and a bias c of the way back."""
 
     def __init__(self, size: int, width: int, latent: int) -> None:
         super().__init__()
@@ -45,7 +45,10 @@ class TiedAutoEncoder(nn.Module):
             self.back.append(nn.Parameter(torch.zeros(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) in [0, 1] -> the same shape: h = tanh(x * W + b), pooled; y = tanh(sum of h * flipped W + c)."""
+        """Rebuilds images (B, 3, S, S) in [0, 1] -> the same shape.
+
+        h = tanh(x * W + b), pooled; y = tanh(sum of h * flipped W + c).
+        """
         y, sides = 2 * x - 1, []
         for w, b in zip(self.filters, self.forth, strict=True):
             y = torch.tanh(F.conv2d(y, w, b, padding=1))
@@ -70,7 +73,7 @@ class DAETraining(NetTraining):
 
 @DETECTORS.register("dae", title="DAE", section="Table detection; Masci et al. 2011", own_network=True)
 class DAE(NetDetector):
-    """Score: mean squared error of the reconstruction."""
+    """The DAE detector. Score: mean squared error of the reconstruction."""
 
     name = "dae"
     Config = DAEConfig

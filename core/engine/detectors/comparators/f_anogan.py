@@ -70,11 +70,14 @@ class FAnoGANNet(nn.Module):
         self.bound, self.span = config.code_bound, config.span
 
     def shown(self, x: Tensor) -> Tensor:
-        """x in [0, 1] as the networks take it, which subtract 0.5 themselves."""
+        """Scales x in [0, 1] as the networks take it, which subtract 0.5 themselves."""
         return (x - 0.5) * self.span + 0.5
 
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, 3, S, S) -> squared residual of each pixel (B, S, S), and of the critic's features (B,), its mean."""
+        """Computes the squared residuals of x (B, 3, S, S).
+
+        Of each pixel (B, S, S), and of the critic's features (B,), their mean.
+        """
         x = self.shown(x)
         back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
         of_features = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
@@ -101,7 +104,7 @@ class FAnoGANTraining(NetTraining):
         return {"loss": loss, "residual": pixels.mean(), "features": of_features.mean()}
 
     def wgan(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """A step of the critic, and of the generator at each `critic_steps`-th."""
+        """Takes a step of the critic, and of the generator at each `critic_steps`-th."""
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
         share = to_device(torch.rand(len(x), generator=draws), x.device)
@@ -119,7 +122,7 @@ class FAnoGANTraining(NetTraining):
 
 @DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019", own_network=True)
 class FAnoGAN(NetDetector):
-    """Score A(x) = A_R(x) + kappa A_D(x): the residual of the image and of the critic's features. Map: the first."""
+    """f-AnoGAN. Score A_R(x) + kappa A_D(x): the residual of the image and of the critic's features. Map: the first."""
 
     name = "f-anogan"
     Config = FAnoGANConfig
@@ -141,6 +144,6 @@ class FAnoGAN(NetDetector):
         return {"maps": pixels, "features": of_features}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,); the critic sees the whole image always."""
+        """Scores by A(x), (N,) float32; the critic sees the whole image always."""
         score: np.ndarray = mean_inside(prediction.maps, roi) + self.config.kappa * prediction.extras["features"]
         return score.astype(np.float32)

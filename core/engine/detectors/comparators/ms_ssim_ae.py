@@ -54,7 +54,7 @@ class MSSSIMTraining(NetTraining):
     "ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021", own_network=True
 )
 class MSSSIMAutoEncoder(NetDetector):
-    """Score: the loss itself; in a region of interest the residual map's mean there."""
+    """The MS-SSIM auto-encoder. Score: the loss itself; in a region of interest the residual map's mean there."""
 
     name = "ms-ssim-ae"
     Config = MSSSIMConfig

@@ -58,7 +58,7 @@ class NetConfig(Config):
 
 
 class NetTraining(Training, abc.ABC):
-    """Steps over random batches, in an order of their own for each epoch. `net` holds all networks of the detector.
+    """Training over random batches, in an order of their own for each epoch. `net` holds all networks of the detector.
 
     marks: what readers marked, for a detector that takes it.
     """
@@ -79,15 +79,15 @@ class NetTraining(Training, abc.ABC):
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     def inputs(self, images: np.ndarray) -> Any:
-        """Makes what `learn` is given of images uint8 (B, S, S, 3): x in [0, 1] unless a member says otherwise."""
+        """Prepares images uint8 (B, S, S, 3) for `learn`: x in [0, 1] unless a member says otherwise."""
         return to_batch(images, self.device)
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """One step on x (B, 3, S, S) in [0, 1]; its numbers, `loss` among them. Every draw comes from `draws`."""
+        """Takes one step on x (B, 3, S, S) in [0, 1], with every draw from `draws` -> numbers, `loss` among them."""
 
     def rows(self) -> np.ndarray:
-        """Images of this step."""
+        """Returns the indices of this step's images, ascending."""
         size = min(self.config.batch, len(self.images))
         epoch, place = divmod(self.step, len(self.images) // size)
         order = torch.randperm(len(self.images), generator=generator(self.config.seed, ORDER, epoch))
@@ -104,14 +104,14 @@ class NetTraining(Training, abc.ABC):
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One optimiser step down `loss`."""
+    """Takes one optimiser step down `loss`."""
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     optimiser.step()
 
 
 class NetDetector(Detector):
-    """Base of such detectors. `normals`: what is taken of the normal images once the training is done."""
+    """Base of detectors that train networks of their own. `normals`: what `settle` takes from the normal images."""
 
     Training: ClassVar[type[NetTraining]]
     takes_encoder: ClassVar[bool] = False  # whether it starts from the given encoder
@@ -128,20 +128,22 @@ class NetDetector(Detector):
     @classmethod
     @abc.abstractmethod
     def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
-        """All networks, for images of side `size`; `encoder` is a copy, to be used or left."""
+        """Builds all networks, for images of side `size`; `encoder` is a copy, to be used or left."""
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Keeps what scoring needs of the normal images uint8 (N, S, S, 3) beside the networks, such as a memory."""
+        """Returns what scoring needs of the normal images uint8 (N, S, S, 3) beside the networks, such as a memory."""
         return {}
 
     @abc.abstractmethod
     def judge(self, x: Tensor) -> dict[str, Tensor]:
-        """x (B, 3, S, S) in [0, 1] -> `maps` (B, h, w), not smoothed, and what `image_score` needs, each (B, ...)."""
+        """Judges x (B, 3, S, S) in [0, 1] -> `maps` (B, h, w), not smoothed, and what scores need, each (B, ...)."""
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """images uint8 (N, S, S, 3), N of 2 or more. With a folder the training is kept in its `partial` folder, and
-        a later call with the same arguments goes on from there.
+        """Trains the networks on images uint8 (N, S, S, 3), N of 2 or more.
+
+        With a folder the training is kept in its `partial` folder, and a later call with the same arguments goes on
+        from there.
         """
         if len(images) < 2 or images.shape[1] < 32:
             raise ValueError(
@@ -166,7 +168,7 @@ class NetDetector(Detector):
 
     @torch.no_grad()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """uint8 (N, S, S, 3) of the size it was fitted at -> smoothed maps."""
+        """Predicts smoothed maps of images uint8 (N, S, S, 3) of the size it was fitted at."""
         self.demand_size(images)
         shown = (
             images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)
@@ -183,11 +185,11 @@ class NetDetector(Detector):
         return Prediction(joined.pop("maps"), joined)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the map's mean, of the region of interest where that is given."""
+        """Scores by the map's mean, of the region of interest where that is given: (N,) float32."""
         return mean_inside(prediction.maps, roi)
 
     def save(self, folder: Path) -> None:
-        """`folder`: NAME.safetensors and, last, NAME.json; the state of an unfinished fit goes."""
+        """Saves into `folder`: NAME.safetensors and, last, NAME.json; deletes the state of an unfinished fit."""
         folder = Path(folder)
         normals = {f"normals.{name}": value.contiguous() for name, value in self.normals.items()}
         write_tensors(folder / f"{self.name}.safetensors", {**self.net.state_dict(), **normals})
@@ -213,7 +215,7 @@ class NetDetector(Detector):
 
 
 def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """(N, h, w) and roi uint8 (N, S, S) or None -> (N,) float32; an empty region says nothing, all counts then."""
+    """Averages maps (N, h, w) inside roi uint8 (N, S, S) -> (N,) float32; whole maps where roi is None or empty."""
     if roi is None:
         return maps.mean((1, 2)).astype(np.float32)
     inside = counted(maps, roi)
@@ -224,17 +226,17 @@ def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
-    """Standard normal draws of `shape` (as `like` without one), made on the device of `like`."""
+    """Draws standard normal numbers of `shape`, by default that of `like`, on the device of `like`."""
     return normal(shape or like.shape, draws, like.device)
 
 
 def widths_of(size: int, width: int) -> list[int]:
-    """Channels after each halving of a side of `size` pixels down to 4 to 7 cells: they double, up to 512."""
+    """Lists the channels after each halving of a side of `size` pixels down to 4 to 7 cells: they double, up to 512."""
     return [min(width * 2**i, 512) for i in range(max(int(math.log2(size / 4)), 1))]
 
 
 def cells_of(size: int, widths: list[int]) -> int:
-    """Numbers in the last map."""
+    """Counts the values of the last map, of which `widths` are the channels."""
     return widths[-1] * (size >> len(widths)) ** 2
 
 
@@ -291,9 +293,10 @@ class CodeCritic(nn.Sequential):
 
 
 def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
-    """Mean over samples of (|| gradient of the critic at share * real + (1 - share) * fake ||_2 - 1)^2, a scalar.
+    """Computes the gradient penalty, a scalar.
 
-    critic: (B, ...) -> (B,); real, fake (B, ...); share (B,) in [0, 1], uniform draws. Neither input gets a gradient.
+    Mean over samples of (|| gradient of the critic at share * real + (1 - share) * fake ||_2 - 1)^2. critic: (B, ...)
+    -> (B,); real, fake (B, ...); share (B,) in [0, 1], uniform draws. Neither input gets a gradient.
     """
     share = share.view(-1, *[1] * (real.ndim - 1))
     between = (share * real.detach() + (1 - share) * fake.detach()).requires_grad_()

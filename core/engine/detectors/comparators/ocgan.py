@@ -67,12 +67,12 @@ class OCGANNet(nn.Module):
         self.classifier = ImageCritic(size, config.width)
 
     def encode(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) -> (B, latent), within -1..1."""
+        """Encodes images (B, 3, S, S) -> codes (B, latent), within -1..1."""
         return torch.tanh(self.code(x))
 
 
 def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
-    """Informative negatives: codes (B, d) moved to where the classifier finds their images least normal.
+    """Searches informative negatives: codes (B, d) are moved to where the classifier finds their images least normal.
 
     Gradient descent on the cross-entropy of "not normal"; codes stay within -1..1: cut off there, or, if `squashed`,
     as tanh of what is moved.
@@ -89,7 +89,7 @@ def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed
 
 
 def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
-    """Cross-entropy of verdicts (B,) that should all be `real`."""
+    """Computes the cross-entropy of verdicts (B,) that should all be `real`."""
     return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
 
 
@@ -140,7 +140,7 @@ class OCGANTraining(NetTraining):
 
 @DETECTORS.register("ocgan", title="OCGAN", section="Table detection; Perera et al. 2019", own_network=True)
 class OCGAN(NetDetector):
-    """Score: mean squared error of the reconstruction."""
+    """The OCGAN detector. Score: mean squared error of the reconstruction."""
 
     name = "ocgan"
     Config = OCGANConfig

@@ -66,7 +66,7 @@ class PANDANet(nn.Module):
         return super().train(False)
 
     def maps(self, x: Tensor) -> Tensor:
-        """(B, 3, S, S) -> the coarsest maps (B, F, h, w)."""
+        """Computes the encoder's coarsest maps: (B, 3, S, S) -> (B, F, h, w)."""
         return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
 
 
@@ -97,21 +97,22 @@ class PANDATraining(NetTraining):
 
 
 def compactness(features: Tensor, centre: Any) -> Tensor:
-    """Mean over images of || f - c ||^2: features (B, F), centre (F,), a scalar."""
+    """Computes the mean over images of || f - c ||^2: features (B, F), centre (F,), a scalar."""
     return (features - centre).square().sum(1).mean()
 
 
 @torch.no_grad()
 def pooled(net: PANDANet, images: np.ndarray, device: torch.device, batch: int) -> Tensor:
-    """uint8 (N, S, S, 3) -> features (N, F)."""
+    """Computes the pooled features (N, F) of images uint8 (N, S, S, 3)."""
     parts = [net.maps(to_batch(images[i : i + batch], device)).mean((2, 3)) for i in range(0, len(images), batch)]
     return torch.cat(parts)
 
 
 @DETECTORS.register("panda", title="PANDA", section="Table detection; Reiss et al. 2021")
 class PANDA(NetDetector):
-    """Score: sum of the distances to the nearest normal features. PANDA gives no map of whole-image features; this one
-    shows how far each place lies from the mean normal there.
+    """The PANDA detector. Score: sum of the distances to the nearest normal features.
+
+    PANDA gives no map of whole-image features; this one shows how far each place lies from the mean normal there.
     """
 
     name = "panda"
@@ -130,7 +131,7 @@ class PANDA(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """`memory` (N, F), pooled features of the normals; `cells` (F, h, w), their mean map."""
+        """Returns `memory` (N, F), pooled features of the normals, and `cells` (F, h, w), their mean map."""
         features, total, step = [], torch.zeros(()), self.config.batch
         for start in range(0, len(images), step):
             maps = self.net.maps(to_batch(images[start : start + step], self.device))
@@ -147,6 +148,6 @@ class PANDA(NetDetector):
         return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,), of the whole image always."""
+        """Scores by the sum of distances (N,), of the whole image always."""
         score: np.ndarray = prediction.extras["distance"]
         return score

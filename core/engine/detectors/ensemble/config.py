@@ -85,7 +85,7 @@ class EnsembleConfig(Config):
 
 
 def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
-    """Weights of the maps with those of `aligned` members grown by what normal images tell; their sum stays.
+    """Raises the weights of the maps of `aligned` members by what normal images tell; the sum of all weights stays.
 
     shares: by member, how alike normal images are place by place (`PaDiM.alignment`). Up to the first of ALIKE a weight
     stays as it is, from the second on it has its whole factor, and between them it grows in proportion. Where an object
@@ -101,6 +101,6 @@ def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: d
 
 
 def equal(names: Iterable[str]) -> dict[str, float]:
-    """Weights of the mean: 1 / n each."""
+    """Gives each of n names the weight 1 / n."""
     listed = list(names)
     return dict.fromkeys(listed, 1 / len(listed))

@@ -58,7 +58,9 @@ Split = tuple[np.ndarray, np.ndarray]  # places of the images that members are f
 
 
 class Ensemble(Detector):
-    """extras: `everywhere` (N, h, w), the map before anything was left out; `colour` (N,) and, where the region of
+    """A detector that adds up its members' maps and readings, each with a weight.
+
+    extras: `everywhere` (N, h, w), the map before anything was left out; `colour` (N,) and, where the region of
     interest is given, `colour_roi`; of each member with a reading its map and extras by `MEMBER.NAME`; of two or more
     such members also their standardised scores (N,), by name, or side by side in `members` (N, M) if they are all of
     one kind.
@@ -94,7 +96,10 @@ class Ensemble(Detector):
         config: EnsembleConfig | Named,
         context: FitContext = FitContext(),
     ) -> Self:
-        """images uint8 (N, S, S, 3), normal. The encoder given is not changed. Raises ValueError under 16 images."""
+        """Fits all members and scales on images uint8 (N, S, S, 3), normal. The encoder given is not changed.
+
+        Raises ValueError under 16 images.
+        """
         whole = config.ensemble() if isinstance(config, Named) else config
         split = places_unseen(len(images), whole.unseen, whole.seed, context.patients)
         return cls._fit(encoder, images, whole, context, split)
@@ -202,8 +207,9 @@ class Ensemble(Detector):
         return Prediction(self.where_known(whole), extras)
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, h, w) on the grid of `stride`, in standard deviations of normal images, 0 where nothing is
-        known; the same with or without `roi`.
+        """Predicts maps float32 (N, h, w) on the grid of `stride`, in standard deviations of normal images.
+
+        They are 0 where nothing is known, and the same with or without `roi`.
         """
         prediction = self._joined(self._parts(images, batch, roi), images, roi)
         named = [name for name in self.reading_weights if name in self.members]
@@ -214,7 +220,7 @@ class Ensemble(Detector):
         return prediction
 
     def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | None = None) -> np.ndarray:
-        """Maps (N, h, w), with 0 or the maps `elsewhere`, on a grid of any side, where normal images show nothing."""
+        """Sets maps (N, h, w) to 0, or to the maps `elsewhere` on any grid, where normal images show nothing."""
         if self.known is None:
             return maps
         side = maps.shape[1]
@@ -222,13 +228,15 @@ class Ensemble(Detector):
         return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, other).astype(np.float32)
 
     def part(self, prediction: Prediction, name: str) -> Prediction:
-        """Gives what member `name`, which has a reading, said of the same images."""
+        """Returns the prediction of member `name`, which has a reading, of the same images."""
         own = {k.removeprefix(f"{name}."): v for k, v in prediction.extras.items() if k.startswith(f"{name}.")}
         return Prediction(own.pop("maps"), own)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """The prediction with other maps (N, h, w), on a grid of any side; readings follow what they say where normal
-        images show something. A change of the sum is a change of each ensemble in it, by its weight and scale.
+        """Returns the prediction with other maps (N, h, w), on a grid of any side.
+
+        Readings follow what the maps say where normal images show something. A change of the sum is a change of each
+        ensemble in it, by its weight and scale.
         """
         whole = self.where_known(maps, prediction.extras[EVERYWHERE])
         change = self.where_known(maps - upsample(prediction.maps, maps.shape[1]))
@@ -261,17 +269,17 @@ class Ensemble(Detector):
         return {name: self._reading(name, prediction, roi) for name in self.reading_weights}
 
     def standardised(self, prediction: Prediction, roi: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """The readings (N,) of each image, in standard deviations of normal images."""
+        """Returns the readings (N,) by name, in standard deviations of normal images."""
         kind = "" if roi is None else ROI
         return {name: self.reading_scales[name + kind](v) for name, v in self._readings(prediction, roi).items()}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the weighted sum of the standardised readings."""
+        """Scores by the weighted sum of the standardised readings: (N,) float32."""
         read = self.standardised(prediction, roi)
         return np.sum([weight * read[name] for name, weight in self.reading_weights.items()], 0).astype(np.float32)
 
     def save(self, folder: Path) -> None:
-        """`folder`: a folder for each member and, last, members.json."""
+        """Saves into `folder`: a folder for each member and, last, members.json."""
         folder = Path(folder)
         for name, member in self.members.items():
             member.save(folder / name)
@@ -289,7 +297,7 @@ class Ensemble(Detector):
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        """Read what `save` wrote, or what version 0.2 did."""
+        """Reads what `save` wrote, or what version 0.2 did."""
         folder = Path(folder)
         saved = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).is_file() else of_version_02(folder)
         config = EnsembleConfig.from_dict(saved["config"])
@@ -358,9 +366,10 @@ def _fit_members(
 
 
 def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> float:
-    """The weight w for which first + w second separates the labels best; of those as good, the nearest to equal.
+    """Chooses the weight w for which first + w second separates the labels best.
 
-    All (N,): standardised scores, or cells of standardised maps. labels 0 or 1, both present.
+    Of those as good, it is the nearest to 1. All (N,): standardised scores, or cells of standardised maps. labels 0
+    or 1, both present.
     """
     from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 

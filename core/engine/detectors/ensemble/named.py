@@ -27,7 +27,7 @@ class Named(Config, abc.ABC):
 
     @abc.abstractmethod
     def ensemble(self) -> EnsembleConfig:
-        """The whole configuration that this one stands for."""
+        """Returns the whole configuration that this one stands for."""
 
 
 QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "mahalanobis"}  # members, their detectors
@@ -58,7 +58,7 @@ class BlendConfig(Named):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Also reads what was stored, whole, before `aligned`: PaDiM's map then had an equal say everywhere."""
+        """Also reads whole configurations from before `aligned`: PaDiM's map then had an equal say everywhere."""
         before = {"aligned": 1.0} if {"maps", "unseen"} <= values.keys() else {}
         return super().from_dict({**before, **values})
 
@@ -71,7 +71,7 @@ class BlendConfig(Named):
             raise BadConfig(f"maps are some of {', '.join(QUICK)}, not {', '.join(self.maps)}")
 
     def ensemble(self) -> EnsembleConfig:
-        """Four quick detectors with an equal say in the map, and up to four readings with an equal say in the score.
+        """Joins four quick detectors with an equal say in the map, and up to four readings with one in the score.
 
         PaDiM compares each place with the same place of normal images, the nearest patches with any place, in two
         depths of the network, and the Mahalanobis distance the image as a whole and each place with all places. Weights
@@ -88,9 +88,10 @@ class BlendConfig(Named):
 
 
 def head_as(preset: str) -> LesionHeadConfig:
-    """The head of a preset as it is used beside the blend: on features that stay as they are and with distances, but
-    for `joint`; half as long; and lesions of every size and origin beside its own, for nobody knows what an image will
-    show.
+    """Returns the head of a preset as it is used beside the blend.
+
+    It is trained half as long, on features that stay as they are, but for `joint`, and with distances. Lesions of
+    every size and origin come beside its own, for nobody knows what an image will show.
     """
     own = LESION_PRESETS[preset]
     families = (*(name for name in own.families if name != "medmix:varied"), "medmix:varied")
@@ -123,7 +124,7 @@ class BlendHeadConfig(Named):
         return {preset: cls(head=head_as(preset)) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """The blend's map and the head's; the head's score is one more reading beside the blend's.
+        """Joins the blend's map and the head's; the head's score is one more reading beside the blend's.
 
         The head knows how a lesion lies in its surroundings and little of what is normal; the quick detectors know the
         normal alone.
@@ -202,7 +203,7 @@ class HeadsConfig(Named):
         return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Lesion heads that differ in the order of the images, in what is pasted where, and in the decoder's start."""
+        """Joins lesion heads that differ in the images' order, in what is pasted where, and in the decoder's start."""
         heads = {str(i): Member("lesion-head", self.head.replace(seed=self.seed + i)) for i in range(self.members)}
         return EnsembleConfig(
             heads, equal(heads), equal(heads), unseen=self.validation, by_region=False, stride=2, seed=self.seed

@@ -1,4 +1,4 @@
-"""What can be set of IGD (Sec. Anomaly Detection and Segmentation, Eqs. 10 to 12), and its presets."""
+"""Configuration of IGD (Sec. Anomaly Detection and Segmentation, Eqs. 10 to 12) and its presets."""
 
 from __future__ import annotations
 

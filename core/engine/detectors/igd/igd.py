@@ -63,8 +63,9 @@ class IGD(Detector):
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: IGDConfig, context: FitContext = FitContext()) -> Self:
-        """images uint8 (N, S, S, 3), N of 2 or more. The given encoder is copied, never changed. No region of
-        interest is needed.
+        """Fits IGD on images uint8 (N, S, S, 3), N of 2 or more.
+
+        The given encoder is copied, never changed. No region of interest is needed.
 
         With a folder, the training is kept in its `partial` folder, and a later call with the same arguments goes on
         from there to the weights that an undisturbed fit would have given (exactly so on a CPU).
@@ -96,14 +97,14 @@ class IGD(Detector):
 
     @property
     def remarks(self) -> list[str]:
-        """Lists what whoever reads a fit's log should know."""
+        """Remarks for readers of the fit's log."""
         if self.local is None or self.config.local_encoder:
             return []
         return ["The local model took the global encoder's weights: no local_encoder was given."]
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """uint8 (N, S, S, 3) of the size it was fitted at -> maps (N, S/2, S/2) and the terms of the score.
+        """Predicts maps (N, S/2, S/2) and the terms of the score from images uint8 (N, S, S, 3) of the fitted size.
 
         extras: rec, gauss (N,) of the global model, residual (N, S/2, S/2) its map, patches (N, P) the local scores.
         """
@@ -139,8 +140,10 @@ class IGD(Detector):
         return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]))
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,). With roi uint8 (N, S, S): only patches at least half inside count, and the global reconstruction error
-        is scaled by its residual map's mean inside over its mean. The classifier's term is of the whole image always.
+        """Scores by the terms of the global model and the highest patch of the local one: (N,) float32.
+
+        With roi uint8 (N, S, S): only patches at least half inside count, and the global reconstruction error is
+        scaled by its residual map's mean inside over its mean. The classifier's term is of the whole image always.
         """
         rec, gauss = prediction.extras["rec"], prediction.extras["gauss"]
         if roi is not None:
@@ -160,7 +163,7 @@ class IGD(Detector):
         return score.astype(np.float32)
 
     def save(self, folder: Path) -> None:
-        """`folder`: encoder/, local_encoder/ when it is used, igd.safetensors and, last, igd.json; `partial` goes."""
+        """Saves into `folder`: encoder/, local_encoder/ if used, igd.safetensors, last igd.json; deletes `partial`."""
         folder = Path(folder)
         save_encoder(self.whole.encoder, folder / "encoder")
         tensors = {f"global.{k}": v for k, v in self.whole.kept().items() if not k.startswith("encoder.")}

@@ -35,15 +35,16 @@ class Items:
         return len(self.images)
 
     def order(self, seed: int, epoch: int) -> Tensor:
-        """The images of an epoch, in its own random order."""
+        """Returns the indices of all images in the random order of an epoch."""
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
     def take(
         self, chosen: Tensor, picks: int, seed: int, step: int, share: Part = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Images `chosen` (B,) -> x (B * p, 3, s, s) in [0, 1] and cached features or None; p random patches of each.
+        """Takes images `chosen` (B,), or p random patches of each.
 
-        picks: patches of each image, 0 for all of them; whole images are always taken whole. share: of the images.
+        Returns x (B * p, 3, s, s) in [0, 1] and cached features or None. picks: patches of each image, 0 for all
+        of them; whole images are always taken whole. share: of the images.
         """
         whole, chosen = len(chosen), own(chosen, share)
         x = to_batch(self.images[chosen.numpy()], self.device)
@@ -68,14 +69,14 @@ class Items:
         return to_device(self.features[tuple(at)], self.device)
 
     def all(self, batch: int) -> Iterator[Tensor]:
-        """Gives every item once, in order: (batch * P, 3, s, s)."""
+        """Yields every item once, in order: (batch * P, 3, s, s)."""
         for start in range(0, len(self), batch):
             x = to_batch(self.images[start : start + batch], self.device)
             yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)
 
     @torch.inference_mode()
     def blocks(self, encoder: Encoder, batch: int) -> Iterator[Tensor]:
-        """Backbone features of every item, once, in order and in eval mode: (batch * P, F) at a time."""
+        """Yields the backbone features of every item, once, in order and in eval mode: (batch * P, F) at a time."""
         if self.features is not None:
             for features in self.features.split(batch):
                 yield features.flatten(0, 1)
@@ -87,7 +88,7 @@ class Items:
         encoder.train(was)
 
     def cache(self, encoder: Encoder, batch: int, folder: Path | None = None, shared: bool = False) -> None:
-        """Keep the features of a frozen encoder where there is room; afterwards `take` gives them too.
+        """Keeps the features of a frozen encoder where there is room; afterwards `take` gives them too.
 
         In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for. shared: whether
         torchrun's processes all call this; the first one's file is then that of all.
@@ -140,12 +141,12 @@ class Grid:
         return len(self.corners)
 
     def cut(self, images: Tensor) -> Tensor:
-        """(B, C, S, S) -> (B, P, C, patch, patch)."""
+        """Cuts images into patches: (B, C, S, S) -> (B, P, C, patch, patch)."""
         self.index = index = to_device(self.index, images.device)
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor) -> Tensor:
-        """(B, P, patch, patch) -> (B, S, S): at each pixel the mean over the patches that cover it (NaN where none)."""
+        """Lays patches (B, P, patch, patch) out as (B, S, S): at each pixel the mean of those that cover it, or NaN."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)

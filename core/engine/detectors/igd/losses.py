@@ -17,7 +17,7 @@ IMAGENET_RANGE = 4.7579  # from the lowest to the highest value an image can tak
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """l_rec (PMSACL Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
+    """Reconstruction error l_rec (PMSACL Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), both in parts of the data range."""
 
     window: int
     levels: tuple[float, ...]
@@ -32,14 +32,14 @@ class Reconstruction:
         return (x - mean) / std, (y - mean) / std, IMAGENET_RANGE
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        """(B, 3, S, S) in [0, 1], twice -> (B,)."""
+        """Computes the error of each image: x, y (B, 3, S, S) in [0, 1] -> (B,)."""
         x, y, span = self._pair(x, y)
         l1 = (x - y).abs().mean((1, 2, 3)) / span
         alike = ms_ssim(x, y, data_range=span, window=self.window, weights=self.levels)
         return self.rho * l1 + (1 - self.rho) * (1 - alike)
 
     def map(self, x: Tensor, y: Tensor) -> Tensor:
-        """The same at each pixel: (B, S, S), levels' SSIM residuals and L1, never negative."""
+        """Computes the error at each pixel (B, S, S): levels' SSIM residuals and L1, never negative."""
         x, y, span = self._pair(x, y)
         l1 = (x - y).abs().mean(1) / span
         unlike = dissimilarity_map(x, y, data_range=span, window=self.window, weights=self.levels)
@@ -47,7 +47,7 @@ class Reconstruction:
 
 
 def gauss(z: Tensor, centre: Tensor, sigma_sq: Tensor) -> Tensor:
-    """h_psi (PMSACL Eq. 12): 1 - exp(-|z - c|^2 / sigma_gamma^2), (B, 128) -> (B,) in [0, 1].
+    """Computes h_psi (PMSACL Eq. 12): 1 - exp(-|z - c|^2 / sigma_gamma^2), (B, 128) -> (B,) in [0, 1].
 
     Eq. 12 makes h_psi small on normal images, and Eq. 10 adds 1 - h_psi to the anomaly score as if it were large there;
     the two contradict each other, and the score here adds h_psi.
@@ -56,22 +56,25 @@ def gauss(z: Tensor, centre: Tensor, sigma_sq: Tensor) -> Tensor:
 
 
 def mixed(z: Tensor, share: Tensor) -> Tensor:
-    """e = a z + (1 - a) flip(z): each code with its counterpart from the other end of the batch. share a: (B,)."""
+    """Mixes each code with that at the other end of the batch: e = a z + (1 - a) flip(z). share a: (B,)."""
     return share[:, None] * z + (1 - share[:, None]) * z.flip(0)
 
 
 def generator_loss(verdict: Tensor) -> Tensor:
-    """The generator's part of the adversarial interpolation: the critic's verdict (B,) on G(e) should be 0."""
+    """Computes the generator's loss of the adversarial interpolation: the critic's verdict (B,) on G(e) should be 0."""
     return verdict.square().mean()
 
 
 def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
-    """The critic's part: predict the share in G(e) (B,), and none in fake + gamma (real - fake), which steadies it."""
+    """Computes the critic's loss: predict the share in G(e) (B,), and none in fake + gamma (real - fake).
+
+    The latter steadies it.
+    """
     return (verdict - share).square().mean() + on_blend.square().mean()
 
 
 def pushed(c: Tensor, least: float = 0.1) -> Tensor:
-    """c (D,), coordinates within `least` of zero moved to +-`least`, where zero is +."""
+    """Moves coordinates of c (D,) within `least` of zero to +-`least`; zero itself goes to +`least`."""
     return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
 
 
@@ -79,7 +82,7 @@ def pushed(c: Tensor, least: float = 0.1) -> Tensor:
 
 
 def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Features (n, F) block by block -> their mean (F,) and 1 / root of the mean variance, a scalar."""
+    """Computes the mean (F,) of features (n, F), block by block, and 1 / root of the mean variance, a scalar."""
     count, mean, scatter = 0, torch.zeros(()), torch.zeros(())
     for h in blocks:  # merged after Chan, Golub and LeVeque (1983)
         own = h.double()
@@ -91,7 +94,7 @@ def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
-    """Codes (n, D) block by block -> centre (D,) and variance, mu_gamma and sigma_gamma^2 of all (`reference.py`).
+    """Computes centre (D,) and variance of codes (n, D), block by block: mu_gamma and sigma_gamma^2 (`reference.py`).
 
     A block's mean |z - c|^2 is that of |z|^2, less 2 c z, plus |c|^2; so one pass computes both, in float64.
     """

@@ -14,7 +14,7 @@ from core.engine.losses.ms_ssim import fit_levels
 
 
 def as_named_now(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Brings what files hold to today's names: up to version 0.2 the variance was called sigma."""
+    """Renames the tensors of older files as they are named now: up to version 0.2 the variance was called sigma."""
     return {"sigma_sq" if k == "sigma" else k: v for k, v in tensors.items()}
 
 
@@ -41,21 +41,21 @@ class IGDModel(nn.Module):
         self.to(memory_format=torch.channels_last)  # generator and critic: 1.3 times as fast on two cores
 
     def train(self, mode: bool = True) -> IGDModel:
-        """A frozen encoder stays in eval mode: its batch statistics are part of what is frozen."""
+        """Sets the mode; a frozen encoder stays in eval mode: its batch statistics are part of what is frozen."""
         super().train(mode)
         if not self.tuned:
             self.encoder.eval()
         return self
 
     def encode(self, x: Tensor, features: Tensor | None = None) -> Tensor:
-        """x (B, 3, s, s) in [0, 1] -> z (B, latent). `features` (B, F) spare the backbone's pass."""
+        """Encodes x (B, 3, s, s) in [0, 1] -> z (B, latent). `features` (B, F) spare the backbone's pass."""
         h = self.encoder.backbone(x) if features is None else features
         with torch.autocast(h.device.type, enabled=False):
             return self.code(h.float())
 
     @torch.inference_mode()
     def estimate(self, items: Items, batch: int) -> None:
-        """c and sigma^2 of the classifier from all normal items (re-estimated every ten epochs and at the end)."""
+        """Estimates c and sigma^2 of the classifier from all normal items (again every ten epochs and at the end)."""
         was = self.training
         self.eval()
         centre, sigma_sq = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
@@ -65,21 +65,21 @@ class IGDModel(nn.Module):
 
     @torch.inference_mode()
     def judge(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`judged`, of which nothing is kept to take a gradient by."""
+        """Returns `judged(x)`, computed without keeping anything for a gradient."""
         return self.judged(x)
 
     def judged(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x (B, 3, s, s) -> reconstruction error (B,), classifier (B,), residual map (B, s, s), in eval mode."""
+        """Judges x (B, 3, s, s), in eval mode -> reconstruction error (B,), classifier (B,), residual map (B, s, s)."""
         z = self.encode(x)
         back = self.generator(z)
         return self.reconstruction(x, back), gauss(z, self.centre, self.sigma_sq), self.reconstruction.map(x, back)
 
     def kept(self) -> dict[str, Tensor]:
-        """Names what the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
+        """Returns what the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
         return {k: v for k, v in self.state_dict().items() if self.tuned or not k.startswith("encoder.")}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Load what `kept` gave."""
+        """Loads what `kept` returned. Raises ValueError if a tensor is missing."""
         whole, tensors = self.state_dict(), as_named_now(tensors)
         missing = [k for k in self.kept() if k not in tensors]
         if missing:

@@ -13,7 +13,7 @@ from core.engine.detectors.igd.losses import feature_scale
 
 
 class Code(nn.Module):
-    """Backbone features (B, F) -> latent (B, 128): one linear layer.
+    """The layer into the latent space: backbone features (B, F) -> latent (B, 128), linear.
 
     The features are first shifted and scaled to mean 0 and mean variance 1 over the normal images. The linear layer
     could learn that itself; without it an encoder with small features would not start at the centre's unit scale.
@@ -29,7 +29,7 @@ class Code(nn.Module):
         self.register_buffer("scale", torch.ones(()))
 
     def adapt(self, blocks: Iterable[Tensor]) -> None:
-        """blocks: backbone features (n, F) of the normal images, a few at a time."""
+        """Takes shift and scale from `blocks`: backbone features (n, F) of the normal images, a few at a time."""
         shift, scale = feature_scale(blocks)
         self.shift.copy_(shift)
         self.scale.copy_(scale)
@@ -39,9 +39,10 @@ class Code(nn.Module):
 
 
 class Generator(nn.Module):
-    """g_phi: latent (B, 128) -> image (B, 3, S, S) in [0, 1]; nearest up-sampling and convolutions, no checkerboard.
+    """The generator g_phi: latent (B, 128) -> image (B, 3, S, S) in [0, 1].
 
-    width: channels at full resolution; they double at each step down, up to 512.
+    Nearest up-sampling and convolutions, so no checkerboard. width: channels at full resolution; they double at each
+    step down, up to 512.
     """
 
     def __init__(self, size: int, latent: int = 128, width: int = 32) -> None:
@@ -69,7 +70,7 @@ class Generator(nn.Module):
 
 
 class Critic(nn.Module):
-    """Image (B, 3, S, S) -> (B,): how much of the second image was mixed in (Berthelot et al. 2018)."""
+    """The critic: image (B, 3, S, S) -> (B,), how much of the second image was mixed in (Berthelot et al. 2018)."""
 
     def __init__(self, size: int, width: int = 32) -> None:
         super().__init__()

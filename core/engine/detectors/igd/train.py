@@ -22,9 +22,10 @@ from core.engine.training.schedule import polynomial, set_rate
 
 
 def steps_of(config: IGDConfig, images: int, processes: int = 1) -> tuple[int, int]:
-    """Steps of one epoch and of the whole training. A last batch of one image is left out: it cannot be mixed.
+    """Counts the steps of one epoch and of the whole training.
 
-    Of several processes each takes as many images of a step, so a last batch is cut to a multiple of their number.
+    A last batch of one image is left out: it cannot be mixed. Several processes take equally many images of a step, so
+    a last batch is cut to a multiple of their number.
     """
     rest = images % config.batch
     per_epoch = images // config.batch + (rest - rest % processes >= 2)
@@ -41,9 +42,10 @@ def train(
     should_stop: Stop | None = None,
     shared: bool = False,
 ) -> None:
-    """Train `model` in place and leave it in eval mode. `folder` keeps the training, and one of the same arguments
-    goes on from there. shared: as in `FitContext`. Raises Stopped when asked to stop, Diverged, and ValueError under 2
-    images.
+    """Trains `model` in place and leaves it in eval mode.
+
+    `folder` keeps the training, and one of the same arguments goes on from there. shared: as in `FitContext`. Raises
+    Stopped when asked to stop, Diverged, and ValueError under 2 images.
     """
     training = IGDTraining(model, items, config, shared)
     identity: dict[str, Any] = {"config": config.to_dict()}
@@ -57,7 +59,7 @@ def train(
 
 
 class IGDTraining(Training):
-    """The global model or the local one, its two optimisers, and a rate that falls to 0."""
+    """Training of the global model or the local one, with two optimisers and a learning rate that falls to 0."""
 
     title = "IGD"
 
@@ -91,7 +93,7 @@ class IGDTraining(Training):
         self.model.sigma_sq.copy_(tensors["sigma_sq"])
 
     def prepare(self) -> None:
-        """Scale the features before the first step; estimate the classifier's centre and variance where that is due."""
+        """Scales the features before the first step; estimates the classifier's centre and variance when due."""
         config, epoch = self.config, self.step // self.per_epoch
         if self.step == 0:
             self.model.code.adapt(self.items.blocks(self.model.encoder, config.batch))

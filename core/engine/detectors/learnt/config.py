@@ -1,4 +1,4 @@
-"""What learning from marks can be set to."""
+"""Configuration of learning from marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learnt from readers' marks, beside a detector that knows normal images alone, so that nothing is found worse.
+"""A detector that learns from readers' marks beside one that knows normal images alone, so that nothing is found worse.
 
 The learnt map is a logit of each place; to it the base's map is added with a weight, in its own units of held-out
 normals and cut at both ends, so that a kind of lesion that nobody marked is still found. Both weights (of the map and
@@ -60,7 +60,9 @@ DOUBT = 4  # marks that the level without any counts as
 
 @dataclass(frozen=True)
 class Rule(Config):
-    """weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline;
+    """How the learnt and the base's maps are joined and outlined, and what was gained by it.
+
+    weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline;
     spot: what each outlined part must somewhere exceed.
 
     images, patients: marked ones with a lesion; folds: parts left out in turn, 0 where there was too little to leave
@@ -84,7 +86,7 @@ class Rule(Config):
     words: str = ""
 
     def told(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
-        """The rule with what `cases` say of its gain. patients: of all marks, where they are known."""
+        """Returns the rule with what `cases` say of its gain. patients: of all marks, where they are known."""
         if not cases:
             return self.replace(words=f"Learnt from {_plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
@@ -97,8 +99,10 @@ class Rule(Config):
 
 @dataclass(frozen=True)
 class Scales(Config):
-    """Of held-out normals. usual, spread: 99 % of the base's cells, and how far 99.9 % lie above. The others: of the
-    joined map's pooled score and of the base's, in the region of interest and of the whole image.
+    """Scales that held-out normals set.
+
+    usual, spread: the level below which 99 % of the base's cells lie, and how far above it that of 99.9 % lies. The
+    others: of the joined map's pooled score and of the base's, in the region of interest and of the whole image.
     """
 
     usual: float = 0.0
@@ -116,8 +120,10 @@ class Scales(Config):
 
 @dataclass
 class Read:
-    """What is read of N images: logits (N, h, w) of the decoders' mean, the base's maps (N, h', w') and its scores (N,)
-    by region of interest, '' and '_roi', which is None where there is none.
+    """What is read of N images: logits (N, h, w), the mean of the decoders', and the base's maps (N, h', w').
+
+    scores (N,): the base's, of the whole image, '', and of the region of interest, '_roi'. roi: None where there is
+    none.
     """
 
     logits: np.ndarray
@@ -128,7 +134,9 @@ class Read:
 
 @DETECTORS.register("learnt", title="Learnt from marks", listed=False)
 class Learnt(Detector):
-    """extras: `learnt` (N, h, w), the map of the decoders alone; `base.maps` and the base's own by `base.NAME`;
+    """A detector that adds what it learnt from marks to the map and score of its base.
+
+    extras: `learnt` (N, h, w), the map of the decoders alone; `base.maps` and the base's own by `base.NAME`;
     `unsure` (N,), how undecided the joined map is; `novelty` (N,), how far its most suspicious place lies from every
     marked one; `kinds` (N, K), the share of each kind at that place, where kinds were learnt. remarks: for the run's
     log.
@@ -161,8 +169,9 @@ class Learnt(Detector):
         return inference_copy(self.encoder)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """The level of its map at which images are outlined and the one that each part must somewhere exceed, by the
-        marks; None where it has not learnt.
+        """Returns the level at which its map is outlined and the one that each part must somewhere exceed.
+
+        Both are set by the marks. None where it has not learnt.
         """
         return (self.rule.threshold, max(self.rule.spot, self.rule.threshold)) if self.decoders else None
 
@@ -170,7 +179,7 @@ class Learnt(Detector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LearntConfig, context: FitContext = FitContext()
     ) -> Self:
-        """The base, fitted on normal images uint8 (N, S, S, 3) or loaded, and what `context.marks` teach beside it."""
+        """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks` beside it."""
         kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
         if config.base_run:
             base = kind.load(Path(config.base_run), context.device)
@@ -386,7 +395,7 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, h, w) at stride 4; the base's own where nothing was learnt."""
+        """Predicts maps float32 (N, h, w) at stride 4; the base's own where nothing was learnt."""
         if not self.decoders:
             return self._base(images, roi)
         self.demand_size(images)
@@ -424,7 +433,7 @@ class Learnt(Detector):
         return Prediction(joined.astype(np.float32), extras)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,): the odds of the joined map, pooled, and the base's score, both in deviations of held-out normals."""
+        """Scores by the joined map's pooled odds and the base's score, (N,), in deviations of held-out normals."""
         if not self.decoders:
             return self.base.image_score(prediction, roi)
         own = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
@@ -436,7 +445,7 @@ class Learnt(Detector):
         return np.asarray(pooled + self.rule.score_weight * _cut(below, SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """The prediction with other maps; the learnt map follows the change, the base's stays."""
+        """Returns the prediction with other maps; the learnt map follows the change, the base's stays."""
         if not self.decoders:
             return self.base.changed(prediction, maps)
         side = maps.shape[1]
@@ -444,7 +453,7 @@ class Learnt(Detector):
         return Prediction(maps, {**prediction.extras, "learnt": learnt})
 
     def save(self, folder: Path) -> None:
-        """`folder`: base/, encoder/, learnt.safetensors where it has learnt, and, last, learnt.json."""
+        """Saves into `folder`: base/, encoder/, learnt.safetensors where it has learnt, and, last, learnt.json."""
         folder = Path(folder)
         self.base.save(folder / "base")
         save_encoder(self.encoder, folder / "encoder")
@@ -507,7 +516,7 @@ class Progress:
 
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
-    """Places, among the `count` normal images of the fit, of those that the base left out; else of some drawn."""
+    """Returns places, among the fit's `count` normal images, of those that the base left out; else of some drawn."""
     fitted_rows = getattr(base, "kept", None)
     if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
         return np.setdiff1d(np.arange(count), fitted_rows)
@@ -518,7 +527,7 @@ Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Which of several tries, in their order: each must bring GAIN of mean Dice over that taken before."""
+    """Chooses among several tries, in their order: each must bring GAIN of mean Dice over that taken before."""
     best = 0
     for i, cases in enumerate(tries):
         if cases and np.mean([c[2] for c in cases]) > np.mean([c[2] for c in tries[best]]) + GAIN:
@@ -527,7 +536,7 @@ def better(tries: list[Cases]) -> int:
 
 
 def by_others(tries: list[Cases], folds: list[int]) -> Cases:
-    """Each case as told by the try that the cases of the other folds choose; the same cases in each try."""
+    """Returns each case as told by the try that the other folds' cases choose; the same cases in each try."""
     told = []
     for place, fold in enumerate(folds):
         rest = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
@@ -536,7 +545,7 @@ def by_others(tries: list[Cases], folds: list[int]) -> Cases:
 
 
 def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.ndarray]:
-    """(weight, level, Dice (m,)) by Dice (levels, m) of marks left out, for each weight tried.
+    """Chooses (weight, level, Dice (m,)) by the Dice (levels, m) of marks left out, for each weight tried.
 
     Each weight has its own best level, the middle of a plateau. Of the weights whose mean Dice lies within LOST of the
     best, the largest is taken. The level is drawn towards 0, as if DOUBT more marks had said so, and the Dice is that
@@ -557,10 +566,10 @@ def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.nda
 def chosen_spot(
     maps: np.ndarray, level: float, most: float, truth: np.ndarray, valid: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """(what each outlined part must somewhere exceed, Dice (m,) there) by joined maps (m, S, S) of marks left out.
+    """Chooses what each outlined part must somewhere exceed by joined maps (m, S, S) of marks left out.
 
-    Half the way to the highest that costs no more than FAINT of the mean Dice and is no higher than held-out normals
-    ask for: few marks cannot tell at which level the first lesion is lost.
+    Returns it and the Dice (m,) there. It is half the way to the highest that costs no more than FAINT of the mean Dice
+    and is no higher than held-out normals ask for: few marks cannot tell at which level the first lesion is lost.
     """
     dice = []
     for spot in level + SPOTS:
@@ -573,7 +582,7 @@ def chosen_spot(
 
 
 def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Dice (m,) of what lies above `level` of maps (m, S, S), in parts that somewhere exceed `spot`."""
+    """Computes the Dice (m,) of what lies above `level` of maps (m, S, S), in parts that somewhere exceed `spot`."""
     inside = (maps > level) & valid
     marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
     return np.asarray(overlaps_of(marked, truth, valid)[0])
@@ -590,8 +599,10 @@ def _cut(x: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
 
 
 def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
-    """Of SCORE_WEIGHTS that with the highest AUROC, by scores of held-out normals and of marks left out: pooled, base:
-    (n,) and (m,) each, in deviations of the first. Of weights that do as well the largest, which is the safe one.
+    """Chooses that of SCORE_WEIGHTS with the highest AUROC, by scores of held-out normals and of marks left out.
+
+    pooled, base: (n,) and (m,) each, in deviations of the first. Of weights that do as well the largest is taken, which
+    is the safe one.
     """
     labels = np.repeat([0, 1], [len(x) for x in pooled])
     learnt, other = (np.concatenate(x) for x in (pooled, base))
@@ -600,7 +611,7 @@ def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> flo
 
 
 def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Logarithm (N,) of the mean odds of a lesion, over the cells of maps of logits (N, h, w) that count.
+    """Computes the logarithm (N,) of the mean odds of a lesion, over the cells that count: maps of logits (N, h, w).
 
     Both a small place of which a map is sure and a large one of which it is less sure count, without a size that had
     to be known.

@@ -38,10 +38,10 @@ Check = Callable[[float], None]  # called with the part that is done, 0 to 1; ra
 
 
 class Decoder(nn.Module):
-    """Maps of strides 4 to 32, fused top down, to logits (B, 1 + kinds, S/4, S/4): lesion or not, then which kind. The
-    finest level, which holds most of the cells, has half the width.
+    """A decoder that fuses maps of strides 4 to 32 top down to logits (B, 1 + kinds, S/4, S/4).
 
-    A map is taken at the scale that EfficientNet-lite0 gives it, LOUD, by one factor for all of its channels: with each
+    They tell lesion or not, then which kind. The finest level, which holds most of the cells, has half the width. A map
+    is taken at the scale that EfficientNet-lite0 gives it, LOUD, by one factor for all of its channels: with each
     channel, or all of them, at deviation 1, outlines were 0.04 to 0.05 Dice worse on few marks. While it learns,
     channels are dropped and shifted at random. mean{s}, deviation{s}: of each channel over the first views.
     """
@@ -62,7 +62,7 @@ class Decoder(nn.Module):
         self.encoder: Encoder | None = None  # its own, where that learns too
 
     def standardise(self, maps: dict[int, Tensor]) -> None:
-        """Take the scales of maps (N, C, h, w)."""
+        """Takes each channel's mean and deviation from maps (N, C, h, w) by stride."""
         for s in STRIDES:
             x = maps[s].float()
             getattr(self, f"mean{s}").copy_(x.mean((0, 2, 3))[:, None, None])
@@ -113,7 +113,7 @@ class Views:
 
 
 class Lessons:
-    """Draws the views of each step: of every fold as many that each decoder has MARKED, PASTED and NORMAL ones."""
+    """Draws the views of each step: of every fold so many that each decoder has MARKED, PASTED and NORMAL ones."""
 
     def __init__(
         self, reader: Encoder, normals: np.ndarray, roi: np.ndarray | None, marks: Marks, config: LearntConfig,
@@ -217,8 +217,9 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
 def taught(
     lessons: Lessons, encoder: Encoder, parts: int, kinds: int, check: Check, tune: float = 0.0
 ) -> list[Decoder]:
-    """Decoders that have learnt side by side: one for each of `parts` folds, from all but the marks of it, then one
-    from all. tune: rate at which a copy of the encoder learns with each; 0: it stays as it is.
+    """Trains decoders side by side: one for each of `parts` folds, from all but the marks of it, then one from all.
+
+    tune: rate at which a copy of the encoder learns with each; 0: it stays as it is.
     """
     config, device = lessons.config, lessons.reader.mean.device
     with torch.random.fork_rng(devices=[]):
@@ -267,7 +268,7 @@ def _loss(decoder: Decoder, views: Views, kinds: int) -> Tensor:
 
 
 def lesion_loss(y: Tensor, target: Tensor, valid: Tensor) -> Tensor:
-    """Cross-entropy and soft Dice of each image: logits, targets in 0..1 and valid bool (B, h, w) -> a scalar."""
+    """Computes cross-entropy plus each image's Dice loss: logits, targets in 0..1, valid bool (B, h, w) -> a scalar."""
     use = valid.float()
     entropy = F.binary_cross_entropy_with_logits(y, target, weight=use, reduction="sum") / use.sum().clamp_min(1)
     p = y.sigmoid() * use

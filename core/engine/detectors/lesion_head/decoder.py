@@ -25,7 +25,7 @@ def _smooth(width: int) -> nn.Sequential:
 
 
 class LesionDecoder(nn.Module):
-    """Maps of strides 2 to 16, fused top down, to one logit a cell: (B, S/2, S/2).
+    """A decoder that fuses maps of strides 2 to 16 top down to one logit per cell: (B, S/2, S/2).
 
     The finest level has half the width: it holds most of the cells, and so most of the time.
     """
@@ -44,7 +44,7 @@ class LesionDecoder(nn.Module):
             self.logit.get_parameter("bias").fill_(-3.0)
 
     def forward(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
-        """Encoder.maps(x) -> lesion logits (B, S/2, S/2), class logits over A_0..A_k (B, k+1)."""
+        """Decodes Encoder.maps(x) -> lesion logits (B, S/2, S/2), class logits over A_0..A_k (B, k+1)."""
         y = self.lateral["16"](maps[16])
         for stride in (8, 4, 2):
             if stride == 2:
@@ -65,7 +65,7 @@ def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object
 
 
 class LesionNet(nn.Module):
-    """Encoder and decoder as one module, and the class centres their distances are taken to."""
+    """Encoder and decoder as one module, and the class centres to which features' distances are taken."""
 
     centres: Tensor
 
@@ -83,9 +83,9 @@ class LesionNet(nn.Module):
         self.register_buffer("centres", torch.zeros(classes, encoder.config.dim))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 3, S, S) in [0, 1] -> lesion logits (B, S/2, S/2), class logits (B, k+1), f_theta(x) (B, 128).
+        """Computes all outputs of x (B, 3, S, S) in [0, 1] in one pass of the encoder.
 
-        One pass of the encoder serves all three.
+        Returns lesion logits (B, S/2, S/2), class logits (B, k+1) and f_theta(x) (B, 128).
         """
         maps = self.encoder.maps(x)
         inputs = maps
@@ -126,13 +126,14 @@ class Distances(nn.Module):
         self.register_buffer("spread", torch.ones(()))
 
     def train(self, mode: bool = True) -> Self:
-        """Always as in scoring: batch norms of the copy keep what they know."""
+        """Stays in eval mode, as in scoring: batch norms of the copy keep what they know."""
         return super().train(False)
 
     @torch.no_grad()
     def learn(self, encoder: Encoder, images: np.ndarray, context: FitContext) -> None:
-        """From normal images uint8 (N, S, S, 3), one pass of the encoder; the context's region of interest is where
-        places count.
+        """Learns the distribution from normal images uint8 (N, S, S, 3), in one pass of the encoder.
+
+        Only places in the context's region of interest count.
         """
         detector = fit_together(encoder, images, [(Mahalanobis, _CONFIG)], context)[0]
         self.to(context.device).train(False)
@@ -146,8 +147,10 @@ class Distances(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor, maps: dict[int, Tensor]) -> Tensor:
-        """x (B, 3, S, S) in [0, 1] and what the head's encoder makes of it -> (B, 1, S/16, S/16) float32, of mean 0
-        and deviation 1 over places of normal images.
+        """Computes how far each place lies from normal ones: (B, 1, S/16, S/16) float32.
+
+        Of mean 0 and deviation 1 over places of normal images. x (B, 3, S, S) in [0, 1]; maps: what the head's encoder
+        makes of it.
         """
         with torch.autocast(x.device.type, enabled=False):
             inputs = maps if self.encoder is None else self.encoder.maps(x.float(), WANTED)

@@ -42,7 +42,7 @@ _CENTRE_IMAGES = 64
 
 @DETECTORS.register("lesion-head", title="Lesion head", section="Sec. Conclusion: a detector suited to PMSACL")
 class LesionHead(Detector):
-    """Maps are lesion logits at half the image's size; 0 is as likely as not."""
+    """The lesion head. Its maps are lesion logits at half the image's size; 0 is as likely as not."""
 
     name = "lesion-head"
     shares = True
@@ -60,7 +60,10 @@ class LesionHead(Detector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext = FitContext()
     ) -> Self:
-        """images uint8 (N, S, S, 3), normal. The encoder given is copied, not changed. ValueError under 8 images."""
+        """Trains a head on images uint8 (N, S, S, 3), normal. The encoder given is copied, not changed.
+
+        Raises ValueError under 8 images.
+        """
         if len(images) < 8:
             raise ValueError(f"the lesion head learns from at least 8 normal images; there are {len(images)}")
         device, roi = pick_device(str(context.device)), context.roi
@@ -100,7 +103,7 @@ class LesionHead(Detector):
     def finished(
         cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext
     ) -> Self | None:
-        """The head that an earlier fit saved in the context's folder, if it was fitted with these very arguments."""
+        """Returns the head that an earlier fit with these very arguments saved in the context's folder, or None."""
         if context.folder is None or not (context.folder / ABOUT).is_file():
             return None
         head = cls.load(context.folder, context.device)
@@ -154,7 +157,7 @@ class LesionHead(Detector):
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Maps float32 (N, S/2, S/2); extras: `classes` (N, k+1), `margin` (N,), `distances` (N, k+1)."""
+        """Predicts maps float32 (N, S/2, S/2); extras: `classes` (N, k+1), `margin` (N,), `distances` (N, k+1)."""
         maps, classes, distances = [], [], []
         for start in range(0, len(images), batch):
             x = to_batch(images[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
@@ -179,11 +182,11 @@ class LesionHead(Detector):
         return logits.float(), classes.float().softmax(1), features.float()
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the rule chosen at the fit."""
+        """Scores by the rule chosen at the fit: (N,) float32."""
         return self.rule(self._summaries(prediction, roi, self.rule.threshold))
 
     def save(self, folder: Path) -> None:
-        """`folder`: lesion-head.safetensors and, last, lesion-head.json; the state of an unfinished fit goes."""
+        """Saves into `folder`: lesion-head.safetensors and, last, lesion-head.json; deletes an unfinished fit."""
         write_tensors(Path(folder) / WEIGHTS, self.net.state_dict())
         saved = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
         write_json(Path(folder) / ABOUT, saved | {"encoder": self.net.encoder.config.to_dict()})
@@ -205,8 +208,9 @@ def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:
 
 
 def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
-    """Fingerprint of what a fit depends on beside its configuration; centres follow from the encoder and the images
-    unless pre-training left its own.
+    """Returns the fingerprint of what a fit depends on beside its configuration.
+
+    Centres follow from the encoder and the images unless pre-training left its own.
     """
     centres = getattr(encoder, "centres", None)
     return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})

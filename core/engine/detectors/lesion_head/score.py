@@ -23,7 +23,7 @@ _FEW = 5  # images of a kind
 def summaries(
     maps: np.ndarray, classes: np.ndarray, margin: np.ndarray, roi: np.ndarray | None, threshold: float
 ) -> dict[str, np.ndarray]:
-    """Ways to sum up N images, each (N,), larger is more abnormal.
+    """Sums up N images in several ways, each (N,), larger is more abnormal.
 
     maps: lesion logits (N, h, w). classes: probabilities over A_0..A_k (N, k+1). margin: (N,), distance to c_0 less
     the distance to the nearest other centre. threshold: logit above which a cell counts as lesion.
@@ -54,12 +54,12 @@ class Validation:
 
 
 def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
-    """The summary of the map with the best AUROC on validation data, unless one that the map does not show is clearly
-    better: the class head's, the centres', or the logistic combination of all.
+    """Chooses the rule by which images are scored: the summary of the map with the best AUROC on validation data.
 
-    A reader can check a score against the map; and with some dozens of normals an AUROC is known to about 0.03. So what
-    lies beside the map must win by `_CLEARLY`. The combination is judged on folds it was not fitted on. With fewer than
-    `_FEW` images of either kind nothing can be chosen, and the default rule stands.
+    One that the map does not show is taken if it is clearly better: the class head's, the centres', or the logistic
+    combination of all. A reader can check a score against the map; and with some dozens of normals an AUROC is known to
+    about 0.03. So what lies beside the map must win by `_CLEARLY`. The combination is judged on folds it was not fitted
+    on. With fewer than `_FEW` images of either kind nothing can be chosen, and the default rule stands.
     """
     if np.bincount(data.labels, minlength=2).min() < _FEW:
         return ScoreRule(threshold=threshold)
@@ -100,9 +100,10 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
 
 @dataclass(frozen=True)
 class ScoreRule(Config):
-    """name: the chosen rule. terms, weights, bias: score = sum of weights x summaries + bias.
+    """A rule by which images are scored.
 
-    threshold: logit above which a cell counts as lesion. auroc: of every candidate on validation data.
+    name: the chosen rule. terms, weights, bias: score = sum of weights x summaries + bias. threshold: logit above which
+    a cell counts as lesion. auroc: of every candidate on validation data.
     """
 
     name: str = "top 2.0%"

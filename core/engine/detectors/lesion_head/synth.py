@@ -24,7 +24,7 @@ _BODY = 0.3  # of a lesion's weight: its soft rim and its shadow are not asked f
 
 
 def family(name: str) -> Strong:
-    """ "medmix:soft" -> MedMix with its preset `soft`; "growth" alone takes the defaults."""
+    """Builds an augmentation by name: "medmix:soft" is MedMix's preset `soft`; "growth" alone takes the defaults."""
     kind, _, preset = name.partition(":")
     member = STRONG.get(kind)
     presets = MEDMIX_PRESETS if kind == "medmix" else getattr(member, "presets", {})
@@ -37,7 +37,10 @@ def family(name: str) -> Strong:
 
 @dataclass
 class Pair:
-    """images float32 (B, 3, S, S) in [0, 1]; masks bool (B, S, S), what was put in; counts long (B,), n of A_n."""
+    """Images with fake lesions, and where these are.
+
+    images float32 (B, 3, S, S) in [0, 1]; masks bool (B, S, S), what was put in; counts long (B,), n of A_n.
+    """
 
     images: Tensor
     masks: Tensor
@@ -83,7 +86,7 @@ class Pairs:
 
 
 def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
-    """bool (B, S, S): cells around which the image really changed, by the mean over a neighbourhood.
+    """Finds the cells, bool (B, S, S), around which the image really changed, by the mean over a neighbourhood.
 
     A patch that looks like what it covers is no lesion; asking for it only teaches noise.
     """
@@ -101,7 +104,7 @@ def jitter_view(
     blur: float = 1.0,
     grain: float = 0.04,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
+    """Draws a mild view of mixed images: turn, scale, shift, mirror, light and colour; masks and roi go along.
 
     Milder than SimCLR's: the crop never loses a lesion for good, and what leaves the frame is not asked for. A grey
     image (three equal channels) gives a grey view: colour in it alone would be no sign of lesions.
@@ -157,10 +160,11 @@ AT_MOST = 512  # normal images: the AUROC of as many and their fakes is known to
 
 @dataclass
 class SyntheticValidation:
-    """images uint8 (M, S, S, 3), the `normals` as they were first; masks bool (M, S, S); roi uint8 (M, S, S) or None.
+    """Normal images, and the same with fake lesions.
 
-    labels (M,): 1 if a lesion is to be seen. use bool (M,): False where one was put in that cannot be seen, which is
-    neither normal nor abnormal.
+    images uint8 (M, S, S, 3), the first `normals` of them as they were; masks bool (M, S, S); roi uint8 (M, S, S) or
+    None. labels (M,): 1 if a lesion is to be seen. use bool (M,): False where one was put in that cannot be seen, which
+    is neither normal nor abnormal.
     """
 
     images: np.ndarray
@@ -172,9 +176,9 @@ class SyntheticValidation:
 
     @classmethod
     def draw(cls, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig) -> SyntheticValidation:
-        """images uint8 (N, S, S, 3), normal -> each as it is and with 1..k lesions of `config.held_out`.
+        """Draws from normal images uint8 (N, S, S, 3): each as it is and with 1..k lesions of `config.held_out`.
 
-        Of more than AT_MOST images so many are drawn.
+        Of more than AT_MOST images, AT_MOST are taken at random.
         """
         if len(images) > AT_MOST:
             rows = np.sort(np.random.default_rng(config.seed).permutation(len(images))[:AT_MOST])
@@ -207,7 +211,7 @@ def judge(
     lesions: int = 2,
     seed: int = 0,
 ) -> dict[str, dict[str, float]]:
-    """How well a fitted detector finds fake lesions in normals it never saw: family -> image and pixel AUROC.
+    """Measures how well a fitted detector finds fake lesions in normals it never saw: image and pixel AUROC by family.
 
     images uint8 (N, S, S, 3), normal and held out; each is judged as it is and with `lesions` of a family. Any detector
     can be judged; for one that was trained on synthetic lesions the families must be others than those.

@@ -30,7 +30,7 @@ PARTIAL = "partial"  # folder of an unfinished training
 
 
 def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tensor:
-    """Binary cross-entropy plus `w_dice` times one minus soft Dice.
+    """Computes binary cross-entropy plus `w_dice` times one minus soft Dice.
 
     logits float32 (B, h, w); masks bool (B, S, S), averaged over each cell, so a rim cell asks for a half.
     """
@@ -42,7 +42,7 @@ def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tens
 
 
 class LesionTraining(Training):
-    """Network, averaged network and optimiser."""
+    """Training of the lesion head: network, averaged network and optimiser."""
 
     title = "the lesion head"
 
@@ -78,7 +78,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """One step's terms on normal images x (B, 3, S, S): of this process's rows, l_con of all. roi: on the CPU."""
+        """Computes one step's terms on normal x (B, 3, S, S): of this process's rows, l_con of all. roi: on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -110,7 +110,7 @@ class LesionTraining(Training):
         return terms
 
     def advance(self) -> dict[str, Any]:
-        """One optimiser step on a batch drawn from the images."""
+        """Takes one optimiser step on a batch drawn from the images."""
         c, draws = self.config, generator(self.config.seed, STEP, self.step)
         rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
         rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()
@@ -151,7 +151,7 @@ class LesionTraining(Training):
         self.best = notes.get("best", -math.inf)
 
     def result(self) -> LesionNet:
-        """The averaged network, or the best of those that were checked."""
+        """Returns the averaged network, or the best of those that were checked."""
         return cast(LesionNet, self.networks["best"] if math.isfinite(self.best) else self.average.module).eval()
 
 
@@ -163,10 +163,11 @@ def train(
     source: str = "",
     quality: Quality | None = None,
 ) -> LesionNet:
-    """Train on normal images uint8 (N, S, S, 3) and return `LesionTraining.result`, in eval mode.
+    """Trains on normal images uint8 (N, S, S, 3) and returns `LesionTraining.result`, in eval mode.
 
-    quality: as there. source: fingerprint of what the fit depends on. The context's folder keeps the training, and one
-    of the same configuration and source goes on from there. Raises Stopped when asked to stop, and Diverged.
+    quality: as in `LesionTraining`. source: fingerprint of what the fit depends on. The context's folder keeps the
+    training, and one of the same configuration and source goes on from there. Raises Stopped when asked to stop, and
+    Diverged.
     """
     training = LesionTraining(net, images, context.roi, config, context.device, context.shared, quality)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL

@@ -44,7 +44,7 @@ class Memory:
         return memory
 
     def search(self, queries: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-        """queries (Q, D) -> distances (Q, count), nearest first, and indices into the memory (Q, count).
+        """Finds the patches nearest to queries (Q, D) -> distances (Q, count), nearest first, and indices (Q, count).
 
         All pairs are compared. The order comes from products; the distances given are then taken of differences, so
         that equal patches are at 0 exactly.
@@ -61,15 +61,15 @@ class Memory:
         return distances, index
 
     def distances(self, queries: Tensor, index: Tensor) -> Tensor:
-        """queries (Q, D), index (Q, c) into the memory -> Euclidean distances (Q, c)."""
+        """Computes Euclidean distances (Q, c) of queries (Q, D) from the patches at index (Q, c) of the memory."""
         columns = [(queries - self.features[column]).square().sum(1) for column in index.T]
         return torch.stack(columns, 1).sqrt_() if columns else queries.new_zeros(len(queries), 0)
 
     def weights(self, queries: Tensor, distances: Tensor, index: Tensor, power: int = 1) -> Tensor:
-        """PatchCore's factor (Q,) of a score: 1 - exp(d*) / sum of exp(d) over the neighbours of the nearest patch.
+        """Computes PatchCore's factor (Q,) of a score (Roth et al. 2022, Eq. 7).
 
-        queries (Q, D); distances, index (Q,): of each one's nearest patch; d is a distance to that `power`. Roth et
-        al. 2022, Eq. 7.
+        It is 1 - exp(d*) / sum of exp(d) over the neighbours of the nearest patch. queries (Q, D); distances, index
+        (Q,): of each one's nearest patch; d is a distance to that `power`.
         """
         if self.neighbours.shape[1] < 2:
             return torch.ones_like(distances)
@@ -78,7 +78,7 @@ class Memory:
 
 
 def read_about(folder: Path, name: str) -> dict[str, Any]:
-    """Reads what stands beside a saved memory of patches, of the detector `name`. ValueError if there is none."""
+    """Reads the JSON saved beside the memory of patches of detector `name`. Raises ValueError if there is none."""
     if not (folder / f"{name}.json").is_file():
         raise ValueError(f"{folder} holds no memory of patches ({name}.json); fit one first")
     saved: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
@@ -86,10 +86,10 @@ def read_about(folder: Path, name: str) -> dict[str, Any]:
 
 
 class Pool:
-    """Patches drawn from the images of a study for a memory to be chosen from: at most `limit`, whatever comes.
+    """At most `limit` patches, drawn from the images of a study, from which a memory is chosen.
 
-    Each image gives the same number of its cells, drawn from (seed, image); if there are more images than `limit`, one
-    cell of some of them. So the pool does not depend on how the images are batched.
+    Each image gives the same number of its cells, drawn from (seed, image); if there are more images than `limit`, some
+    give one cell and the others none. So the pool does not depend on how the images are batched.
     """
 
     def __init__(self, limit: int, images: int, seed: int) -> None:
@@ -101,7 +101,7 @@ class Pool:
         self._room: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
-        """features (P, D) of image `row`; inside: bool (P,), cells that may be drawn (all where it says none)."""
+        """Draws from features (P, D) of image `row`; inside: bool (P,), cells to draw from (all where it has none)."""
         cells = np.arange(len(features)) if inside is None or not inside.any() else np.flatnonzero(inside)
         drawn = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
         index = torch.from_numpy(np.sort(drawn)).to(features.device)
@@ -121,7 +121,7 @@ class Pool:
         return self._room
 
     def all(self) -> tuple[Tensor, Tensor, Tensor]:
-        """features (N, D), rows (N,), cells (N,). Raises ValueError before an image was added."""
+        """Returns all draws: features (N, D), rows (N,), cells (N,). Raises ValueError before an image was added."""
         if self._room is None:
             raise ValueError("no patch was drawn")
         features, rows, cells = (room[: self.drawn] for room in self._room)
@@ -135,7 +135,7 @@ CANDIDATES = 256
 
 
 def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, width: int = 128) -> Tensor:
-    """Indices (count,) of patches of which each is, when chosen, the farthest from those chosen before.
+    """Chooses a coreset: indices (count,) of patches, each the farthest from those chosen before it.
 
     features: float32 (N, D); beyond `width` values they are first projected at random (Johnson and Lindenstrauss). The
     first index is drawn. The choice is exactly that of one farthest patch after another, in rounds: as long as the
@@ -187,10 +187,10 @@ def _squared(a: Tensor, a_norms: Tensor, b: Tensor, b_norms: Tensor) -> Tensor:
 
 
 def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
-    """Maps (B, C, h, w) by stride -> (B, h, w, D + 2) on the finest stride's grid: features, then the place.
+    """Makes patches of maps (B, C, h, w) by stride -> (B, h, w, D + 2): features, then the place.
 
-    Each map is averaged over 3 x 3 cells (of the image alone at its edge) and interpolated to that grid. The place is
-    (y, x) of the cell's middle, from 0 to 1.
+    Each map is averaged over 3 x 3 cells (of the image alone at its edge) and interpolated to the finest stride's grid.
+    The place is (y, x) of the cell's middle, from 0 to 1.
     """
     shape = maps[strides[0]].shape[2:]
     parts = []
@@ -206,7 +206,7 @@ def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
 
 
 def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -> Tensor:
-    """(D + 2,): what each value of a patch is multiplied by before distances are taken. pool (N, D + 2).
+    """Computes factors (D + 2,) for the values of a patch, applied before distances are taken. pool (N, D + 2).
 
     balance: each map's features get a variance of 1 in all. The place is put on the scale of the features' deviation.
     """
@@ -218,12 +218,12 @@ def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -
 
 
 def scaled(patches: Tensor, scales: Tensor) -> Tensor:
-    """Patches (..., D + 2) in the space in which distances are taken: scales (D + 2,) of each value, or (D + 2, K)."""
+    """Brings patches (..., D + 2) into the space of distances: scales (D + 2,), one a value, or a matrix (D + 2, K)."""
     return patches * scales if scales.ndim == 1 else patches @ scales
 
 
 class NearestFitting:
-    """The fit of a memory under way: patches are drawn from each image as its maps come by."""
+    """The fit of a memory in progress: patches are drawn from each image as its maps arrive."""
 
     def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
         self.kind, self.encoder, self.config, self.size, self.roi = kind, encoder, config, size, roi
@@ -241,12 +241,12 @@ class NearestFitting:
         self.pool.add(features, row, inside)
 
     def scales(self, features: Tensor) -> Tensor:
-        """What patches are multiplied by before distances are taken (`Nearest`), by those of the pool (N, D + 2)."""
+        """Computes what patches are multiplied by before distances are taken (`Nearest`) from the pool (N, D + 2)."""
         widths = [self.encoder.widths[stride] for stride in self.config.strides]
         return scales_of(features, widths, self.config.balance, self.config.position)
 
     def finish(self) -> Any:
-        """The detector. Its memory is chosen from the pool by the configuration's seed."""
+        """Returns the detector. Its memory is chosen from the pool by the configuration's seed."""
         config = self.config
         features, rows, cells = self.pool.all()
         scales = self.scales(features)

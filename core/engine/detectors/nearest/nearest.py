@@ -91,7 +91,7 @@ class Nearest(MapDetector):
         return cls.Fitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Maps of smoothed distances; extras: `distance` (N, h, w), as they are, and `weight` (N, h, w), its factor."""
+        """Reads a batch: smoothed maps; extras: `distance` (N, h, w), not smoothed, `weight` (N, h, w), its factor."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         flat = scaled(queries, self.scales).flatten(0, 2)
@@ -102,14 +102,14 @@ class Nearest(MapDetector):
         return Prediction(smooth.cpu().numpy(), {"distance": heat.cpu().numpy(), "weight": weights.cpu().numpy()})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """(N,) float32: the largest distance, inside `roi` if given, times its weight."""
+        """Scores by the largest distance, inside `roi` if given, times its weight: (N,) float32."""
         distance, weight = (prediction.extras[k].reshape(len(prediction), -1) for k in ("distance", "weight"))
         peak = self._peak(prediction, roi)[:, None]
         return np.take_along_axis(distance * weight, peak, 1)[:, 0]
 
     @staticmethod
     def _peak(prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
-        """(N,) flat cell of each image's largest distance; an empty region says nothing, so all of it counts."""
+        """Flat cell (N,) of each image's largest distance; where the region is empty the whole image counts."""
         distance = prediction.extras["distance"]
         return np.where(counted(distance, roi), distance, -1.0).reshape(len(distance), -1).argmax(1)
 
@@ -141,7 +141,7 @@ class Nearest(MapDetector):
         return matches
 
     def save(self, folder: Path) -> None:
-        """`folder`: encoder/, NAME.safetensors and, last, NAME.json."""
+        """Saves into `folder`: encoder/, NAME.safetensors and, last, NAME.json."""
         folder = Path(folder)
         save_encoder(self.encoder, folder / "encoder")
         tensors = {name: getattr(self.memory, name) for name in PARTS} | {"scales": self.scales}
@@ -163,8 +163,9 @@ class Nearest(MapDetector):
 
 @dataclass(frozen=True)
 class Match:
-    """box: of the patch asked about, in its image. there: of the most similar normal patch, in its image.
+    """A patch of an image and the most similar normal patch.
 
+    box: of the patch asked about, in its image. there: of the most similar normal patch, in its image.
     row: that image's place among those that the detector was fitted on. distance: between the patches' features.
     Boxes are (x0, y0, x1, y1) in pixels; they span the 3 x 3 cells whose features a patch averages.
     """
@@ -176,7 +177,7 @@ class Match:
 
 
 def box_of(cell: int, side: int, size: int) -> tuple[float, float, float, float]:
-    """Box of a flat cell of a `side` x `side` grid over an image of `size` pixels, cut off at the image's edge."""
+    """Returns the box of a flat cell of a `side` x `side` grid over an image of `size` pixels, cut off at its edge."""
     y, x = divmod(cell, side)
     step = size / side
     ends = ((max(place - 1, 0) * step, min(place + 2, side) * step) for place in (x, y))

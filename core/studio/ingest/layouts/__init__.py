@@ -70,7 +70,7 @@ def files_under(folder: Path) -> Iterator[Path]:
 
 
 def by_stem(folder: Path) -> dict[str, Path]:
-    """Masks by the name of their image: `a.png`, `a_mask.png` and `a-mask.png` are all of `a`."""
+    """Maps the names of images to their masks: `a.png`, `a_mask.png` and `a-mask.png` are all masks of `a`."""
     by_name = {}
     for path in files_under(folder):
         stem = path.stem if path.suffix.lower() in SUFFIXES else path.name
@@ -82,9 +82,9 @@ def by_stem(folder: Path) -> dict[str, Path]:
 
 
 def with_masks(parts: Iterable[tuple[str, Path, str]], masks: Path, place: str) -> Iterator[Entry]:
-    """The images of parts (split, folder, label), those that are not normal with the mask of their name in `masks`.
+    """Yields the images of parts (split, folder, label), test images that are not normal with their mask in `masks`.
 
-    A mask that no image bears the name of is a problem; `place` says where its image was looked for.
+    A mask has its image's name. One without an image is an entry with a problem; `place`: where its image should be.
     """
     by_name = by_stem(masks)
     used = set()
@@ -98,14 +98,14 @@ def with_masks(parts: Iterable[tuple[str, Path, str]], masks: Path, place: str) 
 
 
 def layouts() -> list[str]:
-    """Names of the layouts, in the order in which they are tried."""
+    """Returns the names of the layouts, in the order in which they are tried."""
     there = [m.name for m in pkgutil.iter_modules(__path__)]
     others = sorted(set(there) - set(ORDER))
     return [name for name in (*ORDER[:-1], *others, ORDER[-1]) if name in there]
 
 
 class Entries(Sized, Iterable[Entry]):
-    """What a layout finds in a folder: looked for anew at each iteration, so that none of it lies in memory."""
+    """The entries that a layout finds in a folder, looked for anew at each iteration, so that none lies in memory."""
 
     def __init__(self, find: Callable[[], Iterator[Entry]]):
         self._find = find
@@ -125,7 +125,7 @@ def _entries(module: ModuleType, folder: Path, within: Within) -> Iterator[Entry
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
-    """The entries; those whose image or mask lies outside of `within` as problems, a link that leads out once."""
+    """Yields the entries; one whose image or mask lies outside of `within` as a problem, a link that leads out once."""
     refused = set()
     for entry in entries:
         paths = [path for path in (entry.path, entry.mask) if path is not None]
@@ -140,7 +140,7 @@ def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
 
 
 def read_layout(folder: Path, layout: str | None = None, within: Within = ANYWHERE) -> tuple[str, Entries]:
-    """The layout's name and its entries. BadFolder if the folder is missing, empty or of no known layout.
+    """Returns a layout's name and its entries. Raises BadFolder if the folder is missing, empty or of no known layout.
 
     within: where each image and mask must lie, links followed; what lies elsewhere is an entry with a problem.
     """

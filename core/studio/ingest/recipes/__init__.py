@@ -1,4 +1,4 @@
-"""The paper's data sets from their official downloads, as they unpack: a CSV of path, split, label, mask, and counts.
+"""Recipes of the paper's data sets from the unpacked official downloads: a CSV of path, split, label, mask, and counts.
 
 One file each, offering TITLE, SOURCE (where it is obtained), COUNTS (what the paper has of each part) and
 `gather(folder) -> dict of parts`. The CSV is a split that can be shared: `study import NAME FILE.csv` makes the study.
@@ -32,12 +32,12 @@ class Recipe:
 
 
 def names() -> list[str]:
-    """The recipes there are."""
+    """Lists the names of the recipes."""
     return sorted(m.name for m in pkgutil.iter_modules(__path__))
 
 
 def make(name: str, folder: Path, table: Path) -> Recipe:
-    """Write the CSV of the paper's study in `folder`. ValueError names what is missing and where it is obtained."""
+    """Writes the CSV of the paper's study from `folder`. ValueError names what is missing and where it is obtained."""
     if name not in names():
         raise ValueError(f"there is no recipe {name!r}; there are: {', '.join(names())}")
     module = importlib.import_module(f"{__name__}.{name}")
@@ -71,23 +71,23 @@ def make(name: str, folder: Path, table: Path) -> Recipe:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Image files directly in a folder, by name; none where there is no such folder."""
+    """Lists the image files directly in a folder, by name; none where there is no such folder."""
     return sorted(p for p in folder.glob("*") if p.suffix.lower() in IMAGES) if folder.is_dir() else []
 
 
 def found(root: Path, *names: str) -> Path:
-    """The folder of that relative path under `root`, however deep it was unpacked; `root` / it if there is none."""
+    """Finds the folder of a relative path under `root`, however deep it was unpacked; else returns `root` / path."""
     relative = Path(*names)
     parents = [root, *(place.parent for place in sorted(root.rglob(names[0])))]
     return next((p / relative for p in parents if (p / relative).is_dir()), root / relative)
 
 
 def drawn(images: Iterable[Path], count: int) -> tuple[list[Path], list[Path]]:
-    """`count` images and the others, by a hash of their names: the same everywhere, whatever the order of files."""
+    """Draws `count` images by a hash of their names, the same everywhere in any order; returns them and the others."""
     ranked = sorted(images, key=lambda p: hashlib.sha256(f"paper {p.name}".encode()).digest())
     return sorted(ranked[:count]), sorted(ranked[count:])
 
 
 def alone(images: Iterable[Path]) -> list[tuple[Path, Path | None]]:
-    """Images without masks."""
+    """Pairs each image with None, for images without masks."""
     return [(image, None) for image in images]

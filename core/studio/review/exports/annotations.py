@@ -62,8 +62,9 @@ class Shape:
 
 
 def import_annotations(store: Store, study: str, file: Path, format: str, by: str) -> dict:
-    """{"cases", "findings", "unknown": names without a case, "passed_over": shapes of a kind that is not read}.
+    """Stores the lesions of another tool's file as masks and findings of the study's cases.
 
+    Returns {"cases", "findings", "unknown": names without a case, "passed_over": shapes of a kind that is not read}.
     Raises ValueError, and stores nothing, if the file is not of the format, is too large or fits no case.
     """
     if format not in TOOLS:
@@ -366,7 +367,7 @@ _READ = {"coco": _coco, "cvat": _cvat, "label-studio": _label_studio, "png": _pn
 
 
 def export_annotations(store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False) -> dict:
-    """Newest masks as one file of a tool, a shape for each component. {"shapes", "file", "burned_in"}.
+    """Writes the newest masks as one file of a tool, a shape for each component; {"shapes", "file", "burned_in"}.
 
     One mask at a time is in memory. CVAT has each pixel; a polygon of Label Studio or YOLO has no holes. Raises
     NothingToExport if there is no mask.

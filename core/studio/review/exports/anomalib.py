@@ -36,11 +36,12 @@ NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
 
 
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
-    """{"files": images, "masks", "left_out": {reason: images}, "burned_in"}; an image at a time is in memory.
+    """Writes the study's images and masks in anomalib's layout; an image at a time is in memory.
 
-    An image whose import says no label has that of its readers. Its folder is named by its finding, else by its first
-    tag. The readers ask for a mask of each abnormal image: where some have one, those without are left out. So are
-    images that nobody decided, and those whose file is gone. Raises NothingToExport if no normal one trains.
+    Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image whose import says no label
+    has that of its readers. Its folder is named by its finding, else by its first tag. anomalib asks for a mask of each
+    abnormal image: where some have one, those without are left out. So are images that nobody decided, and those whose
+    file is gone. Raises NothingToExport if there is no normal image to train with.
     """
     names, words = Names(store, study, keep_names), settled(store, study)
     found, own = labels_of(store, study), finding_labels(store, study)
@@ -84,7 +85,7 @@ _CASE = "SELECT * FROM cases WHERE id = :id"
 
 
 def stem_of(name: str, case_id: int) -> str:
-    """The stem of a case's image; its mask's ends in MASK as well."""
+    """Returns the stem of a case's image file; its mask's ends in MASK as well."""
     return f"{case_id:09d}-{clean(name)}"
 
 

@@ -34,9 +34,10 @@ _READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
 def export_dicom_map(
     store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """One .dcm in `out` for each DICOM case with a heat map of `run`, else of the one that Review opens with.
+    """Writes one Parametric Map (.dcm) into `out` for each DICOM case with a heat map of `run`.
 
-    Answers as `export_dicom_seg`. Raises NothingToExport if there is none.
+    run: None for the one that Review opens with. Answers as `export_dicom_seg`. Raises NothingToExport if there is
+    none.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
     rows = each(
@@ -115,9 +116,10 @@ def _words(facts: dict[str, str]) -> str:
 def export_dicom_sr(
     store: Store, study: str, out: Target, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """One .dcm in `out` for each DICOM case and reader who decided or found something, and for each with a score of
-    `run` (else of the one that Review opens with). Answers as `export_dicom_seg`. Raises NothingToExport if there is
-    none.
+    """Writes measurement reports (.dcm) into `out`, for each DICOM case that was read or scored.
+
+    There is one for each reader who decided or found something, and one for the score of `run` (else of the one that
+    Review opens with). Answers as `export_dicom_seg`. Raises NothingToExport if there is none.
     """
     names, known = Names(store, study, keep_names), {"": Algorithm()}
     shown = _algorithm(store, study, run)

@@ -43,7 +43,7 @@ _REQUIRED = ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "Stud
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What says the score. digest: SHA-256 of the run's weights, "" where it has none. threshold: flagged above it."""
+    """The detector that gives a score. digest: SHA-256 of its weights, "" without. threshold: it flags scores above."""
 
     run: str = ""
     title: str = ""
@@ -52,7 +52,8 @@ class Algorithm:
 
     @classmethod
     def of(cls, store: Store, run_id: str) -> Algorithm:
-        """Takes the threshold that is in force: of the operating point, else of the percentile of held-out normals."""
+        """Describes a run's detector. Its threshold is the operating point's, else that of the percentile of held-out
+        normals."""
         run, point = runs.get_run(store, run_id), in_force(store, run_id)[run_id]
         usual = run["summary"].get("threshold_roi", run["summary"].get("threshold"))
         threshold = usual if point.threshold is None else point.threshold
@@ -73,14 +74,14 @@ class Algorithm:
 
 
 def software() -> str:
-    """Version of the studio, with its commit where it runs from a clone."""
+    """Returns the version of the studio, with its commit where it runs from a clone."""
     return f"{runs.version()} {runs.code_version()}".strip()
 
 
 @dataclass
 class Source:
-    """A case's image as what is made of it refers to it: its header, as one plane. frame: from 1, None of a file of
-    one image. kind: its class before it was made a plane. mapped: what becomes of a UID that names tell on."""
+    """A case's image, as files made of it refer to it: its header, as one plane. frame: from 1, None of a file of one
+    image. kind: its class before it was made a plane. mapped: what replaces a UID that could give names away."""
 
     header: pydicom.Dataset
     kind: str
@@ -89,7 +90,7 @@ class Source:
 
     @classmethod
     def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
-        """Makes one plane of a header, which is changed; frame: from 0."""
+        """Builds a source from a header, which is changed into one plane; frame: from 0."""
         _complete(header)
         kind, frames = str(header.SOPClassUID), int(header.get("NumberOfFrames", 1) or 1)
         _flat(header, frame)
@@ -100,13 +101,13 @@ class Source:
         return None if self.frame is None else [self.frame]
 
     def uids(self, what: str, author: str, *content: object) -> dict[str, Any]:
-        """highdicom's arguments for a file that holds `content`: a series for each study, kind of file and author."""
+        """Returns highdicom's arguments for a file of `content`: a series for each study, kind of file and author."""
         series = uid_of(what, self.header.StudyInstanceUID, author)
         instance = uid_of(series, self.header.SOPInstanceUID, self.frame, *content)
         return {"series_instance_uid": series, "sop_instance_uid": self.mapped(instance)}
 
     def sealed(self, made: pydicom.Dataset, when: str) -> pydicom.Dataset:
-        """The file with references to what the source is, times of its content (ISO, UTC), and no UID by chance."""
+        """Completes a file: references to what the source is, its content's times (`when`, ISO, UTC), no random UID."""
         _refer(made, self)
         day, clock = when[:10].replace("-", ""), when[11:23].replace(":", "")
         for element in made.iterall():
@@ -123,14 +124,15 @@ class Source:
 
 
 def uid_of(*parts: object) -> str:
-    """A UID that follows from what it names."""
+    """Derives a UID from what it names."""
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in parts]).encode()).digest()[:16], "big"))
 
 
 def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
-    """One .dcm in `out` for each DICOM case with a mask. {"files", "passed_over" (no DICOM), "burned_in"}.
+    """Writes one DICOM-SEG file (.dcm) into `out` for each DICOM case with a mask.
 
-    Raises NothingToExport if there is none."""
+    Returns {"files", "passed_over" (no DICOM), "burned_in"}. Raises NothingToExport if there is none.
+    """
     names, known = Names(store, study, keep_names), dict[str, Algorithm]()
     found, own = pictures.labels_of(store, study), study_labels(store, study)
 
@@ -184,7 +186,7 @@ def write_all(
 
 
 def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):
-    """A highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1.
+    """Makes a highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1.
 
     Segment i is the i-th component, called "label i"; with one segment just "label".
     """
@@ -242,7 +244,7 @@ def _segmentation(
 
 
 def person(name: str) -> str:
-    """A reader's name as a DICOM person name of one part."""
+    """Turns a reader's name into a DICOM person name of one part."""
     plain = "".join(" " if c in "^=\\" or not c.isprintable() else c for c in name).strip()
     return f"{plain[:63] or 'unknown'}^"
 

@@ -22,10 +22,10 @@ SUFFIXES = {"csv": "csv", "scores": "csv", "coco": "json", **OUT, **dict.fromkey
 def write_form(
     store: Store, study: str, form: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes `target`: one file (a zip of many), or a folder of many if it has no suffix. Answers as the export does.
+    """Exports a study in the form of that name to `target`; answers as the export does.
 
-    run: of scores and maps, else the one that Review opens with. Raises ValueError if there is nothing to export, or no
-    such form; no file is left then.
+    target: one file (a zip of many), or a folder of many if it has no suffix. run: of scores and maps, else the one
+    that Review opens with. Raises ValueError if there is nothing to export, or no such form; no file is left then.
     """
     if form not in SUFFIXES:
         raise ValueError(f"a study goes out as one of {', '.join(SUFFIXES)}, not {form!r}")

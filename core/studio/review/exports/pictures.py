@@ -25,7 +25,7 @@ DEFAULT = "lesion"
 
 
 class NothingToExport(ValueError):
-    """A study that has nothing of what is asked for."""
+    """The error that a study has nothing of what is asked for."""
 
     def __init__(self, why: str = "no case of this study has a lesion mask") -> None:
         super().__init__(f"There is nothing to export: {why}.")
@@ -33,7 +33,8 @@ class NothingToExport(ValueError):
 
 @dataclass(frozen=True)
 class Component:
-    """counts: COCO's run lengths, down the columns, background first; bbox: x, y, width, height in pixels."""
+    """One component of a mask. counts: COCO's run lengths, down the columns, background first; bbox: x, y, width,
+    height in pixels."""
 
     counts: list[int]
     area: int
@@ -41,13 +42,13 @@ class Component:
 
 
 def label_map(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """mask (H, W) of 0 and not 0 -> int32 (H, W), 0 outside and 1..n in the components, and n."""
+    """Numbers a mask's components: mask (H, W) of 0 and not 0 -> int32 (H, W), 0 outside and 1..n within, and n."""
     count, parts = cv2.connectedComponents((np.asarray(mask) > 0).astype(np.uint8), connectivity=8, ltype=cv2.CV_32S)
     return parts, count - 1
 
 
 def components(mask: np.ndarray) -> Iterator[Component]:
-    """The components from the upper left on. Time goes with the mask's pixels, not with image times components."""
+    """Yields components from the upper left on. Time goes with the mask's pixels, not with image times components."""
     mask = (np.asarray(mask) > 0).astype(np.uint8)
     if not mask.any():
         return
@@ -65,7 +66,7 @@ def components(mask: np.ndarray) -> Iterator[Component]:
 
 
 def labels_of(store: Store, study: str) -> dict[tuple[int, int], str]:
-    """(case, version of its mask) -> the label of the newest finding made with that version."""
+    """Returns (case, version of its mask) -> the label of the newest finding made with that version."""
     rows = store.query(
         "SELECT f.case_id, f.mask_version, f.label FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? "
         "AND f.mask_version IS NOT NULL ORDER BY f.id",
@@ -75,7 +76,7 @@ def labels_of(store: Store, study: str) -> dict[tuple[int, int], str]:
 
 
 def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> str:
-    """Finds what a mask (a row of `newest_masks`) shows: its finding's label, else a note of the study's."""
+    """Finds what a mask (a row of `newest_masks`) shows: its finding's label, else its note if that is in `known`."""
     named = found.get((row["id"], row["version"]))
     return named or (row["note"] if row["note"] in known else DEFAULT)
 
@@ -84,8 +85,8 @@ def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> 
 
 
 def newest_masks(store: Store, study: str) -> Iterator[dict]:
-    """The newest version of each case that has one, of which one at a time is in memory: the case's columns, png,
-    version, source, note, run, threshold, drawn_by, drawn."""
+    """Yields the newest mask of each case that has one, one at a time in memory: the case's columns, png, version,
+    source, note, run, threshold, drawn_by, drawn."""
     return each(
         store,
         "SELECT m.id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND m.version = "
@@ -97,7 +98,7 @@ def newest_masks(store: Store, study: str) -> Iterator[dict]:
 
 
 def each(store: Store, keys: str, params: Sequence[Any], one: str) -> Iterator[dict]:
-    """What the query `one` gives of each row of the query `keys`, whose columns it names as `:column`.
+    """Yields what the query `one` gives of each row of the query `keys`, whose columns it names as `:column`.
 
     One row at a time is in memory; what was erased meanwhile is passed over.
     """
@@ -118,7 +119,7 @@ def put(out: Target, name: str, data: bytes) -> None:
 
 
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
-    """One 1-bit PNG for each case with a mask, byte for byte as it is stored. {"files", "burned_in"}.
+    """Writes one 1-bit PNG for each case with a mask, byte for byte as it is stored; {"files", "burned_in"}.
 
     Raises NothingToExport if there is none.
     """
@@ -135,21 +136,20 @@ def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool 
 
 
 def file_name(name: str, case_id: int) -> str:
-    """The stem of a mask's PNG file."""
+    """Returns the stem of a mask's PNG file."""
     return f"{clean(name)}-{case_id}"
 
 
 def clean(name: str) -> str:
-    """A name as that of a file."""
+    """Makes a name one that a file may have: other characters than letters, digits and `-_. ` become `_`."""
     return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """COCO: every test image, one annotation for each component of its newest mask, as compressed RLE.
+    """Writes COCO: every test image, one annotation for each component of its newest mask, as compressed RLE.
 
     An image out of a recording names it and its frame (from 1), a slice its volume and its instance number; one that
-    may carry burned-in text says so.
-    {"images", "annotations", "file", "burned_in"}.
+    may carry burned-in text says so. Returns {"images", "annotations", "file", "burned_in"}.
     """
     from pycocotools import mask as rle
 

@@ -23,7 +23,7 @@ UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
 
 
 def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: bool | None = None) -> Names:
-    """The names that a file for `reader` may carry: every file that leaves the studio asks here.
+    """Returns the names that a file for `reader` may carry: every file that leaves the studio asks here.
 
     wanted: True asks for names as they are (Raises NotAllowed unless the reader may administer), False for remapped
     ones; None gives what the reader may have.
@@ -35,7 +35,7 @@ def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: 
 
 
 class Names:
-    """Maps a study's names. `keep=True` leaves everything as it is."""
+    """A study's names as a file carries them: remapped, or with `keep=True` as they are."""
 
     def __init__(self, store: Store, study: str, keep: bool = False):
         self.keep = keep
@@ -53,7 +53,7 @@ class Names:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
 
     def case(self, case: dict) -> str:
-        """A case's name without suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'."""
+        """Names a case without its suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'."""
         if self.keep:
             name, sign, number = case["name"].rpartition(" #")
             if sign and number.isdigit():
@@ -62,36 +62,36 @@ class Names:
         return f"case-{self._digest('case ' + str(case['id'])).hex()[:12]}"
 
     def file(self, name: str) -> str:
-        """The name of an image or a folder that is no case of the study."""
+        """Names an image or a folder that is no case of the study."""
         return name if self.keep else f"image-{self._digest('file ' + name).hex()[:12]}"
 
     def recording(self, case: dict) -> str:
-        """The name that all frames of one file share, or all slices of one volume (with names kept, its series)."""
+        """Names what all frames of one file share, or all slices of one volume (with names kept, its series)."""
         if self.keep:
             return case["series"].split()[0] if case["series"] else Path(case["path"]).stem
         return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
-        """A reader's name."""
+        """Returns the name by which a file calls a reader; None stays None."""
         return name if self.keep or name is None else f"reader-{self._digest('reader ' + name).hex()[:6]}"
 
     def uid(self, uid: str) -> str:
-        """A DICOM UID."""
+        """Remaps a DICOM UID, unless names are kept."""
         return uid if self.keep else UID_ROOT + str(int.from_bytes(self._digest("uid " + uid)[:16], "big"))
 
     def when(self, text: str | None) -> str | None:
-        """An ISO time, shifted."""
+        """Shifts an ISO time, unless names are kept."""
         if self.keep or not text:
             return text
         moved = datetime.fromisoformat(text.replace("Z", "+00:00")) + self._shift
         return moved.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def date(self, text: str) -> str:
-        """An ISO date, shifted."""
+        """Shifts an ISO date, unless names are kept."""
         return text if self.keep else (datetime.fromisoformat(text) + self._shift).date().isoformat()
 
     def day(self, text: str) -> str:
-        """A DICOM date YYYYMMDD, shifted; '' for anything else."""
+        """Shifts a DICOM date YYYYMMDD, unless names are kept; '' for anything else."""
         if self.keep:
             return text
         try:
@@ -112,11 +112,10 @@ COLUMNS = (
 def export_csv(
     store: Store, study: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Write `target`; score, percentile and flag are those of `run`, else of the run the reader saw, else of the
-    one that Review opens with.
+    """Writes a study's decisions as CSV, one line for each review that counts; {"rows", "file", "burned_in"}.
 
-    {"rows", "file", "burned_in"}. A frame of a recording counts from 1; a slice of a volume has its
-    instance number.
+    Score, percentile and flag are those of `run`, else of the run the reader saw, else of the one that Review opens
+    with. A frame of a recording counts from 1; a slice of a volume has its instance number.
     """
     names, scored = Names(store, study, keep_names), [r["id"] for r in scored_runs(store, study)]
     rows = store.query(
@@ -155,7 +154,7 @@ SCORES = ("case", "split", "label", "run", "detector", "score", "percentile", "f
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Write every score of every run, one line for each case and run, by case. {"rows", "file", "burned_in"}."""
+    """Writes each score of each run as CSV, a line for each case and run, by case; {"rows", "file", "burned_in"}."""
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
     points = in_force(store, *runs)
     rows = store.query(
@@ -192,7 +191,7 @@ def _certainty(extra: str | None) -> dict:
 
 
 def cell(value):
-    """A cell of a CSV that no spreadsheet takes for a formula, which some find behind spaces and line breaks, too."""
+    """Marks a CSV cell that a spreadsheet would take for a formula, which some find behind spaces and line breaks."""
     if not isinstance(value, str) or not value:
         return value
     first = value.lstrip().lstrip("\ufeff\u200b\x00")[:1]

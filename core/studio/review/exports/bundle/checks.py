@@ -29,7 +29,7 @@ class BadBundle(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest bundle that is unpacked."""
+    """Limits on the size of a bundle that is unpacked."""
 
     entries: int = 1_000_000
     bytes: int = 1 << 40
@@ -40,7 +40,7 @@ class Limits:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """A name inside the bundle as its parts. Raises BadBundle if it could lead out of its folder."""
+    """Splits a name inside the bundle into its parts. Raises BadBundle if it could lead out of its folder."""
     parts = tuple(name.split("/"))
     bad = any(p in ("", ".", "..") or len(p.encode()) > 240 or not p.isprintable() for p in parts)
     if bad or len(name) > 1000 or "\\" in name or ":" in parts[0]:
@@ -49,7 +49,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def safe_name(name: str) -> str:
-    """The last part of any path as a name that `parts_of` takes."""
+    """Makes the last part of any path a name that `parts_of` takes."""
     last = PurePosixPath(name.replace("\\", "/")).name
     kept = "".join(c if c.isprintable() else "_" for c in last)
     while len(kept.encode()) > 240:
@@ -58,7 +58,7 @@ def safe_name(name: str) -> str:
 
 
 def manifest_of(bundle: zipfile.ZipFile, limits: Limits) -> dict[str, Any]:
-    """The bundle's manifest. Raises BadBundle if there is none, or one of another format."""
+    """Reads the bundle's manifest. Raises BadBundle if it is too large, incomplete or of another format."""
     with bundle.open(MANIFEST) as file:
         text = file.read(limits.manifest + 1)
     if len(text) > limits.manifest:
@@ -94,7 +94,7 @@ def _known(bundle: zipfile.ZipFile, manifest: dict, limits: Limits) -> list[zipf
 
 
 def unpack(source: Path, bundle: zipfile.ZipFile, manifest: dict, folder: Path, limits: Limits) -> dict[str, str]:
-    """Unpack into `folder`; {name: sha256}. Raises BadBundle if a limit is passed or a hash is not the listed one."""
+    """Unpacks into `folder`; {name: sha256}. Raises BadBundle if a limit is passed or a hash is not the listed one."""
     found = _known(bundle, manifest, limits)
     room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
     free = shutil.disk_usage(folder).free - limits.spare
@@ -139,7 +139,7 @@ _RUNS = "SELECT id FROM runs WHERE study = :study AND binned IS NULL"
 
 @dataclass(frozen=True)
 class Table:
-    """`where`: SQL for the rows of :study. `columns`: name -> kind."""
+    """What a bundle holds of one table. where: SQL for the rows of :study. columns: name -> kind."""
 
     where: str
     columns: dict[str, str]
@@ -242,13 +242,13 @@ class Ids:
     sizes: dict[int, tuple] = field(default_factory=dict)  # new case: (width, height)
 
     def name_of(self, reader: str) -> str:
-        """The name under which a reader's work is kept. It is no account, so nobody signs in by it."""
+        """Returns the name under which a reader's work is kept. It is no account, so nobody signs in by it."""
         if reader not in self.reader:
             self.reader[reader] = f"{reader[:64]} ({self.study})" if reader in self.taken else reader[:64]
         return self.reader[reader]
 
     def renamed(self, value: Any) -> Any:
-        """A JSON value in which runs and maps have their new ids."""
+        """Returns a JSON value in which runs and maps have their new ids."""
         if isinstance(value, dict):
             return {self.renamed(k): self.renamed(v) for k, v in value.items()}
         if isinstance(value, list):
@@ -257,7 +257,7 @@ class Ids:
 
 
 def checked(table: str, column: str, kind: str, value: Any, ids: Ids) -> Any:
-    """The value as it is stored here. Raises BadBundle if the column cannot hold it."""
+    """Checks a value and returns it as it is stored here. Raises BadBundle if the column cannot hold it."""
     if value is None and kind.endswith("?"):
         return None
     try:

@@ -25,7 +25,8 @@ _LARGEST = 1 << 30  # bytes of one compressed array file, unpacked
 
 
 def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str]]:
-    """([(file, name inside the bundle)], keys of maps whose files were cleared from the cache)."""
+    """Lists a study's map files: ([(file, name inside the bundle)], keys of maps whose files were cleared from the
+    cache)."""
     root = store.home.clusters
     found: dict[str, Path] = {}
     missing = []
@@ -43,7 +44,7 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
-    """Rewrite the unpacked maps of a bundle for this home; ([(staged, where it will lie)], maps without files).
+    """Rewrites the unpacked maps of a bundle for this home; ([(staged, where it will lie)], maps without files).
 
     Rows of maps without files are taken out again. Raises BadBundle for arrays that are no map of this bundle.
     """

@@ -44,7 +44,7 @@ _UNFINISHED = ("new", "queued", "running")
 
 
 def read_rows(file: Path, table: str) -> Iterator[dict]:
-    """Rows of a plain table of a bundle's database; none if it has no such table. Raises BadBundle for a view."""
+    """Yields rows of a plain table of a bundle's database; none if it has no such table. Raises BadBundle for views."""
     source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         source.row_factory = sqlite3.Row
@@ -66,9 +66,10 @@ def read_rows(file: Path, table: str) -> Iterator[dict]:
 
 
 def store_rows(store: Store, file: Path, ids: Ids, paths: dict[str, str]) -> dict[str, int]:
-    """Write all tables inside the caller's transaction; {table: rows}. paths: of a bundle of format 1, path -> name.
+    """Writes all tables inside the caller's transaction; returns {table: rows}.
 
-    Raises BadBundle for a value that its column cannot hold, or a reference to a row that is not in the bundle.
+    paths: of a bundle of format 1, path -> name. Raises BadBundle for a value that its column cannot hold, or a
+    reference to a row that is not in the bundle.
     """
     counts = {}
     for table, about in TABLES.items():
@@ -97,7 +98,7 @@ def _numbered(table: str) -> bool:
 
 
 def _finish(table: str, row: dict, found: dict, ids: Ids, number: int) -> None:
-    """New ids, and what one table alone needs."""
+    """Give a row its new ids, and what its table alone needs."""
     if _numbered(table):
         row["id"] = number
     if table == "studies":
@@ -170,7 +171,7 @@ def keep_events(store: Store, rows: Iterable[dict], bundle: str) -> int:
 
 
 def verify_foreign(store: Store) -> list[str]:
-    """Problems in the trails that came with bundles: links of every event, seals of those whose content came along."""
+    """Lists problems in the audit trails of bundles: links of every event, seals of those whose content came along."""
     problems: list[str] = []
     last: dict[str, str] = {}
     for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
@@ -193,11 +194,12 @@ _MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, 
 
 
 def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = None) -> dict:
-    """Bring a bundle in; {"study", "rows": {table: n}, "readers": {name: name here}, "missing", "changed"}.
+    """Brings the study of a bundle into this home, all or nothing.
 
-    missing: {"images": names of cases without an image, "maps": maps without files}; changed: names of cases whose
-    image is not the one that was imported first. Raises BadBundle if the study is already here, or the file is
-    damaged, too large, or holds what no bundle holds; the home is then as it was.
+    Returns {"study", "rows": {table: n}, "readers": {name: name here}, "missing", "changed"}. missing: {"images": names
+    of cases without an image, "maps": maps without files}; changed: names of cases whose image is not the one that was
+    imported first. Raises BadBundle if the study is already here, or the file is damaged, too large, or holds what no
+    bundle holds; the home is then as it was.
     """
     source = Path(source)
     staged = leftovers.begin(store.home.path, "bundle-")

@@ -39,10 +39,11 @@ class _Sink(io.RawIOBase):
 
 
 class BundleWriter:
-    """One export. What is missing is known before the first byte; `rows` and `changed` are complete after the last.
+    """One export of a study, streamed as a zip.
 
-    missing: {"images": names of cases whose file has gone, "maps": maps whose files were cleared from the cache};
-    changed: names of cases whose file is not the one that was imported. Raises ValueError for an unknown study.
+    What is missing is known before the first byte; `rows` and `changed` are complete after the last. missing:
+    {"images": names of cases whose file has gone, "maps": maps whose files were cleared from the cache}; changed: names
+    of cases whose file is not the one that was imported. Raises ValueError for an unknown study.
     """
 
     def __init__(self, store: Store, study: str, by: str, images: bool = True, runs: bool = True):
@@ -77,7 +78,7 @@ class BundleWriter:
                 yield file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}"
 
     def chunks(self) -> Iterator[bytes]:
-        """The zip's bytes, in pieces of about a mebibyte, without the zip ever lying on this disk."""
+        """Yields the zip in pieces of about a mebibyte, without the zip ever lying on this disk."""
         sink = _Sink()
         with (
             tempfile.TemporaryDirectory(dir=self.store.home.cache) as folder,
@@ -158,7 +159,7 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str, images: bool = True, runs: bool = True) -> dict:
-    """Write the zip `target`; {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
+    """Writes a study as the zip `target`; {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
     target = Path(target)
     partial = target.with_name(target.name + ".partial")
     writer = BundleWriter(store, study, by, images, runs)
