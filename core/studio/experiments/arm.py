@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.config import Config
+from core.engine.registry import DETECTORS
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Arm(Config):
     closer: bool = False
     pretrain: dict = field(default_factory=dict)
     fit: dict = field(default_factory=dict)
+
+    def start(self) -> Config:
+        """Returns the detector's settings before the changes of `fit`: those of its preset, if it has that one."""
+        kind = DETECTORS.get(self.detector)
+        return getattr(kind, "presets", {}).get(self.fit_preset) or kind.Config()
 
 
 def medmix(preset: str) -> dict:

@@ -23,9 +23,9 @@ from core.engine.backbones.encoder import Encoder, build_encoder, load_encoder
 from core.engine.calibration.heatmap import upsample
 from core.engine.calibration.outlines import learn_share, level_of, outlined, peaks, seen_rows
 from core.engine.calibration.percentiles import Calibration
+from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks
 from core.engine.detectors.ensemble.ensemble import Blend
-from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import Learnt
 from core.engine.metrics.detection import auroc
 from core.engine.metrics.localisation import overlaps_of, pixel_auroc, pro
@@ -61,7 +61,8 @@ def marks() -> list[Arm]:
 
     The others are: without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on the others;
     with the later half of the marks in an order that a detector gives which has learnt from the first; with an encoder
-    that stays in any case; and beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's.
+    that stays in any case; beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's; and
+    by SuperSimpleNet, which learns from marks without a base, at its own side.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
@@ -78,7 +79,8 @@ def marks() -> list[Arm]:
         on_head = _arm(f"{count} marks on {HEADED.lower()}", count, base="blend-head")
         pmsacl = on_head.replace(label=f"{on_head.label}, {PMSACL}", **TRAINED_BEFORE)
         arms += [on_head, pmsacl]
-    return arms
+    simple = Arm("SuperSimpleNet", "supersimplenet", UNTRAINED, pretrain=PRETRAINED, fit_size=128)
+    return arms + [simple.replace(label=f"{count} marks, {simple.label}", fit={"marks": count}) for count in (0, 20)]
 
 
 def _arm(label: str, count: int, **fit: Any) -> Arm:
@@ -143,22 +145,27 @@ def run_marks(
         [study],
     )
     lesions = diameters([m for m in masks if decode_mask(m["png"]).any()])
-    sets = sets_of(store, study, side_for_marks(store, study, lesions, side))
+    usual = side_for_marks(store, study, lesions, side)
+    sets: dict[int, Sets] = {}
     rows = []
     bases: dict[str, tuple[Encoder, Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed, arm in itertools.product(seeds, arms):
+            seen = arm.fit_size or usual
+            if seen not in sets:
+                sets[seen] = sets_of(store, study, seen)
             # ImageNet's weights and the blend on them are the same for every seed.
-            base = arm.fit.get("base", Blend.name)
+            base = arm.fit.get("base", Blend.name) if arm.detector == Learnt.name else ""
             name = base + "-" + (arm.encoder if arm.encoder == UNTRAINED else f"{arm.encoder}-{seed}")
             if name not in bases:
                 if arm.encoder == UNTRAINED:
                     encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet"))
                 else:
                     encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
-                fit_base(encoder, sets, side, device, base).save(Path(folder) / name)
+                if base:
+                    fit_base(encoder, sets[seen], side, device, base).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
-            row = run_arm(sets, *bases[name], side, arm.fit, seed, device)
+            row = run_arm(sets[seen], *bases[name], side, arm, seed, device)
             rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
             report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
     return rows
@@ -173,26 +180,28 @@ def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu", base:
 
 
 def run_arm(
-    sets: Sets, encoder: Encoder, base: Path, side: int, fit: dict[str, Any], seed: int, device: str = "cpu"
+    sets: Sets, encoder: Encoder, base: Path, side: int, arm: Arm, seed: int, device: str = "cpu"
 ) -> dict[str, Any]:
     """Computes MEASURES of one arm, means over the halves.
 
-    fit: "marks", how many; "apart": whether the smaller lesions are marked and the larger tested; "order": of ORDERS;
-    what else LearntConfig takes. seconds: of the last fit.
+    Of the arm's settings "marks" says how many, "apart" whether the smaller lesions are marked and the larger tested,
+    "order" which of ORDERS; the others are the detector's. base: where the detector lies that one of the kind `learnt`
+    is joined with, at the side `side`. seconds: of the last fit.
     """
-    settings = {k: v for k, v in fit.items() if k not in OWN}
-    config = LearntConfig(base_run=str(base), base_side=side, seed=seed).replace(**settings)
+    kind, fit = DETECTORS.get(arm.detector), arm.fit
+    joined = {"base_run": str(base), "base_side": side} if kind is Learnt else {}
+    config = arm.start().replace(**joined, seed=seed, **{k: v for k, v in fit.items() if k not in OWN})
     figures, cases = [], []
     for may, test in halves(sets, fit.get("apart", False)):
         drawn, count = np.random.default_rng(seed).permutation(may), fit["marks"]
         if "order" in fit:
             first, others = np.split(drawn, [count // 2])
-            detector = _learnt(sets, first, encoder, config, device)
-            drawn = np.concatenate([first, others[_order(detector, sets.sick.of(others), fit["order"], seed)]])
+            halfway = _fitted(kind, sets, first, encoder, config, device)
+            drawn = np.concatenate([first, others[_order(halfway, sets.sick.of(others), fit["order"], seed)]])
         started = time.monotonic()
-        detector = _learnt(sets, drawn[:count], encoder, config, device)
+        fitted = _fitted(kind, sets, drawn[:count], encoder, config, device)
         seconds = time.monotonic() - started
-        means, dice = measured(detector, sets, test)
+        means, dice = measured(fitted, sets, test)
         figures.append({**means, "seconds": seconds})
         cases.append(dice)
     return {m: float(np.mean([row[m] for row in figures])) for m in MEASURES} | {
@@ -200,15 +209,17 @@ def run_arm(
     }
 
 
-def _learnt(sets: Sets, some: np.ndarray, encoder: Encoder, config: LearntConfig, device: str) -> Learnt:
+def _fitted(
+    kind: type[Detector], sets: Sets, some: np.ndarray, encoder: Encoder, config: Config, device: str
+) -> Detector:
     marked = sets.sick.of(np.sort(some))
     marks = Marks(marked.images, marked.masks, marked.roi, marked.patients) if len(some) else None
     patients = sets.train.patients if sets.known else None
     context = FitContext(sets.train.roi, pick_device(device), patients=patients, marks=marks)
-    return Learnt.fit(encoder, sets.train.images, config, context)
+    return kind.fit(encoder, sets.train.images, config, context)
 
 
-def _order(detector: Learnt, others: Images, order: str, seed: int) -> np.ndarray:
+def _order(detector: Detector, others: Images, order: str, seed: int) -> np.ndarray:
     """Places of the images in an order, of ORDERS, of what to mark next."""
     prediction = detector.predict(others.images, roi=others.roi)
     if order == "score":

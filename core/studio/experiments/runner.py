@@ -17,7 +17,6 @@ from core.engine.backbones.embed import remembering
 from core.engine.config import Config
 from core.engine.detectors.lesion_head.synth import judge
 from core.engine.progress import Stop
-from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
 from core.studio.db.store import Store
@@ -156,8 +155,7 @@ def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | N
 
 def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
     """The name of the run that holds an arm's detector on an encoder's run, and its configuration."""
-    kind = DETECTORS.get(arm.detector)
-    config = getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()
+    config = arm.start()
     own = {"seed": seed} if "seed" in config.to_dict() else {}
     config = config.replace(**{**own, **arm.fit})
     side = f" {arm.fit_size} px" if arm.fit_size else ""

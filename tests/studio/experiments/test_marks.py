@@ -8,6 +8,7 @@ from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import Prediction
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.studio.experiments import marks
+from core.studio.experiments.arm import Arm
 from tests.conftest import ARCH
 from tests.engine._images import normals
 from tests.engine.detectors.test_from_marks import marked
@@ -42,6 +43,10 @@ def test_no_patient_is_marked_and_tested(sets):
     assert areas[small].max() <= np.median(areas) and len(small) + len(large) == 12
 
 
+def arm(detector: str, count: int, **fit):
+    return Arm("an arm", detector, fit={"marks": count, **fit})
+
+
 class Doubtful:
     """Stands for a detector: undecided of the first images, highest scores for the last."""
 
@@ -64,9 +69,21 @@ def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
     encoder = build_encoder(EncoderConfig(arch=ARCH, seed=3))
     PaDiM.fit(encoder, sets.train.images, PaDiMConfig(channels=20)).save(tmp_path)
     config = {"base": "padim", "width": 16, "steps": 20}
-    none, some = (marks.run_arm(sets, encoder, tmp_path, SIDE, {"marks": count, **config}, 0) for count in (0, 4))
+    none, some = (marks.run_arm(sets, encoder, tmp_path, SIDE, arm("learnt", count, **config), 0) for count in (0, 4))
     for row in (none, some):
         assert set(row) == {*marks.MEASURES, "cases"} and len(row["cases"]) == 12
         assert all(0 <= row[name] <= 1 for name in marks.MEASURES if name != "seconds")
         assert row["dice"] == pytest.approx(np.mean(row["cases"]))
     assert some["pixel_auroc"] > none["pixel_auroc"]
+
+
+@pytest.mark.long
+def test_another_detector_learns_from_the_same_marks(sets, tmp_path):
+    """It is fitted with a base that is not there, and without marks on normal images alone."""
+    encoder = build_encoder(EncoderConfig(arch=ARCH, seed=3))
+    small = {"steps": 4, "hidden": 8, "convolved": 4}
+    none, some = (
+        marks.run_arm(sets, encoder, tmp_path / "none", SIDE, arm("supersimplenet", count, **small), 0)
+        for count in (0, 4)
+    )
+    assert none["cases"] != some["cases"] and all(0 <= row["auroc"] <= 1 for row in (none, some))
