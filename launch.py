@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The door. `python launch.py` prepares the environment and opens the page; `python launch.py --help` lists the verbs.
+"""Entry point. `python launch.py` prepares the environment and opens the page; `launch.py --help` lists the verbs.
 
 Only Python's own library is used here: the interpreter at hand may have nothing else. When it lacks what
 requirements.txt names, `.venv` is made, filled once, and everything goes on inside it.
@@ -24,7 +24,7 @@ ROOM = 10  # GB that an installation takes while it runs, torch with its CUDA li
 
 
 class Cannot(Exception):
-    """What stands in the way, in a sentence that says what to do."""
+    """Raised with what stands in the way, in a sentence that says what to do."""
 
 
 def say(text):
@@ -36,7 +36,7 @@ def requirements(*parts):
 
 
 def lacking(file):
-    """Lines of a requirements file that this interpreter does not meet (only >= and ~= are understood)."""
+    """Returns the lines of a requirements file that this interpreter does not meet (only >= and ~= are understood)."""
     missing = []
     with open(file, encoding="utf-8") as lines:
         for line in lines:
@@ -66,7 +66,7 @@ def stamp(file):
 
 
 def run(command, why):
-    """Run, its output on stderr; Cannot with `why` when it fails."""
+    """Runs a command, its output on stderr; raises Cannot with `why` when it fails."""
     try:
         if subprocess.call(command, stdout=sys.stderr) == 0:
             return
@@ -91,7 +91,7 @@ def make_venv():
 
 
 def install(file):
-    """Fill .venv with a requirements file, unless that has been done. An interrupted one is simply done again."""
+    """Fills .venv with a requirements file, unless that has been done. An interrupted one is simply done again."""
     if os.path.exists(stamp(file)):
         return
     say(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
@@ -110,7 +110,7 @@ def project_stamp():
 
 
 def install_project():
-    """The project itself, as links to its files, so that programs in .venv can import pmsacl_studio."""
+    """Installs the project itself, as links to its files, so that programs in .venv can import pmsacl_studio."""
     if os.path.exists(project_stamp()):
         return
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-q", "--no-deps", "-e", ROOT]

@@ -24,14 +24,14 @@ BEARER = "bearer "
 
 
 def token_of(request) -> str:
-    """The token that a program shows (`Authorization: Bearer ...`); "" without one."""
+    """Returns the token that a program sends (`Authorization: Bearer ...`); "" without one."""
     given = str((getattr(request, "headers", None) or {}).get("authorization") or "")
     return given[len(BEARER) :].strip() if given.lower().startswith(BEARER) else ""
 
 
 @dataclass
 class Context:
-    """One per server. `demo`, `tabs` and `study_picker` are filled in while the page is built."""
+    """What the server's parts share, one per server. `demo`, `tabs` and `study_picker` are set as the page is built."""
 
     home: Any
     single_user: bool = True
@@ -43,7 +43,7 @@ class Context:
     _held: dict[type, Any] = field(default_factory=dict, repr=False)
 
     def store(self):
-        """The store, opened once; it keeps one SQLite connection per thread by itself."""
+        """Returns the store, opened once; it keeps one SQLite connection per thread by itself."""
         if self._store is None:
             from core.studio.db import opening
 
@@ -51,21 +51,27 @@ class Context:
         return self._store
 
     def held(self, kind: type[T], *arguments: Any) -> T:
-        """The server's only instance of a class that keeps something between requests; made when first asked for."""
+        """Returns the server's only instance of a class that keeps something between requests.
+
+        It is made when first asked for.
+        """
         with _LOCK:
             if kind not in self._held:
                 self._held[kind] = kind(*arguments)
             return self._held[kind]
 
     def user_of(self, request) -> str | None:
-        """Who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
+        """Returns who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
         state = (getattr(request, "scope", None) or {}).get("state") or {}
         if "user" in state:  # set by Guard, once for each request
             return state["user"]
         return self.signed_in(request)
 
     def signed_in(self, request) -> str | None:
-        """Who asks, as it is now: None once the request's session or token has ended, however long it goes on."""
+        """Returns who asks, as of now: None once the request's session or token has ended.
+
+        Unlike `user_of` it looks anew each time, for requests that go on for long.
+        """
         if self.single_user:
             return SINGLE_USER
         if token := token_of(request):
@@ -76,7 +82,7 @@ class Context:
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Reads what a request knows (core/studio/review/context.py), in the transaction in which it reads.
+        """Opens a transaction for reading, with what the request knows in it (core/studio/review/context.py).
 
         asked: study, number (of a case as the page knows it) or case_id, run, as far as the request names them.
         """
@@ -85,13 +91,16 @@ class Context:
         return context.reading(self.store(), self.user_of(request) or "", **self._who(request), **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Reads as `reading` does for a request that writes: what it knows stays true until it has written."""
+        """Opens a transaction for writing, as `reading` does: what the request knows stays true until it is written."""
         from core.studio.review import context
 
         return context.writing(self.store(), self.user_of(request) or "", **self._who(request), **asked)
 
     def sign_in_of(self, request) -> str:
-        """A text of the request's sign-in, from which neutral numbers follow: its token, or its session's cookie."""
+        """Returns a text that identifies the request's sign-in: its token, or its session's cookie.
+
+        Neutral numbers of cases follow from it.
+        """
         cookie = "" if self.sessions is None else (request.cookies or {}).get(self.sessions.COOKIE, "")
         return token_of(request) or cookie
 
@@ -99,7 +108,7 @@ class Context:
         return {"sign_in": self.sign_in_of(request), "single_user": self.single_user}
 
     def demand(self, request, right: str) -> str:
-        """Who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""
+        """Returns who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""
         from core.studio.review import people
 
         name = self.user_of(request) or ""
@@ -107,7 +116,7 @@ class Context:
         return name
 
     def demand_quota(self, reader: str, kind: str, adding: int = 1) -> None:
-        """Raises TooMuch if the reader may not make so many more things of a kind. Administrators may."""
+        """Raises TooMuch if the reader may not make so many more things of a kind. Administrators always may."""
         from core.studio.review import people
         from core.studio.runs import quotas
 
@@ -121,7 +130,7 @@ class Context:
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
-        """Finds where the files may lie that the reader names, as `ingest.roots.Within`; None for readers: nowhere."""
+        """Returns where files that the reader names may lie (`ingest.roots.Within`); None for readers: nowhere."""
         from core.studio.ingest import roots
         from core.studio.review import people
 
@@ -129,16 +138,16 @@ class Context:
         return roots.allowed(self.store(), self.single_user) if administers else None
 
     def study_choices(self) -> list[tuple[str, str]]:
-        """(label, id) of every study, newest first."""
+        """Returns (label, id) of every study, newest first."""
         from core.studio.ingest import studies
 
         return [(row["name"] or row["id"], row["id"]) for row in studies.list_studies(self.store())]
 
     def widget(self, name: str, **props: Any) -> gr.HTML:
-        """A hand-made widget: app/widgets/NAME/NAME.html is its frame and NAME.js (an ES module) gives it life.
+        """Makes the component of a hand-written widget: app/widgets/NAME/NAME.html is its frame, NAME.js gives it life.
 
-        The module exports `mount(element, studio, props)`. The frame is static: Python never re-renders it, so
-        canvas, sliders and selection stay. Its style sheet NAME.css is linked by the page's head.
+        NAME.js is an ES module that exports `mount(element, studio, props)`. The frame is static: Python never
+        re-renders it, so canvas, sliders and selection stay. Its style sheet NAME.css is linked by the page's head.
         """
         import gradio as gr  # here: it takes seconds to load, and the routes do without
 
@@ -160,6 +169,9 @@ class Context:
 
     @staticmethod
     def asset(path: str) -> str:
-        """Address of a file below app/static or app/widgets, with its version, so that it may be cached for ever."""
+        """Returns the address of a file below app/static or app/widgets.
+
+        It contains the file's version, so that it may be cached for ever.
+        """
         digest = hashlib.sha256((APP / path).read_bytes()).hexdigest()[:10]
         return f"/page/{path}?v={digest}"

@@ -33,7 +33,7 @@ class Routes:
         self.server: FastAPI | None = None  # once it is made: the page is a part of it
 
     async def ask(self, request: gr.Request, method: str, path: str, **given: Any) -> httpx.Response:
-        """The route's answer. Raises gr.Error with its sentence if it refuses."""
+        """Asks a route and returns its answer. Raises gr.Error with the route's sentence if it refuses."""
         assert self.server is not None
         head = {name: request.headers[name] for name in CARRIED if name in request.headers}
         inside = httpx.ASGITransport(app=self.server)
@@ -48,12 +48,12 @@ class Routes:
         return answer
 
     async def get(self, request: gr.Request, path: str, **asked: Any) -> dict[str, Any]:
-        """The answer of a route that reads; what is None is not asked for."""
+        """Returns the answer of a route that reads; arguments that are None are not sent."""
         answer = await self.ask(request, "GET", path, params={k: v for k, v in asked.items() if v is not None})
         return _content(answer.json())
 
     async def post(self, request: gr.Request, path: str, **body: Any) -> dict[str, Any]:
-        """The answer of a route that writes or computes."""
+        """Returns the answer of a route that writes or computes."""
         return _content((await self.ask(request, "POST", path, json=body)).json())
 
 
@@ -86,7 +86,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
-    """The functions by their names."""
+    """Returns the endpoints' functions by their names."""
 
     async def studies(request: gr.Request) -> dict[str, Any]:
         """The studies of the home, and what is at work.
@@ -240,6 +240,9 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
 
 
 def add_endpoints(routes: Routes) -> None:
-    """Inside `gr.Blocks`: each as an endpoint. Without Gradio's queue of one at a time: the routes have their own."""
+    """Adds each function as an endpoint, inside `gr.Blocks`.
+
+    They do without Gradio's queue of one at a time: the routes have their own.
+    """
     for name, function in endpoints(routes).items():
         gr.api(function, api_name=name, queue=False, concurrency_limit=None)

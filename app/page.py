@@ -46,7 +46,7 @@ FULL = ("clusters", "review")  # fill the window: the bar above them says what t
 
 
 def head() -> str:
-    """Writes what the page's head needs before anything is painted: colours, style sheets, the page's own script."""
+    """Returns what the page's head needs before anything is painted: colours, style sheets, the page's own script."""
     shared = sorted(
         (APP / "static").rglob("*.css"), key=lambda p: (p.parent.name != "vendor", p.name != "studio.css", p)
     )
@@ -100,7 +100,7 @@ def _renew(ctx: Context):
 
 
 class Page(gr.Blocks):
-    """Gradio's page, whose functions show no inside of theirs where they fail: all ways to call one lead through here.
+    """Gradio's page, whose functions give no internal details when they fail: all ways to call one lead through here.
 
     home: folder in which errors.log lies.
     """
@@ -108,14 +108,17 @@ class Page(gr.Blocks):
     home: Path
 
     async def preprocess_data(self, block_fn: Any, *given: Any, **named: Any) -> Any:
-        """As Gradio's, which names objects, types and choices where values do not fit."""
+        """Prepares a function's values as Gradio does, but with a message of its own where values do not fit.
+
+        Gradio's would name objects, types and choices.
+        """
         try:
             return await super().preprocess_data(block_fn, *given, **named)
         except Exception:
             raise gr.Error(f"These are not the values that {block_fn.name} takes.", print_exception=False) from None
 
     async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
-        """As Gradio's; what nobody foresaw is written to errors.log."""
+        """Calls a function as Gradio does; what nobody foresaw is written to errors.log."""
         try:
             return await super().process_api(block_fn, *given, **named)
         except gr.Error:
@@ -126,7 +129,7 @@ class Page(gr.Blocks):
 
 
 def build_page(ctx: Context) -> gr.Blocks:
-    """The Blocks."""
+    """Builds the page as Gradio's Blocks."""
     with Page(title="PMSACL Studio", fill_width=True, analytics_enabled=False, delete_cache=(3600, 3600)) as demo:
         demo.home = Path(ctx.home.path)
         ctx.demo = demo

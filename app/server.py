@@ -44,7 +44,7 @@ from app.theme import theme
 
 
 class Cached(StaticFiles):
-    """Static files whose address carries a version may be kept for ever; the rest is asked for again."""
+    """Static files: those whose address carries a version may be kept for ever; the rest is asked for again."""
 
     async def get_response(self, path, scope):
         if not path.endswith((".js", ".css", ".svg", ".png", ".html")):
@@ -56,7 +56,10 @@ class Cached(StaticFiles):
 
 
 def build(home, single_user: bool = True) -> FastAPI:
-    """home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts."""
+    """Builds the server of a home: its own routes, and Gradio's page behind them.
+
+    home: a Home or a folder. `single_user`: no sign-in, loopback only; else readers sign in with their accounts.
+    """
     from core.studio.db.home import Home
     from core.studio.jobs import orphans
 
@@ -105,7 +108,7 @@ def build(home, single_user: bool = True) -> FastAPI:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """`wanted` if it is free, else any free port. ValueError if the host is not this machine's."""
+    """Returns `wanted` if that port is free, else any free one. Raises ValueError if the host is not this machine's."""
     for port in (wanted, 0):
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -119,7 +122,10 @@ def free_port(host: str, wanted: int) -> int:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's, ended in order by SIGHUP too, and not by the signal itself: what goes on is still to be said."""
+    """uvicorn's server, which SIGHUP ends in order too.
+
+    Signals are not raised again afterwards: what goes on is still to be said.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -142,10 +148,11 @@ class _Server(uvicorn.Server):
 
 
 def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Config:
-    """How uvicorn serves. proxy: a proxy on this machine stands before it, and says who asks in X-Forwarded-For.
+    """Returns uvicorn's configuration.
 
-    Believed without one, that header would give each guess of a password, by whoever may connect from this machine,
-    an address of its own, and wrong ones would never have to wait.
+    proxy: a proxy on this machine stands before it, and says who asks in X-Forwarded-For. Believed without one, that
+    header would give each guess of a password, by whoever may connect from this machine, an address of its own, and
+    wrong ones would never have to wait.
     """
     return uvicorn.Config(
         server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy

@@ -1,4 +1,4 @@
-"""The look: design tokens of a dark and a light theme, once; style sheets, Gradio and charts take them from here."""
+"""Design tokens of the dark and the light theme, declared once; style sheets, Gradio and charts take them from here."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ MONO = ("ui-monospace", "SFMono-Regular", "DejaVu Sans Mono", "Consolas", "monos
 
 
 def variables() -> str:
-    """The tokens as CSS custom properties; the page's script says which theme by `data-theme` on the root."""
+    """Returns the tokens as CSS custom properties; the page's script chooses the theme by `data-theme` on the root."""
 
     def declared(palette: dict[str, str], name: str) -> str:
         tokens = {**palette, **{f"series-{i}": colour for i, colour in enumerate(SERIES[name])}}
@@ -84,7 +84,7 @@ def variables() -> str:
 
 
 def theme() -> gr.themes.Base:
-    """Gradio's theme: both of its modes take the page's tokens, which follow the theme that is chosen."""
+    """Makes Gradio's theme: both of its modes take the page's tokens, which follow the theme that is chosen."""
     p = {name: f"var(--{name.replace('_', '-')})" for name in DARK}
     shades = ["text"] * 3 + ["dim"] * 2 + ["edge"] * 2 + ["line", "raised", "panel", "ground"]
     blues = ["accent"] * 6 + ["fill_hover"] + ["fill"] * 3 + ["chosen"]

@@ -1,7 +1,7 @@
-"""How often one may try to sign in: each wrong password makes the next wait longer, for that address and account.
+"""Limits on sign-in attempts: each wrong password makes the next wait longer, for that address and account.
 
-A stranger's guesses never lock out the account's owner: they count for the stranger's address, and a browser from
-which the owner has signed in before is counted by itself.
+A stranger's guesses never lock out the account's owner: they count for the stranger's address, and a browser from which
+the owner has signed in before is counted by itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ class _Misses:
 
 
 class Attempts:
-    """Safe between threads: an attempt counts as a miss from its start, so guesses sent at once do not race."""
+    """Wrong sign-in attempts by address, account and browser, and the waits that follow from them.
+
+    Safe between threads: an attempt counts as a miss from its start, so guesses sent at once do not race.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -34,9 +37,10 @@ class Attempts:
         self._misses: OrderedDict[Hashable, _Misses] = OrderedDict()
 
     def begin(self, address: str, name: str, browser: str | None = None) -> float:
-        """0.0: the attempt may go on and counts as a miss until `succeeded`. Else the seconds to wait.
+        """Starts an attempt: returns 0.0 if it may go on, else the seconds to wait.
 
-        browser: the token of a browser known to `name` (Sessions.known_browser).
+        One that may go on counts as a miss until `succeeded`. browser: the token of a browser known to `name`
+        (Sessions.known_browser).
         """
         with self._lock:
             now = self._clock()
@@ -53,7 +57,7 @@ class Attempts:
             return 0.0
 
     def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
-        """The attempt was right: its own misses are forgotten, and it no longer counts for its address."""
+        """Records that the attempt was right: its own misses are forgotten, and it no longer counts for its address."""
         with self._lock:
             for key, free in self._limits(address, name, browser):
                 if free == FREE:
@@ -62,7 +66,7 @@ class Attempts:
                     self._misses[key].count -= 1
 
     def withdraw(self, address: str, name: str, browser: str | None = None) -> None:
-        """The attempt was not answered: it does not count."""
+        """Takes back an attempt that was not answered, so that it does not count."""
         with self._lock:
             for key, _ in self._limits(address, name, browser):
                 if key in self._misses:

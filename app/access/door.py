@@ -1,4 +1,4 @@
-"""What every form with a password does: guesses are slowed, hashing waits its turn, a right one gets the cookies."""
+"""What all forms with a password share: guesses are slowed, hashing waits its turn, a right one gets the cookies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", bound=Response)
 
 
 class Door:
-    """`attempts` and `pool`: the server's own unless given."""
+    """Checks passwords and hands out the cookies of a sign-in. `attempts` and `pool`: new ones unless given."""
 
     def __init__(self, ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None):
         self.ctx = ctx
@@ -29,7 +29,7 @@ class Door:
     async def check(
         self, request: Request, name: str, work: Callable[[], str | None], page: Page, wrong: str
     ) -> str | Response:
-        """The cookie that `work` gives, in a thread for hashing; else a page that says why there is none.
+        """Returns the cookie that `work` gives, run in a hashing thread, or a page that says why there is none.
 
         work: checks a password of `name` and returns None if it is not theirs. wrong: what is said then.
         """
@@ -53,7 +53,7 @@ class Door:
         return cookie
 
     def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
-        """`answer` with the cookies of a session and of a browser that `name` has signed in from."""
+        """Adds to `answer` the cookies of a session and of a browser that `name` has signed in from, and returns it."""
         sessions, secure = self.ctx.sessions, request.url.scheme == "https"
         known, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
         answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)

@@ -1,4 +1,4 @@
-"""The pages before the studio's own, of one form each: sign in, and change one's password. They need no script."""
+"""Pages outside the studio's own, of one form each: sign in, one's password, one's tokens. They need no script."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
 
 
 def filled(form: str, **values: object) -> str:
-    """`form` with `values` in its braces, each escaped."""
+    """Fills `values` into the braces of `form`, each escaped as HTML."""
     return form.format(**{key: html.escape(str(value)) for key, value in values.items()})
 
 
 def page(
     title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
 ) -> HTMLResponse:
-    """`form` with `values` in its braces, in the frame that all these pages have. rows: HTML for its place of rows."""
+    """Returns the page of a form: `values` filled into its braces, in the frame that all these pages share.
+
+    rows: HTML that is put at the form's place for rows.
+    """
     inner = filled(form, **values).replace("<!--rows-->", rows)
     text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)
     return HTMLResponse(text, status, headers)

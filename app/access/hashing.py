@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """More people sign in at this moment than the queue holds."""
+    """Raised when more people sign in at the same moment than the queue holds."""
 
 
 class HashingPool:
-    """Runs `work` in one of `workers` threads; raises Busy when `queue` calls wait already."""
+    """A pool of `workers` threads that run what hashes passwords; raises Busy when `queue` calls wait already."""
 
     def __init__(self, workers: int = WORKERS, queue: int = QUEUE):
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="password")

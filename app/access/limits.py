@@ -1,4 +1,4 @@
-"""How large a request's body may be. It is refused before it is read, or as soon as it has grown too large."""
+"""Limits on the size of request bodies: one is refused before it is read, or as soon as it has grown too large."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first that fits the p
 
 
 def largest_body(path: str) -> int:
-    """Bytes that the body of a request to `path` may have."""
+    """Returns how many bytes the body of a request to `path` may have."""
     return next((limit for pattern, limit in LIMITS if pattern.search(path)), USUAL)
 
 
@@ -36,12 +36,12 @@ def sentence(limit: int) -> str:
 
 
 def too_large(limit: int) -> JSONResponse:
-    """413 with a sentence. The connection is closed, for the rest of the body is not read."""
+    """Returns a 413 answer with a sentence. The connection is closed, for the rest of the body is not read."""
     return JSONResponse({"ok": False, "error": sentence(limit)}, 413, {"Connection": "close"})
 
 
 class BodyLimit:
-    """Counts what is received; beyond the limit the application sees a disconnect and the client gets 413."""
+    """A request whose body is counted: beyond the limit the application sees a disconnect and the client gets 413."""
 
     def __init__(self, scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]):
         self._scope, self._receive, self._send = scope, receive, send
@@ -69,7 +69,7 @@ class BodyLimit:
             await self.refuse()
 
     async def run(self, app) -> None:
-        """The application, with its body counted."""
+        """Runs the application with the request's body counted."""
         try:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:

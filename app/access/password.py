@@ -1,4 +1,4 @@
-"""One's own password: whoever is signed in may change it, by the one of today."""
+"""Routes to change one's own password: whoever is signed in may, by giving the current one."""
 
 from __future__ import annotations
 

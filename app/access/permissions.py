@@ -33,7 +33,7 @@ IN_SESSION = "Your blind session is open: until it has ended, only Review is ope
 
 
 async def studio(request: Request) -> Context:
-    """The server's context: its home and its store."""
+    """Returns the server's context: its home and its store."""
     return request.app.state.ctx
 
 
@@ -82,7 +82,7 @@ def _signed_in(request: Request) -> str:
 
 
 def owner_of(kind: str, parameter: str) -> Any:
-    """Permits the maker of what a route changes or deletes, or an administrator."""
+    """Returns the dependency that permits the maker of what a route changes or deletes, or an administrator."""
     return Security(May(OWNER, kind, parameter), scopes=[f"{OWNER} of the {kind}"])
 
 

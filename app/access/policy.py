@@ -35,5 +35,5 @@ def of_gradio(nonce: str) -> str:
 
 
 def with_nonce(html: bytes, nonce: str) -> bytes:
-    """The page with the nonce on each of its script elements; what stands inside of one stays as it is."""
+    """Adds the nonce to each script element of a page; what stands inside of an element stays as it is."""
     return _SCRIPT.sub(rb'<script nonce="%s"\1' % nonce.encode(), html)

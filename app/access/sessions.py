@@ -1,4 +1,4 @@
-"""Cookies of the door, signed with the home's key: the session's secret, and the mark of a browser known to a reader.
+"""Sign-in cookies, signed with the home's key: the session's secret, and the mark of a browser known to a reader.
 
 Who is signed in is kept in the database (core/studio/review/people.py), so that a session can be ended at any time.
 """
@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 def read_key(path: Path) -> bytes:
-    """The home's key, readable by its owner alone (0600). One that is absent or too short is made anew."""
+    """Reads the home's key, readable by its owner alone (0600); makes a new one if it is absent or too short."""
     if path.exists():
         key = path.read_bytes()
         if len(key) >= KEY_BYTES:
@@ -48,16 +48,16 @@ class Sessions:
         self._known = URLSafeTimedSerializer(key, salt="known browser")
 
     def start(self, name: str) -> str:
-        """The cookie's value for a reader who has just signed in."""
+        """Starts a session of a reader who has just signed in, and returns its cookie's value."""
         return str(self._session.dumps(people.start_sign_in(self._store, name, self.hours)))
 
     def name_of(self, cookie: str | None) -> str | None:
-        """The reader's name, or None when the cookie is absent or altered, or its session is over."""
+        """Returns the reader's name, or None when the cookie is absent or altered, or its session is over."""
         secret = self._secret(cookie)
         return None if secret is None else people.reader_of_sign_in(self._store, secret)
 
     def end(self, cookie: str | None) -> None:
-        """End the cookie's session, if it has one."""
+        """Ends the cookie's session, if it has one."""
         secret = self._secret(cookie)
         if secret is not None:
             people.end_sign_in(self._store, secret)
@@ -70,12 +70,12 @@ class Sessions:
         return secret if isinstance(secret, str) else None
 
     def mark_browser(self, name: str) -> str:
-        """A cookie's value that says: from this browser `name` has signed in with the password of today."""
+        """Returns a cookie's value that says: from this browser `name` has signed in with the current password."""
         mark = people.password_mark(self._store, name)
         return str(self._known.dumps([name, mark, secrets.token_urlsafe(12)]))
 
     def known_browser(self, cookie: str | None, name: str) -> str | None:
-        """The browser's own token if `name` has signed in from it before, else None."""
+        """Returns the browser's own token if `name` has signed in from it before, else None."""
         try:
             cookie_values = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
         except BadSignature:  # expired ones as well

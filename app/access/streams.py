@@ -1,4 +1,4 @@
-"""A session of Gradio's queue belongs to whoever opened it: named by another reader, the same name is another session.
+"""Keeps sessions of Gradio's queue apart by reader: the same session name from another reader is another session.
 
 Gradio streams what a session's functions answer to whoever names the session, so that a name that is guessed or seen
 would be enough to read along, to cancel, or to end it.

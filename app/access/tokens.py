@@ -1,4 +1,4 @@
-"""One's own tokens, by which programs sign in: whoever is signed in makes and revokes them. No token makes another."""
+"""Routes for one's own tokens, by which programs sign in: made and revoked in a browser. No token makes another."""
 
 from __future__ import annotations
 

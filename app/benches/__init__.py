@@ -1,4 +1,4 @@
-"""Benchmarks by name: functions `(quick=False, ...) -> dict` in a floor's folder `benches`, listed by the harness."""
+"""Benchmarks by name: functions `(quick=False, ...) -> dict` in the folders `benches`, listed by the harness."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def _all() -> dict[str, Bench]:
 
 
 def titles() -> dict[str, str]:
-    """name -> the first line of what the benchmark says of itself."""
+    """Returns name -> the benchmark's title, the first line of its docstring."""
     return {name: (listed.run.__doc__ or "").strip().split("\n")[0] for name, listed in _all().items()}
 
 
 def aims() -> dict[str, Aim]:
-    """name -> what its figure should be, of the benchmarks that have an aim."""
+    """Returns name -> what its figure should be, of the benchmarks that have an aim."""
     return {name: listed.aim for name, listed in _all().items() if listed.aim}
 
 
@@ -41,7 +41,10 @@ def run(
     data: str | None = None,
     decisions: int | None = None,
 ) -> dict:
-    """The benchmark's result with its name and seconds. ValueError names the benchmarks there are, or their parts."""
+    """Runs a benchmark and returns its result, with its name and the seconds it took.
+
+    Raises ValueError for an unknown name or part, with those there are, and for an option that it does not take.
+    """
     benches = _all()
     key = name.replace("_", "-")
     if key not in benches:
@@ -67,9 +70,10 @@ def run(
 
 
 def run_all(quick: bool = False, device: str = "auto", only: list[str] | None = None) -> dict:
-    """Every benchmark that has an aim, or those named: {"bench": "all", "benches": [{"name", "ratio", "aim", "met"}]}.
+    """Runs every benchmark that has an aim, or those named.
 
-    figure: what the aim is about, where that is not the ratio. One that fails is listed with its error and not met.
+    -> {"bench": "all", "benches": [{"name", "ratio", "aim", "met"}]}. figure: what the aim is about, where that is not
+    the ratio. One that fails is listed with its error and not met.
     """
     named = aims()
     unknown = sorted(set(only or ()) - set(named))

@@ -1,4 +1,4 @@
-"""What the benches of the page share: the server over a drawn study, its readers, its memory, and the browser."""
+"""Helpers of the page's benchmarks: the server over a drawn study, its readers, its memory, and the browser."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def read(
     start: threading.Barrier,
     stop: threading.Event,
 ) -> None:
-    """Decide until `stop`: the unread cases, then all again. thinks: least and most seconds before a decision."""
+    """Plays a reader who decides until `stop`: the unread cases, then all again.
+
+    thinks: least and most seconds before a decision.
+    """
     draw = random.Random(seed)
     connection = connect(url)
     case, unread, listed = 0, 1, {"study": STUDY, "split": "test"}
@@ -102,7 +105,10 @@ Curve = list[list[float]]
 
 
 def by_time(pid: int, seconds: float) -> tuple[Curve, list[float]]:
-    """[second, MB] of a process, and the machine's load average: its mean and its most."""
+    """Records a process's memory for some seconds, and the machine's load average.
+
+    -> [second, MB] by time, and the load's mean and most.
+    """
     curve, loads = [], []
     began = time.monotonic()
     while (now := time.monotonic() - began) <= seconds:
@@ -116,7 +122,10 @@ def by_time(pid: int, seconds: float) -> tuple[Curve, list[float]]:
 
 
 def by_decisions(pid: int, count: int, done: Callable[[], int]) -> Curve:
-    """[decisions, MB] of a process until it has taken `count`, or takes none for PATIENCE. done: how many it has."""
+    """Records a process's memory as [decisions, MB] until it has taken `count`, or takes none for PATIENCE seconds.
+
+    done: returns how many it has.
+    """
     curve: Curve = []
     moved, last = time.monotonic(), 0
     while (now := done()) < count and time.monotonic() - moved < PATIENCE:
@@ -130,13 +139,19 @@ def by_decisions(pid: int, count: int, done: Callable[[], int]) -> Curve:
 
 
 def slope(curve: Curve, per: float) -> float | None:
-    """MB for each `per` by least squares over the second half, when what is loaded once has been loaded."""
+    """Fits a curve's growth in MB for each `per`, by least squares over the second half; None for under three points.
+
+    In the second half what is loaded once has been loaded.
+    """
     half = np.array([point for point in curve if point[0] >= curve[-1][0] / 2])
     return None if len(half) < 3 else round(float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * per, 2)
 
 
 def memory_mb(pid: int, what: str = "VmRSS") -> float | None:
-    """What a process holds in memory ("RssAnon": without mapped files); None where the system does not say."""
+    """Returns the MB that a process holds in memory; None where the system does not say.
+
+    what: "VmRSS" for all, "RssAnon" for all but mapped files.
+    """
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return round(int(next(line for line in lines if line.startswith(what)).split()[1]) / 1024, 1)
@@ -149,7 +164,7 @@ SERVER = ["-m", "app.server"]
 
 
 def drawn_study(store: Store, study: str, folder: Path, cases: int, width: int, height: int) -> None:
-    """Import 40 normal images and `cases` to be read, of smooth colours drawn from a seed."""
+    """Imports a study of 40 normal images and `cases` to be read, of smooth colours drawn from a seed."""
     rng = np.random.default_rng(0)
     for subfolder, count in (("train/normal", 40), ("test/unknown", cases)):
         (folder / subfolder).mkdir(parents=True)
@@ -161,7 +176,7 @@ def drawn_study(store: Store, study: str, folder: Path, cases: int, width: int, 
 
 
 def serve(store: Store, *options: str, how: list[str] = SERVER) -> tuple[subprocess.Popen[str], str]:
-    """The process and its address, once it answers. how: what Python is to run."""
+    """Starts a server and returns its process and address, once it answers. how: what Python is to run."""
     line = [sys.executable, *how, "--home", str(store.home.path), "--port", "0", *options]
     server = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -179,7 +194,7 @@ def serve(store: Store, *options: str, how: list[str] = SERVER) -> tuple[subproc
 
 
 def cancel(store: Store, job: int) -> None:
-    """End a job and wait until its worker has let go of it."""
+    """Ends a job and waits until its worker has let go of it."""
     jobs.cancel(store, job)
     end = time.monotonic() + 60
     while time.monotonic() < end and jobs.get_job(store, job)["status"] in ("running", "queued"):
@@ -187,7 +202,7 @@ def cancel(store: Store, job: int) -> None:
 
 
 def percentiles(values: list[float]) -> dict[str, float]:
-    """ "p50", "p95" and "most", to a tenth; nothing of nothing."""
+    """Returns "p50", "p95" and "most" of the values, to a tenth; {} where there are none."""
     if not values:
         return {}
     cuts = statistics.quantiles(values, n=20, method="inclusive") if len(values) > 1 else values * 19
@@ -196,7 +211,10 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def chromium():
-    """Playwright's Chromium, or the system's. ValueError says what to do when there is none."""
+    """Yields a browser: Playwright's Chromium, or the system's.
+
+    Raises ValueError, which says what to do, when there is none.
+    """
     try:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:

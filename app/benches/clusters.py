@@ -1,4 +1,4 @@
-"""The cluster browser."""
+"""Benchmark of the cluster browser."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def frames(sizes: dict[str, int], root: Path = ROOT) -> dict:
-    """Medians and best times in milliseconds by number of points, drawn at 1000 x 640 without a graphics card.
+    """Measures frames of the plot: medians and best times in milliseconds by number of points.
 
-    root: the checkout whose page it is.
+    Drawn at 1000 x 640 without a graphics card. root: the checkout whose page it is.
     """
     handler = functools.partial(_Quiet, directory=str(root / "app"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -89,9 +89,9 @@ def frames(sizes: dict[str, int], root: Path = ROOT) -> dict:
 
 
 def answers(parts: list[str]) -> dict:
-    """Seconds from a click to its image and from a lasso to 40 thumbnails, on the whole page with a drawn study.
+    """Measures seconds from a click to its image and from a lasso to 40 thumbnails, on the whole page.
 
-    parts: "click", "lasso", or both.
+    It shows a drawn study. parts: "click", "lasso", or both.
     """
     with tempfile.TemporaryDirectory() as folder:
         home = _home(Path(folder))
@@ -205,14 +205,17 @@ print(json.dumps(found))
 
 
 def clouds(n: int, seed: int = 0) -> np.ndarray:
-    """float32 (n, 256): eight overlapping clouds."""
+    """Draws eight overlapping clouds of points: float32 (n, 256)."""
     rng = np.random.default_rng(seed)
     means = rng.normal(size=(8, DIMENSIONS))
     return (means[rng.integers(0, 8, n)] + rng.normal(size=(n, DIMENSIONS)) * 1.5).astype(np.float32)
 
 
 def chosen(only: tuple[str, ...], quick: bool) -> list[str]:
-    """The parts that `only` names, whole or by their beginning ("umap", "frames-50k"); ValueError lists them all."""
+    """Returns the parts that `only` names, whole or by their beginning ("umap", "frames-50k").
+
+    Raises ValueError, which lists them all, for any other name.
+    """
     for name in only:
         if not any(p == name or p.startswith(f"{name}-") for p in PARTS):
             raise ValueError(f"the bench of clouds has no part {name!r}; its parts are: {', '.join(PARTS)}")
@@ -250,7 +253,7 @@ def clusters(quick: bool = False, only: tuple[str, ...] = ()) -> dict:
 
 
 def fit(method: str, n: int) -> dict:
-    """{"first_s", "warm_s"} of n points by a method, in a process of their own."""
+    """Times a method's fit of n points twice, in a process of its own: {"first_s", "warm_s"}."""
     command = [sys.executable, "-c", FIT, method, str(n)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

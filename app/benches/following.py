@@ -1,4 +1,4 @@
-"""How the page follows what is stored."""
+"""Benchmark of how the page follows what is stored."""
 
 from __future__ import annotations
 

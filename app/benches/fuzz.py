@@ -1,4 +1,4 @@
-"""Hostile inputs for each reader of strangers' data."""
+"""Fuzzing: hostile inputs for each parser of data from strangers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ from core.studio.review.exports.bundle import export_bundle, import_bundle
 
 @dataclass
 class Reader:
-    """read(data) reads bytes (of requests: what JSON holds), or refuses with a ValueError; `seeds` are valid."""
+    """A parser of data from strangers.
+
+    read(data) reads bytes (of requests: what JSON holds), or refuses with a ValueError; `seeds` are valid.
+    """
 
     name: str
     read: Callable[[Any], object]
@@ -175,7 +178,7 @@ def bundle(folder: Path) -> Reader:
 
 
 def requests(folder: Path) -> Reader:
-    """Every route that takes a body, with bodies of any shape: no answer is a 5xx."""
+    """Makes the reader for every route that takes a body, with bodies of any shape: no answer may be a 5xx."""
     from fastapi.testclient import TestClient
 
     from app import routes
@@ -212,19 +215,18 @@ GROWTH = 600  # MB that reading may add at its peak: a picture may have 150 mega
 
 
 class _Over(BaseException):
-    """The time for one reader is over; hypothesis lets this pass as it lets an interrupt."""
+    """Raised when the time for one reader is over; hypothesis lets this pass as it lets an interrupt."""
 
 
 @bench("fuzz")
 def fuzz(quick: bool = False, only: tuple[str, ...] = (), seconds: float = math.inf) -> dict:
-    """Fuzzing: 10,000 hostile inputs for each reader of strangers' data; --only images, dicom, table, preset, zipped,
-    bundle or requests; --seconds: no longer than that for each.
+    """Fuzzing: 10,000 hostile inputs for each parser of data from strangers.
 
-    An input is read or refused with a sentence; anything else, 5 s of computing or 60 s of
-    waiting for one input, or memory that grows is a failure.
+    --only images, dicom, table, preset, zipped, bundle or requests; --seconds: no longer than that for each. An input
+    is read or refused with a sentence; anything else, 5 s of computing or 60 s of waiting for one input, or memory that
+    grows is a failure.
 
     {"readers": [{"reader", "inputs", "read", "refused", "failed", "slowest", "longest", "growth_mb", "failures"}],
-
     "failed"}. slowest, longest: seconds that one input was computed on, and by the clock. growth_mb: what reading them
     all added to the most memory held.
     """

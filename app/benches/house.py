@@ -1,4 +1,4 @@
-"""The house in figures: its size, what three ways through it pass, and its start; here and in another checkout."""
+"""The code base in figures: its size, what three ways through it pass, and its start; here and in another checkout."""
 
 from __future__ import annotations
 
@@ -139,14 +139,15 @@ VIEWER = """async () => {
 
 @bench("house")
 def house(quick: bool = False, data: str | None = None) -> dict[str, Any]:
-    """Size of the house, functions that three ways pass, the page's speed, here and in another checkout (--data).
+    """Code base: size, functions that three ways through it call, the page's speed; here and elsewhere (--data).
 
-    size: lines, files and the files' median lines of product, tests and script, of what git knows. walks: a minibatch
-    through PMSACL's step; an image from its file to the reader's screen; a decision from the page's request to the
-    answer with the next case. Caches are warm, as in use; functions and files of `core` and `app` count once, and the
-    database's statements but PRAGMA and what opens or ends a transaction. start_seconds: from the server's command to
-    its first whole page, the median of three. page (not quick): see `_page`; the least of five rounds, in turns (what
-    else the machine does only adds), each checkout on a home that it has made itself.
+    --data: another checkout to compare with. size: lines, files and the files' median lines of product, tests and
+    script, of what git knows. walks: a minibatch through PMSACL's step; an image from its file to the reader's screen;
+    a decision from the page's request to the answer with the next case. Caches are warm, as in use; functions and files
+    of `core` and `app` count once, and the database's statements but PRAGMA and what opens or ends a transaction.
+    start_seconds: from the server's command to its first whole page, the median of three. page (not quick): see
+    `_page`; the least of five rounds, in turns (what else the machine does only adds), each checkout on a home that it
+    has made itself.
     """
     checkouts = {"here": ROOT} | ({"there": Path(data).resolve()} if data else {})
     figures: dict[str, dict[str, Any]] = {}

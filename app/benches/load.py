@@ -1,4 +1,4 @@
-"""Twenty readers at once."""
+"""Benchmark of twenty readers at once."""
 
 from __future__ import annotations
 
@@ -55,10 +55,9 @@ def load(
     server that ends its threads whenever they idle, for what each decision and each thread leaves in its memory.
 
     {"readers", "errors", "lost", "decisions", "decision_ms": {"p50", "p95", "most"}, "case_ms", "picture_ms",
-
     "memory_mb": of the server, [second, MB] by time, "memory_mb_per_hour": its slope over the second half,
-    "load_average": of the machine, [mean, most], "training": its state}.
-    decisions: "memory_mb" is [decisions, MB], and instead of the others "memory_mb_per_1000" decisions is its slope.
+    "load_average": of the machine, [mean, most], "training": its state}. With --decisions "memory_mb" is [decisions,
+    MB], and instead of the last three "memory_mb_per_1000" decisions is its slope.
     """
     length = seconds if seconds is not None else (4.0 if quick else SOAK if soak else SECONDS)
     with tempfile.TemporaryDirectory(prefix="pmsacl-load-") as folder:

@@ -1,4 +1,4 @@
-"""From the command to a page, and to a newcomer's first case."""
+"""Benchmarks of the start: from the command to a page, and to a newcomer's first case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = 300.0  # seconds
 
 @bench("start", Aim(1, key="over_import"))
 def start(quick: bool = False) -> dict[str, Any]:
-    """From the verb to a page that answers, against importing torch and gradio alone.
+    """Start: seconds from the command to a page that answers, against importing torch and gradio alone.
 
     Medians of 5 (quick: 1). "over_import": seconds beyond those of the imports; "ratio": to those of the imports.
     """
@@ -50,9 +50,9 @@ def _until_answered() -> float:
 
 @contextmanager
 def opened(home: str, *options: str, root: Path = ROOT) -> Iterator[tuple[str, float]]:
-    """The page's address and the seconds from the command to its first answer; the server ends with the context.
+    """Starts the server: yields the page's address and the seconds from the command to its first answer.
 
-    root: the checkout that it is of.
+    The server ends with the context. root: the checkout that it is of.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Reading."""
+"""Benchmark of reading: how soon the page answers a decision's key and MedMix's slider."""
 
 from __future__ import annotations
 
@@ -67,10 +67,9 @@ def reading(quick: bool = False) -> dict[str, Any]:
     Each in headless Chromium on a drawn study of 512 pixels, on a quiet server and beside a training on the same
     machine.
 
-    {"quiet" | "training": {"key_ms" | "slider_ms": {"p50", "p95", "most"}, "load_average"}, "aims", "status",
-
-    "ratio"}. status: of the training when all was measured. ratio: the worst 95th percentile to its aim.
-    quick: a few of each, and the training only waits in its queue.
+    {"quiet" | "training": {"key_ms" | "slider_ms": {"p50", "p95", "most"}, "load_average"}, "aims", "status", "ratio"}.
+    status: of the training when all was measured. ratio: the worst 95th percentile to its aim. quick: a few of each,
+    and the training only waits in its queue.
     """
     times = 3 if quick else TIMES
     with opened(2 * times + 10, SIDE) as (store, page, url, _):
@@ -84,7 +83,7 @@ def reading(quick: bool = False) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def opened(cases: int, side: int, later: int = 0) -> Iterator[tuple[Store, Any, str, list[tuple[int, Callable]]]]:
-    """A store with a drawn study, a browser's page, the server's address, and what `_add_readings` gives."""
+    """Yields a store with a drawn study, a browser's page, the server's address, and what `_add_readings` gives."""
     with tempfile.TemporaryDirectory(prefix="pmsacl-reading-") as folder:
         store = opening.open(Home.at(Path(folder) / "home"))
         drawn_study(store, STUDY, Path(folder) / "images", cases, side, side)
@@ -105,7 +104,10 @@ def opened(cases: int, side: int, later: int = 0) -> Iterator[tuple[Store, Any, 
 
 
 def _add_readings(store: Store, later: int) -> list[tuple[int, Callable]]:
-    """A fit with drawn heat maps of every case that is not trained on; of the last ones each with what stores it."""
+    """Adds a fit with drawn heat maps of every case that is not trained on, but for the last `later` cases.
+
+    Returns these cases, each with a function that stores its reading.
+    """
     rng = np.random.default_rng(0)
     fit = runs.create_run(store, STUDY, "fit", "padim", {})
     arrays = load_arrays(store, STUDY, MAP)
@@ -128,7 +130,7 @@ def _add_readings(store: Store, later: int) -> list[tuple[int, Callable]]:
 
 
 def train(store: Store, page, quick: bool) -> int:
-    """The job of a training; unless `quick`, started as the page does, and with its first figures."""
+    """Queues a training and returns its job; unless `quick`, starts it as the page does and awaits first figures."""
     if quick:
         return int(training.start(store, STUDY, TRAINING, wake=False)["job"])
     queued = page.evaluate(START, {"study": STUDY, "config": TRAINING, "name": "beside", "detectors": {}})

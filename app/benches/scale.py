@@ -95,9 +95,10 @@ STAGES: dict[str, Callable[[Store, Path], None]] = {
 
 
 def measured(stage: str, store: Store, folder: Path) -> dict[str, float | None]:
-    """ "seconds" by the clock, "cpu_seconds" of all threads, "peak_mib" of this process, files that it maps included.
+    """Measures a stage: "seconds" by the clock, "cpu_seconds" of all threads, "peak_mib" and "own_mib" of this process.
 
-    "own_mib": the most without those files, looked at five times a second; None where the system does not say.
+    peak_mib: files that it maps included. own_mib: the most without those files, looked at five times a second; None
+    where the system does not say.
     """
     most, done = [0.0], threading.Event()
 
@@ -181,7 +182,7 @@ def _measure(folder: Path, count: int, pages: bool) -> dict[str, Any]:
 
 
 def draw_files(folder: Path, count: int) -> None:
-    """`count` images of a study in its folders, with masks: drawn ones first, then links to them."""
+    """Draws `count` images of a study into its folders, with masks: drawn ones first, then links to them."""
     for group, share in PARTS.items():
         there = folder / FOLDERS[group]
         there.mkdir(parents=True)

@@ -27,7 +27,7 @@ ORDER = (  # of the files in --help
 
 
 def parser() -> argparse.ArgumentParser:
-    """All verbs. Importing them is cheap: each imports what it needs when it runs."""
+    """Builds the parser of all verbs. Importing them is cheap: each imports what it needs when it runs."""
     top = argparse.ArgumentParser(
         prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
@@ -42,12 +42,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def entry() -> int:
-    """The installed command `pmsacl-studio`: the verbs of `launch.py`."""
+    """Runs the installed command `pmsacl-studio`: the verbs of `launch.py`."""
     return main(sys.argv[1:])
 
 
 def main(argv: list[str]) -> int:
-    """Exit status: 0 done, 1 it could not be done, 2 the user's mistake. Mistakes give a sentence, not a traceback."""
+    """Runs a verb and returns the exit status: 0 done, 1 it could not be done, 2 the user's mistake.
+
+    Mistakes give a sentence, not a traceback.
+    """
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = [DEFAULT, *argv]
     args = parser().parse_args(argv)
@@ -74,7 +77,7 @@ def main(argv: list[str]) -> int:
 
 
 def _ours(error: ValueError) -> bool:
-    """Raised by our own code, not from deep within a library: then its text is a sentence for people."""
+    """Says whether our own code raised the error, not a library deep within: then its text is a sentence for people."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core"))

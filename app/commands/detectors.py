@@ -43,7 +43,7 @@ def _add_fit(subparsers) -> None:
 
 
 def detector_config(detector: str, preset: str | None, changes: dict):
-    """A detector's configuration: its preset (quick when there is one) with changes."""
+    """Returns a detector's configuration: its preset (quick when there is one) with changes."""
     from core.engine.registry import DETECTORS
 
     kind = DETECTORS.get(detector)

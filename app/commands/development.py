@@ -54,7 +54,7 @@ def add(subparsers) -> None:
 
 
 def pytest(paths: list[str], expression: str | None = None, tier: str = "all", cores: int | None = None) -> list[str]:
-    """The command that runs the tests of a tier below `paths` (none: all), in two processes where there are two cores.
+    """Returns the command that runs the tests of a tier below `paths` (none: all), by two processes on two cores.
 
     A file's tests stay in one process: they share the home and the server that the file's fixtures make.
     """
@@ -68,13 +68,16 @@ def pytest(paths: list[str], expression: str | None = None, tier: str = "all", c
 
 
 def present() -> str | None:
-    """Path of a browser that is there and starts."""
+    """Returns the path of a browser that is there and starts, or None."""
     candidates = [os.environ.get("PMSACL_BROWSER"), _playwrights(), *map(shutil.which, BROWSERS)]
     return next((path for path in candidates if path and _starts(path)), None)
 
 
 def find_browser(report: Callable[[str], None]) -> str:
-    """The browser's path, installed if need be. UserError (status 1) when none can be had: the tests must not skip."""
+    """Returns the browser's path, which is installed if need be.
+
+    Raises UserError (status 1) when none can be had: the tests must not skip.
+    """
     program = present()
     if program:
         return program

@@ -109,7 +109,10 @@ def run_jobs(args) -> int:
 
 
 def as_json(row: dict) -> dict:
-    """A job's row for --json: `step` and `queue` under the names that readers of version 0.1's output know."""
+    """Returns a job's row for --json.
+
+    `step` and `queue` have the names that readers of version 0.1's output know.
+    """
     other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
     chain = [{"verb": step["step"], "run": step["run"], "args": step["args"]} for step in row["chain"]]
     return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}

@@ -1,4 +1,4 @@
-"""Models leave and come back: export, import, screen."""
+"""Take models out of the studio, bring them back, screen with them: export, import, screen."""
 
 from __future__ import annotations
 

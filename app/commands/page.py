@@ -98,7 +98,10 @@ def _window_browser() -> str | None:
 
 
 def _window(browser: str, address: str) -> None:
-    """A browser without tabs and address bar, with a profile of its own; closing it closes the studio."""
+    """Shows the page in a browser without tabs and address bar, with a profile of its own.
+
+    Closing it closes the studio.
+    """
     with tempfile.TemporaryDirectory(prefix="pmsacl-window-", ignore_cleanup_errors=True) as profile:
         options = [f"--app={address}", f"--user-data-dir={profile}", "--no-first-run", "--no-default-browser-check"]
         options += ["--disable-sync", "--disable-background-networking", "--window-size=1440,900"]

@@ -84,7 +84,7 @@ def run_evaluate(args) -> int:
 
 
 def as_csv(rows: list[dict]) -> str:
-    """Takes every plain value of the rows; an interval takes two columns."""
+    """Writes every plain value of the rows as CSV; an interval takes two columns."""
     from core.studio.review.exports.tables import cell
 
     flat = []
@@ -204,7 +204,7 @@ def _add_experiment(subparsers) -> None:
 
 
 def study_of(store, args) -> str:
-    """Id of the study: the one named, or the folder's, imported unless it is there already."""
+    """Returns the id of the study: the one named, or the folder's, imported unless it is there already."""
     from core.studio.ingest.studies import import_study, list_studies, slug
 
     if args.study:

@@ -101,7 +101,7 @@ def run_study_add(args) -> int:
 
 
 def run_study_recipe(args) -> int:
-    """The splits lie beside the study, as a CSV that can be passed on."""
+    """Makes a study by a recipe. The splits lie beside it, as a CSV that can be passed on."""
     from pathlib import Path
 
     from core.studio.ingest import recipes

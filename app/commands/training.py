@@ -59,7 +59,7 @@ def _add_pretrain(subparsers) -> None:
 
 
 def pretrain_config(args, store):
-    """The preset with the command's changes."""
+    """Returns the preset's configuration with the command's changes."""
     from core.engine.augment.config import MEDMIX_PRESETS
     from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
     from core.studio.runs.records import exists, get_run

@@ -23,13 +23,16 @@ def routers() -> list[APIRouter]:
 
 
 def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
-    """All routes of the page, or those of the routers that are given."""
+    """Returns all routes of the page, or those of the routers that are given."""
     listed = routers() if given is None else given
     return [route for router in listed for route in router.routes if isinstance(route, APIRoute)]
 
 
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:
-    """Add every router, or those given, for requests about `ctx`. RuntimeError if a route says not who may use it."""
+    """Adds every router, or those given, for requests about `ctx`.
+
+    Raises RuntimeError if a route does not say who may use it.
+    """
     server.state.ctx = ctx
     for router in routers() if given is None else given:
         permissions.include(server, router, responses=REFUSALS)

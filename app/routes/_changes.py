@@ -21,7 +21,7 @@ MOST = 32  # streams of one reader: a browser has one, or one for each tab in si
 
 
 class Changes:
-    """Wakes its listeners when another connection, of any process, has written to the home's database.
+    """A watch on the home's database: wakes its listeners when another connection, of any process, has written to it.
 
     One thread asks SQLite for its data_version, which holds no transaction; it ends when nobody listens.
     """
@@ -35,7 +35,7 @@ class Changes:
         self.closed = False
 
     def full(self, reader: str) -> bool:
-        """Whether a reader has as many streams open as one may have."""
+        """Says whether a reader has as many streams open as one may have."""
         with self._lock:
             return self._streams[reader] >= MOST
 
@@ -52,7 +52,7 @@ class Changes:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """An event of the running loop that is set at each change, and at first."""
+        """Yields an event of the running loop that is set at each change, and at first."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         event.set()
 
@@ -72,7 +72,7 @@ class Changes:
                 self._wakers.discard(wake)
 
     def close(self) -> None:
-        """Ends the streams: the server stops."""
+        """Ends all streams, because the server stops."""
         self.closed = True
         with self._lock:
             for wake in self._wakers:
@@ -99,8 +99,7 @@ class Changes:
 
 
 async def stream(changes: Changes, reader: str, say: Callable[[], str | None]) -> AsyncIterator[str]:
-    """Server-sent events for a reader: `status` with what `say` gives whenever that is another text, and a `beat` in a
-    fixed rhythm.
+    """Yields server-sent events for a reader: `status` when the text of `say` changes, and a regular `beat`.
 
     Whoever must not learn of a change is given the same text before and after it, and nothing else depends on changes.
     `say` runs in a thread and reads what it needs by itself; None ends the stream, for whoever asked has signed out.

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def readable(body: Callable[[], T]) -> T:
-    """body(). Raises ValueError with what to do if the image's file cannot be read any more."""
+    """Returns body(). Raises ValueError, which says what to do, if the image's file cannot be read any more."""
     try:
         return body()
     except Unreadable as error:
@@ -25,7 +25,7 @@ def readable(body: Callable[[], T]) -> T:
 
 @functools.lru_cache(maxsize=64)
 def png(source: Source, size: int) -> bytes:
-    """PNG of the full image, or of one that fits into size x size.
+    """Encodes the full image as PNG, or the image made to fit into size x size.
 
     Compression level 1: large images take longer to compress than to send.
     """
@@ -43,7 +43,7 @@ def png(source: Source, size: int) -> bytes:
 
 
 def raw(case: dict) -> tuple[dict, bytes]:
-    """Headers, and little-endian uint16 codes (H, W) of an image; its values are offset + gain * codes."""
+    """Returns headers and an image's codes, little-endian uint16 (H, W); its values are offset + gain * codes."""
     codes, offset, gain = _uint16(_grey(readable(lambda: raw_of(case))))
     head = {
         "X-Image-Shape": ",".join(map(str, codes.shape)),
@@ -54,12 +54,12 @@ def raw(case: dict) -> tuple[dict, bytes]:
 
 
 def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
-    """Headers, and one bit for each of the pixels (H, W), row by row, highest bit first."""
+    """Packs pixels (H, W): returns headers, and one bit for each pixel, row by row, highest bit first."""
     return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
 
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:
-    """`bits` of the region of interest, at no more than `side` pixels a side; side 0: at the image's own size."""
+    """Returns the `bits` of the region of interest, at most `side` pixels a side; side 0: at the image's own size."""
     pixels = readable(lambda: _roi(Source.of(case)))
     long = max(pixels.shape)
     if 0 < side < long:

@@ -1,4 +1,4 @@
-"""What the answers of several resources share."""
+"""Models that the answers of several resources share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ JobStatus = TypeAliasType(
 
 
 class Job(Part):
-    """here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere."""
+    """A job as the page lists it.
+
+    here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere.
+    """
 
     id: int
     status: JobStatus
@@ -38,7 +41,7 @@ class Job(Part):
 
 
 class JobAsked(Answer):
-    """Of something that is made once. job: null where it is ready."""
+    """The answer to asking for something that is made once. job: null where it is ready."""
 
     key: str
     ready: bool
@@ -50,7 +53,7 @@ class StatusOfJob(Answer):
 
 
 class Share(Part):
-    """hits of n, with the 95 % Wilson interval; null where n is 0."""
+    """A proportion: hits of n, with the 95 % Wilson interval; null where n is 0."""
 
     value: float | None
     low: float | None
@@ -84,8 +87,11 @@ class Rights(Part):
 
 
 class ScoredRun(Part):
-    """first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it
-    is a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with."""
+    """A run that has scored a study.
+
+    first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it is
+    a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with.
+    """
 
     id: str
     name: str

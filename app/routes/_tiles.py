@@ -1,4 +1,4 @@
-"""Tiles of the grid: a case's image in small, with its heat map laid over as the viewer lays it."""
+"""Tiles of the worklist's grid: a case's image in small, with its heat map laid over as the viewer lays it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ INFERNO = "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4
 
 
 class Heat(NamedTuple):
-    """values float32 (h, w) as bytes, on the run's scale from 0 to 1; mark: changes with the map and the scale."""
+    """A heat map to lay over a tile.
+
+    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: changes with the map and the scale.
+    """
 
     values: bytes
     shape: tuple[int, int]
@@ -35,7 +38,7 @@ class Heat(NamedTuple):
 
 
 def heat_of(context: RequestContext) -> Heat:
-    """The heat map that the context's run has of its case. Raises ValueError if it has none."""
+    """Returns the heat map that the context's run has of its case. Raises ValueError if it has none."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))
@@ -54,7 +57,7 @@ def _table() -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def webp(source: Source, size: int, heat: Heat | None) -> bytes:
-    """WebP of the image within size x size, under its heat map where one is given."""
+    """Encodes the image within size x size as WebP, under its heat map where one is given."""
     image = source.image()
     tile = _within(image, size / max(image.shape[:2]))
     if heat is not None:

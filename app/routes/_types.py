@@ -1,4 +1,4 @@
-"""What bodies and answers are made of.
+"""Base classes and field types of request bodies and answers.
 
 Numbers, texts and settings as requests may hold them: bounded, finite, writable as UTF-8. A body that does not fit is
 answered with 422 and a sentence (errors.py); keys that no model names are passed over. An answer with a key that its
@@ -74,21 +74,22 @@ class Answer(Part):
 
 
 class Done(Answer):
-    """Nothing but that it is done."""
+    """An answer that says nothing but that it is done."""
 
 
 class Failed(Part):
-    """error: one sentence on what went wrong (errors.py)."""
+    """The answer when a request failed. error: one sentence on what went wrong (errors.py)."""
 
     ok: Literal[False]
     error: str
 
 
 def binary(*media_types: str, head: Any = None) -> dict[str, Any]:
-    """Options of a route whose answer is no JSON: its media types; head: the model of the JSON that it begins with.
+    """Returns the options of a route whose answer is no JSON: its media types.
 
-    A head is a little-endian uint32, its length, and so many bytes of JSON; the rest follows. openapi.json lists the
-    model of a head as the answer's second media type, application/json.
+    head: the model of the JSON that the answer begins with. A head is a little-endian uint32, its length, and so many
+    bytes of JSON; the rest follows. openapi.json lists the model of a head as the answer's second media type,
+    application/json.
     """
     content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in media_types}
     answer = {"content": content} if head is None else {"content": content, "model": head}
@@ -99,7 +100,10 @@ _CURSOR: TypeAdapter[tuple[Id, str | int | float | None, Id]] = TypeAdapter(tupl
 
 
 def read_cursor(text: str) -> tuple:
-    """Reads where a page of the worklist ended: (part, value, case id) from JSON. ValueError for another text."""
+    """Reads where a page of the worklist ended: (part, value, case id) from JSON.
+
+    Raises ValueError for any other text.
+    """
     try:
         return _CURSOR.validate_json(text)
     except ValidationError:

@@ -27,9 +27,11 @@ class AccountRole(Account):
 
 
 class KeptAccount(Part):
-    """seen: when last known to be here, or null. last: the only administrator there is. tokens: by which
-    programs sign in as the reader. The other numbers are of one study's
-    cases; read: of those assigned."""
+    """An account, and how far its reader is with one study.
+
+    seen: when last known to be here, or null. last: the only administrator there is. tokens: by which programs sign in
+    as the reader. The other numbers are of the study's cases; read: of those assigned.
+    """
 
     name: str
     role: Role
@@ -43,7 +45,7 @@ class KeptAccount(Part):
 
 
 class Accounts(Answer):
-    """sign_in: whether people sign in at all. you: the name of whoever asks."""
+    """All accounts. sign_in: whether people sign in at all. you: the name of whoever asks."""
 
     sign_in: bool
     you: str
@@ -51,7 +53,7 @@ class Accounts(Answer):
 
 
 class NewPassword(Answer):
-    """password: answered this once."""
+    """A new password of an account. password: answered this once."""
 
     name: str
     password: str

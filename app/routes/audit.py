@@ -30,7 +30,10 @@ class Event(Part):
 
 
 class Trail(Answer):
-    """next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by."""
+    """A page of the audit trail.
+
+    next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by.
+    """
 
     events: list[Event]
     next: int | None
@@ -51,7 +54,7 @@ def trail(
     before: Annotated[int, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
 ):
-    """Events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
+    """List events, newest first; `next` is the `before` of the following page, or null. Empty filters mean all."""
     store = ctx.store()
     events = audit.trail(
         store, study or None, limit=limit + 1, who=who or None, kind=kind or None, since=since or None,

@@ -33,7 +33,7 @@ class Bin(Answer):
 
 @router.get("", response_model=Bin)
 def contents(ctx: Studio, who: Sighted):
-    """Administrators see all of it, readers the runs that they made."""
+    """List what is in the bin: administrators see all of it, readers the runs that they made."""
     store = ctx.store()
     rows = bin.contents(store)
     if not people.rights(store, who, ctx.single_user)["administer"]:

@@ -52,7 +52,10 @@ class UsualDistance(Part):
 
 
 class Explained(Answer):
-    """Boxes are in parts of the images' width and height."""
+    """The patch of a case that a run finds most abnormal, and the normal patch most like it.
+
+    Boxes are in parts of the images' width and height.
+    """
 
     box: Rectangle
     there: Rectangle
@@ -62,8 +65,10 @@ class Explained(Answer):
 
 
 def open_case(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """What the request knows of a case, whose number may be a neutral one. The transaction is over: pictures are
-    made outside of it."""
+    """Returns what the request knows of a case, whose number may be a neutral one.
+
+    The transaction is over: pictures are made outside of it.
+    """
     with ctx.reading(request, number=number, run=run) as context:
         return context
 
@@ -77,14 +82,14 @@ def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestC
 
 @router.get("/image.png", **binary("image/png"))
 def image(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 0):
-    """A case's image as PNG, in full or within `size` x `size`."""
+    """Return a case's image as PNG, in full or within `size` x `size`."""
     case, mark = _of(open_case(ctx, request, case_id))
     return send(request, f"{mark}-{size}", lambda: pixels.png(Source.of(case), size), "image/png")
 
 
 @router.get("/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 72):
-    """A case's image as a thumbnail."""
+    """Return a case's image as a thumbnail."""
     case, mark = _of(open_case(ctx, request, case_id))
     size = min(max(size, 16), 512)
     return send(request, f"{mark}-{size}", lambda: pixels.png(Source.of(case), size), "image/png")
@@ -92,7 +97,10 @@ def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 
 
 @router.get("/raw", **binary("application/octet-stream"))
 def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """More than eight bits: little-endian Uint16 (H, W), X-Image-Shape "H,W"; X-Image-Offset is added back."""
+    """Return the values of an image of more than eight bits: little-endian Uint16 (H, W).
+
+    X-Image-Shape "H,W"; X-Image-Offset is added back.
+    """
     context = open_case(ctx, request, case_id)
     context.demand_stored()
     case, mark = _of(context)
@@ -102,14 +110,17 @@ def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.get("/mask.png", **binary("image/png"))
 def mask(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
-    """The newest lesion mask, or the one of a number, as PNG."""
+    """Return the newest lesion mask, or the one of a number, as PNG."""
     row = _mask(ctx, request, case_id, id)
     return send(request, f"mask-{row['number']}", lambda: row["png"], "image/png")
 
 
 @router.get("/mask.bits", **binary("application/octet-stream"))
 def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
-    """One bit a pixel, row by row, highest bit first, without padding between rows; X-Image-Shape "H,W"."""
+    """Return a lesion mask as one bit a pixel, row by row, highest bit first.
+
+    There is no padding between rows; X-Image-Shape "H,W".
+    """
     row = _mask(ctx, request, case_id, id)
     head, body = pixels.bits(masks.decode_mask(row["png"]))
     return send(request, f"bits-{row['number']}", lambda: body, "application/octet-stream", head)
@@ -117,9 +128,11 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 
 @router.get("/heat", **binary("application/octet-stream"))
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """Little-endian Uint16 (h, w) at the detector's resolution. In headers: its range, the run's scale, the level
-    of its outline (Threshold), what an outlined part must somewhere exceed (Core), how far up to its maximum it is
-    outlined (Share), and which places normal images show (Seen, rows of 0 and 1); the last two if known.
+    """Return the heat map of a case by a run: little-endian Uint16 (h, w) at the detector's resolution.
+
+    In headers: its range, the run's scale, the level of its outline (Threshold), what an outlined part must somewhere
+    exceed (Core), how far up to its maximum it is outlined (Share), and which places normal images show (Seen, rows of
+    0 and 1); the last two if known.
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)
@@ -128,7 +141,10 @@ def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
 
 @router.get("/roi.bits", **binary("application/octet-stream"))
 def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0):
-    """Region of interest at the image's own resolution, or at no more than `side` a side; bits as in mask.bits."""
+    """Return the region of interest at the image's own resolution, or at no more than `side` a side.
+
+    Bits as in mask.bits.
+    """
     case, mark = _of(open_case(ctx, request, case_id))
     head, body = pixels.region(case, side)
     return send(request, f"roi-{mark}-{side}", lambda: body, "application/octet-stream", head)
@@ -136,10 +152,10 @@ def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0)
 
 @router.get("/pack", **binary("application/octet-stream", head=list))
 def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""):
-    """All that is seen of a case in one answer: image, heat map of `run`, newest lesion mask, region of interest.
+    """Return all that is seen of a case at once: image, heat map of `run`, newest lesion mask, region of interest.
 
-    Length of the head (little-endian uint32), the head (JSON: parts with name, bytes, headers), the parts. While
-    the case is hidden from the reader the image is all there is.
+    Length of the head (little-endian uint32), the head (JSON: parts with name, bytes, headers), the parts. While the
+    case is hidden from the reader the image is all there is.
     """
     with ctx.reading(request, number=case_id, run=run) as context:
         case, mask, heat = context.asked_case, None, None
@@ -160,7 +176,7 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
 
 @router.get("/nearest", response_model=NearestCases)
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """The normal training images nearest to the case by the run's encoder."""
+    """List the normal training images nearest to the case by the run's encoder."""
     context = seen(ctx, request, case_id, run)
     context.demand_stored()
     neighbours = nearest.nearest(ctx.store(), run, context.asked_case["id"])
@@ -169,7 +185,7 @@ def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run
 
 @router.get("/explain", response_model=Explained)
 def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """The patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
+    """Show the patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
     context = seen(ctx, request, case_id, run)
     context.demand_stored()
     explanation = explained.explain(ctx.store(), run, context.asked_case["id"])
@@ -177,7 +193,10 @@ def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name
 
 
 def send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
-    """The bytes of body() with their ETag, or 304 to who has them; for a day where the address has the mark `v`."""
+    """Sends the bytes of body() with their ETag, or 304 to whoever has them.
+
+    A browser may keep them for a day where the address has the mark `v`.
+    """
     tag = f'"{tag}"'
     head = {"ETag": tag, "Cache-Control": KEEP if "v" in request.query_params else ASK, **(head or {})}
     if request.headers.get("if-none-match") == tag:

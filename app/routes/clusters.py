@@ -39,14 +39,14 @@ MEDIA = {
 
 
 def png(image: np.ndarray) -> Response:
-    """RGB or RGBA, lossless."""
+    """Answers with an image as lossless PNG, RGB or RGBA."""
     order = cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR
     data = cv2.imencode(".png", cv2.cvtColor(image, order), [cv2.IMWRITE_PNG_COMPRESSION, 3])[1]
     return Response(data.tobytes(), media_type="image/png", headers=KEEP)
 
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
-    """The store, if the reader may see labels and scores of the study: a map shows them all at once."""
+    """Returns the store, if the reader may see labels and scores of the study: a map shows them all at once."""
     with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as asked:
         if asked.blinded:
             raise sessions.Hidden(
@@ -76,7 +76,10 @@ class View(Body):
 
 
 class EncoderRun(Part):
-    """k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured."""
+    """An encoder that a map can be drawn of.
+
+    k: of MedMix's classes A_0 .. A_k. centred: class centres were saved, from which features can be measured.
+    """
 
     id: str
     name: str
@@ -152,7 +155,10 @@ class ViewNumber(Answer):
 
 
 class MapEpoch(Part):
-    """numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group."""
+    """A map at one epoch.
+
+    numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group.
+    """
 
     epoch: int
     snapshot: str
@@ -164,7 +170,7 @@ class MapEpoch(Part):
 
 
 class PointIdentities(Part):
-    """place: of a map of patches."""
+    """What the points of a map stand for, one entry a point. place: of a map of patches."""
 
     case_id: list[int]
     lesions: list[int]
@@ -194,7 +200,10 @@ class MapAbout(Answer):
 
 
 class Column(Part):
-    """Categories: a code per point and their names. Numbers: values, one per point, null where unknown."""
+    """What can colour a map's points.
+
+    Categories: a code per point and their names. Numbers: values, one per point, null where unknown.
+    """
 
     name: str
     title: str
@@ -221,7 +230,7 @@ class CaseOfPoint(SampleCase):
 
 
 class ReadingOfPoint(Part):
-    """flagged, flagged_roi, has_map: 0 or 1."""
+    """What a run says of a point's case. flagged, flagged_roi, has_map: 0 or 1."""
 
     run: str
     score: float | None
@@ -241,7 +250,7 @@ class ReviewOfPoint(Part):
 
 
 class PointDetail(Answer):
-    """case: null once it was removed. box: of the patch, in parts of the image."""
+    """One point of a map. case: null once it was removed. box: of the patch, in parts of the image."""
 
     point: int
     case_id: int
@@ -255,7 +264,7 @@ class PointDetail(Answer):
 
 
 class Tagged(Answer):
-    """left_out: MedMix versions among the points."""
+    """A tag that was put on cases, or taken off. left_out: MedMix versions among the points."""
 
     tag: str
     cases: int
@@ -268,14 +277,17 @@ class OnWorklist(Answer):
 
 
 def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
-    """The store and a map, if the reader may see its study's labels and scores."""
+    """Returns the store and a map, if the reader may see its study's labels and scores."""
     m = library.open_map(ctx.store(), key)
     return sighted(ctx, who, m.about["study"]), m
 
 
 @router.get("/runs", response_model=EncoderRuns)
 def encoder_runs(ctx: Studio, who: Sighted, study: Name):
-    """Encoders that a map can be drawn of, trained ones first, newest first, with the epochs that were saved."""
+    """List encoders that a map can be drawn of, with the epochs that were saved.
+
+    Trained ones come first, and the newest first.
+    """
     store = sighted(ctx, who, study)
     encoders = []
     newest = reversed(list_runs(store, study, "pretrain"))
@@ -290,7 +302,7 @@ def encoder_runs(ctx: Studio, who: Sighted, study: Name):
 
 @router.get("/maps", response_model=Maps)
 def maps(ctx: Studio, who: Sighted, study: Name):
-    """Maps and saved views of a study."""
+    """List the maps and saved views of a study."""
     store = sighted(ctx, who, study)
     return {"ok": True, "maps": library.list_maps(store, study), "views": library.list_views(store, study)}
 
@@ -332,7 +344,7 @@ def about(ctx: Studio, who: Sighted, key: str):
 
 @router.get("/maps/{key}/coords", **binary("application/octet-stream"))
 def coords(ctx: Studio, who: Sighted, key: str):
-    """Little-endian float32 (E, N, 2)."""
+    """Return the coordinates of a map's points by epoch: little-endian float32 (E, N, 2)."""
     _, m = opened(ctx, who, key)
     data = np.ascontiguousarray(m.coords, "<f4").tobytes()
     return Response(data, media_type="application/octet-stream", headers=KEEP)
@@ -352,25 +364,25 @@ def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None
 
 @router.get("/maps/{key}/points/{point}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 96):
-    """A point's image as a thumbnail."""
+    """Return a point's image as a thumbnail."""
     return png(explore.thumbnail(*opened(ctx, who, key), point, min(max(side, 16), 256)))
 
 
 @router.get("/maps/{key}/points/{point}/image.png", **binary("image/png"))
 def image(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 512):
-    """A point's image, or the patch that it stands for."""
+    """Return a point's image, or the patch that it stands for."""
     return png(explore.picture(*opened(ctx, who, key), point, min(max(side, 32), 2048)))
 
 
 @router.get("/maps/{key}/points/{point}/heat.png", **binary("image/png"))
 def heat(ctx: Studio, who: Sighted, key: str, point: Id, fit: str):
-    """The heat map of a point's case by a detector's run, to lay over its image."""
+    """Return the heat map of a point's case by a detector's run, to lay over its image."""
     return png(explore.heat(*opened(ctx, who, key), point, fit))
 
 
 @router.get("/maps/{key}/points/{point}/neighbours", response_model=Neighbours)
 def neighbours(ctx: Studio, who: Sighted, key: str, point: Id, epoch: Int = -1, k: Int = 10):
-    """Nearest in feature space, not on the map. `epoch` is an index into the map's epochs."""
+    """List the points nearest to one in feature space, not on the map. `epoch` is an index into the map's epochs."""
     points = explore.neighbours(*opened(ctx, who, key), point, epoch, min(max(k, 1), 50))
     return {"ok": True, "neighbours": points}
 
@@ -401,9 +413,10 @@ def file(
     epoch: Int | None = None,
     hide: str = "",
 ):
-    """The map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
+    """Return the map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
 
-    Names are remapped for all but administrators."""
+    Names are remapped for all but administrators.
+    """
     from core.studio.clusters import figure
 
     store, m = opened(ctx, who, key)
@@ -429,7 +442,7 @@ def file(
 
 @router.post("/views", response_model=ViewNumber)
 def save_view(ctx: Studio, who: Sighted, body: View):
-    """The same name replaces the view, if it is the reader's own."""
+    """Save a view by name; the same name replaces the view, if it is the reader's own."""
     store = sighted(ctx, who, body.study)
     study_row(store, body.study)
     for old in library.list_views(store, body.study):

@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class Draft(Part):
-    """id: the case's."""
+    """A drawing that is not saved yet. id: the case's."""
 
     id: int
     updated: str
@@ -26,7 +26,7 @@ class Drafts(Answer):
 
 @router.get("/drafts", response_model=Drafts)
 def listed(ctx: Studio, who: Reader, request: Request, study: Name):
-    """Drawings of the reader's that are not saved yet, by case."""
+    """List the reader's drawings that are not saved yet, by case."""
     with ctx.reading(request, study=study) as context:
         rows = masks.list_drafts(context)
         context.names.prepare(row["id"] for row in rows)
@@ -35,7 +35,7 @@ def listed(ctx: Studio, who: Reader, request: Request, study: Name):
 
 @router.get("/draft/{case_id}", **binary("application/octet-stream"))
 def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """A drawing that is not saved yet, as it was kept."""
+    """Return a drawing that is not saved yet, as it was kept."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         draft = masks.draft_body(context)

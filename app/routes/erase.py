@@ -12,14 +12,17 @@ router = APIRouter(prefix="/api/erase", tags=["erase"])
 
 
 class Patient(Body):
-    """patient: as the import knew it. case: the number of a case of the patient, instead."""
+    """A patient to erase.
+
+    patient: as the import knew it. case: the number of a case of the patient, instead.
+    """
 
     patient: Line = ""
     case: Id | None = None
 
 
 class Erasure(Patient):
-    """cases: how many were named before."""
+    """A patient whose erasure is confirmed. cases: how many were named before."""
 
     cases: Id
 
@@ -51,14 +54,14 @@ class Traced(Part):
 
 
 class Named(Answer):
-    """lines: the trace in words."""
+    """What a home holds of a patient. lines: the trace in words."""
 
     trace: Traced
     lines: list[str]
 
 
 class Erased(Answer):
-    """still: files of the home in which the patient, or a file of it, is still named."""
+    """What was erased. still: files of the home in which the patient, or a file of it, is still named."""
 
     trace: Traced
     event: int

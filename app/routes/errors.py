@@ -1,4 +1,4 @@
-"""What went wrong, as one sentence for the page: {"ok": false, "error": sentence}, never a traceback."""
+"""Answers to errors, as one sentence for the page: {"ok": false, "error": sentence}, never a traceback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {  # of pydantic's errors: what the value should have been
 
 
 def sentence_of(error: RequestValidationError) -> str:
-    """The first thing that is wrong with a request, in words."""
+    """Returns the first thing that is wrong with a request, in words."""
     first = error.errors()[0]
     kind = first["type"]
     if kind == "json_invalid":
@@ -51,7 +51,7 @@ def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
 
 
 def is_refused_by_disk(error: BaseException) -> bool:
-    """Whether the home cannot be written to: mounted read-only, or without the right to."""
+    """Says whether the home cannot be written to: mounted read-only, or without the right to."""
     return getattr(error, "errno", None) in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in str(
         error
     )
@@ -69,14 +69,17 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 
 def log_fault(home: Path, where: str, error: BaseException) -> str:
-    """Appends what nobody foresaw to errors.log of the home, and returns the sentence that is shown instead."""
+    """Appends an unforeseen error to errors.log of the home, and returns the sentence that is shown instead."""
     with suppress(OSError), (home / "errors.log").open("a", encoding="utf-8") as out:
         out.write(f"{now()} {where}\n{logged.trace_of(error)}\n")
     return f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
 
 
 def add_handlers(server: FastAPI, home: Path) -> None:
-    """home: where errors.log lies, for unexpected errors."""
+    """Adds the handlers that answer errors with a sentence.
+
+    home: where errors.log lies, for unexpected errors.
+    """
 
     @server.exception_handler(RequestValidationError)
     def malformed(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -35,7 +35,10 @@ class Missing(Part):
 
 
 class Bundle(Answer):
-    """rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases."""
+    """What came in with a bundle.
+
+    rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases.
+    """
 
     study: str
     rows: dict[str, int]
@@ -45,7 +48,10 @@ class Bundle(Answer):
 
 
 class AnnotationsIn(Answer):
-    """unknown: names of the file that no case has. passed_over: kinds of shapes that are not read."""
+    """What came in with a file of annotations.
+
+    unknown: names of the file that no case has. passed_over: kinds of shapes that are not read.
+    """
 
     format: str
     cases: int
@@ -55,8 +61,11 @@ class AnnotationsIn(Answer):
 
 
 class ExportWarning(Answer):
-    """text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may
-    send to."""
+    """What to know before a study goes out.
+
+    text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may send
+    to.
+    """
 
     text: str | None
     cases: list[int]
@@ -64,7 +73,10 @@ class ExportWarning(Answer):
 
 
 class Send(Body):
-    """server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review."""
+    """What to send to a DICOMweb server.
+
+    server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review.
+    """
 
     server: Name
     kinds: Annotated[list[Literal["seg", "map", "sr"]], Field(min_length=1, max_length=3)]
@@ -77,7 +89,7 @@ class Sending(Answer):
 
 
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
-    """The store, if the study is there, the run is its own, and whoever asks may see what goes out of it."""
+    """Returns the store, if the study is there, the run is its own, and whoever asks may see what goes out of it."""
     with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
@@ -88,7 +100,7 @@ def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Sto
 
 @router.get("/{study}/warning", response_model=ExportWarning)
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
-    """Warns before anything goes out of likely burned-in text, in words and as the cases to look at."""
+    """Warn of likely burned-in text before anything goes out, in words and by the cases to look at."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study, look=False)
     known = dicomweb.servers(store) if people.rights(store, who, ctx.single_user)["administer"] else {}
@@ -105,7 +117,10 @@ def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Se
 
 @router.post("/{study}/{kind}", **binary("application/zip", "text/csv", "application/json"))
 def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
-    """De-identified unless names=1 (administrators). A bundle keeps names, and is for administrators."""
+    """Export a study, de-identified unless names=1 (administrators).
+
+    A bundle keeps names, and is for administrators.
+    """
     if kind != "bundle" and kind not in SUFFIXES:
         raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
     store = exportable(ctx, request, study, run)
@@ -129,7 +144,7 @@ def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, na
 
 @router.post("/bundle", response_model=Bundle)
 async def bundle_in(ctx: Studio, who: Administrator, request: Request):
-    """The body is the zip."""
+    """Take in a bundle; the body is the zip."""
     async with _received(ctx, request, "a bundle", "in.zip", Limits().bytes) as file:
         done = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
     return {"ok": True, **done}
@@ -137,8 +152,10 @@ async def bundle_in(ctx: Studio, who: Administrator, request: Request):
 
 @router.put("/{study}/annotations", response_model=AnnotationsIn)
 async def annotations_in(ctx: Studio, who: Administrator, request: Request, study: str, tool: Name):
-    """Take in lesions drawn in another tool (coco, cvat, label-studio, png or yolo), by names of files; the body is the
-    file."""
+    """Take in lesions drawn in another tool, by names of files; the body is the file.
+
+    tool: coco, cvat, label-studio, png or yolo.
+    """
     await run_in_threadpool(lambda: exportable(ctx, request, study))  # what a blind session hides has names of cases
     async with _received(ctx, request, "a file of annotations", "This file", LARGEST) as file:
         done = await run_in_threadpool(lambda: import_annotations(ctx.store(), study, file, tool, who))

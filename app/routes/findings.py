@@ -16,7 +16,10 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class NewFinding(Body):
-    """box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial."""
+    """A finding to add to a case.
+
+    box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial.
+    """
 
     case: Id
     label: Name
@@ -26,7 +29,7 @@ class NewFinding(Body):
 
 
 class Finding(Part):
-    """box: in pixels of the image; a point has both corners alike."""
+    """A finding on a case. box: in pixels of the image; a point has both corners alike."""
 
     id: int
     label: str

@@ -42,7 +42,10 @@ class TagCount(Part):
 
 
 class ListOverview(Answer):
-    """total: rows of the list as it is filtered. labels: whether it may be filtered by label."""
+    """An overview of the list of cases.
+
+    total: rows of the list as it is filtered. labels: whether it may be filtered by label.
+    """
 
     total: int
     scores: ScoreSpread | None
@@ -51,14 +54,14 @@ class ListOverview(Answer):
 
 
 class Place(Answer):
-    """at: rows of the list before the case."""
+    """A case's place in the list. at: rows of the list before the case."""
 
     case: int | None
     at: int | None
 
 
 class CasesTagged(Answer):
-    """changed: how many cases."""
+    """A tag that was put on cases, or taken off. changed: how many cases."""
 
     tag: str
     changed: int
@@ -66,7 +69,7 @@ class CasesTagged(Answer):
 
 @router.get("/api/case/{case_id}/tile.webp", **binary("image/webp"))
 def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 192, run: Name = ""):
-    """The image within size x size; with `run`, under its heat map inside the region of interest."""
+    """Return the image within size x size; with `run`, under its heat map inside the region of interest."""
     with ctx.reading(request, number=case_id, run=run) as context:
         if run:
             context.demand_seen()
@@ -103,8 +106,10 @@ def place(
     case: Id = 0,
     unread: Int = 0,
 ):
-    """A case and how many rows of the list come before it: the one asked for, the next unread one after it (from
-    the beginning again where there is none), or the one whose score is nearest. Null where there is none.
+    """Find a case, and how many rows of the list come before it.
+
+    It is the one asked for, the next unread one after it (from the beginning again where there is none), or the one
+    whose score is nearest. Null where there is none.
     """
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
         listed = Worklist(context, Query.from_values(request.query_params))

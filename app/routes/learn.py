@@ -23,7 +23,7 @@ SHOWN = 5  # of what was learnt, the latest
 
 
 class Learn(Body):
-    """fit: the scored fit to learn on from."""
+    """What to learn on from. fit: the scored fit."""
 
     fit: Name
 
@@ -38,7 +38,10 @@ class LearnFit(Part):
 
 
 class MeasureBeside(Part):
-    """interval: 95 %, of the difference. enough: whether there are enough images to tell."""
+    """A measure of a run beside that of the one it learnt on from.
+
+    interval: 95 %, of the difference. enough: whether there are enough images to tell.
+    """
 
     old: float | None
     new: float | None
@@ -49,7 +52,7 @@ class MeasureBeside(Part):
 
 
 class LearntBeside(Part):
-    """Of the run and the one that it learnt on from, on `cases` that it has not seen; `left_out` it has."""
+    """A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has."""
 
     base: str
     run: str
@@ -61,9 +64,10 @@ class LearntBeside(Part):
 
 
 class LearntGain(Part):
-    """On marked cases that were left out in turn: Dice before and after, their mean difference with its 95 % interval.
+    """What learning gains on marked cases that were left out in turn.
 
-    weight, score_weight: of the detector before, in the map and in the image's score. words: of all this.
+    Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the detector before,
+    in the map and in the image's score. words: of all this.
     """
 
     weight: float
@@ -78,7 +82,9 @@ class LearntGain(Part):
 
 
 class LearntRun(Part):
-    """share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
+    """A run that learnt from what readers marked.
+
+    share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
     until it is fitted. fault: why it cannot be repeated any more, if so.
     """
 
@@ -96,13 +102,14 @@ class LearntRun(Part):
 
 
 class Learning(Answer):
-    """masks, patients: accepted ones; it takes `least` patients, or images where these are not known.
+    """What there is to learn from in a study, and what was learnt.
 
-    unfinished: cases with a mask whose reader has not said that all is marked. normals: cases called normal, which
-    teach too. kinds: masks by label, of labels that become kinds of their own. whole: masks that cover their image and
-    teach nothing. contradicting: cases whose readers contradict each other, which teach nothing before they are
-    adjudicated. notes: sentences on all that is left out or not known. next: number of masks at which learning is
-    offered next. due: whether one was reached since it last learnt.
+    masks, patients: accepted ones; it takes `least` patients, or images where these are not known. unfinished: cases
+    with a mask whose reader has not said that all is marked. normals: cases called normal, which teach too. kinds:
+    masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
+    contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
+    sentences on all that is left out or not known. next: number of masks at which learning is offered next. due:
+    whether one was reached since it last learnt.
     """
 
     masks: int
@@ -157,7 +164,7 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
 
 
 class Adopted(Body):
-    """run: the scored fit to put first; "" rolls back."""
+    """A run to put first among a study's detectors. run: the scored fit; "" rolls back."""
 
     run: Name = ""
 

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/manage", tags=["manage"])
 
 
 class WatchSettings(Body):
-    """run: "" for the one that Review opens with."""
+    """Settings of a study's watched folder. run: "" for the one that Review opens with."""
 
     folder: Line | None = ""
     run: Name | None = ""
@@ -34,7 +34,7 @@ class NewLabels(Body):
 
 
 class Assign(Body):
-    """per_case: 2 for double reading."""
+    """Readers to deal the test cases out to. per_case: 2 for double reading."""
 
     readers: Annotated[list[Name], Field(max_length=1000)]
     per_case: Annotated[int, Interval(ge=1, le=1000)] = 1
@@ -60,7 +60,10 @@ class LeftOut(Part):
 
 
 class Watch(Part):
-    """counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle."""
+    """A study's watched folder.
+
+    counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle.
+    """
 
     study: str
     folder: str
@@ -80,7 +83,10 @@ class Watched(Answer):
 
 
 class AssignedReader(Part):
-    """role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not."""
+    """How far a reader is with the assigned cases.
+
+    role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not.
+    """
 
     name: str
     role: str | None
@@ -90,7 +96,7 @@ class AssignedReader(Part):
 
 
 class Assignments(Answer):
-    """cases: of the test part; free: of these, assigned to nobody."""
+    """How the test cases are dealt out. cases: of the test part; free: of these, assigned to nobody."""
 
     readers: list[AssignedReader]
     cases: int
@@ -116,13 +122,13 @@ class Managed(Assignments):
 
 @router.get("", response_model=OwnRights)
 def rights(ctx: Studio, who: Reader):
-    """Whether these forms are for whoever asks: the page does not show them to others."""
+    """Return the rights of whoever asks, by which the page shows these forms or leaves them out."""
     return {"ok": True, **people.rights(ctx.store(), who, ctx.single_user)}
 
 
 @router.get("/{study}", response_model=Managed)
 def everything(ctx: Studio, who: Administrator, study: str):
-    """All that an administrator sets for a study."""
+    """Return all that an administrator sets for a study."""
     store = ctx.store()
     study_row(store, study)
     fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
@@ -137,7 +143,7 @@ def everything(ctx: Studio, who: Administrator, study: str):
 
 @router.get("/{study}/watch", response_model=Watched)
 def watched(ctx: Studio, who: Administrator, study: str):
-    """The study's watched folder, or null."""
+    """Return the study's watched folder, or null."""
     return {"ok": True, "watch": watch.get_watch(ctx.store(), study)}
 
 
@@ -179,7 +185,7 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
 
 @router.post("/{study}/unassign", response_model=Unassigned)
 def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
-    """Takes back what `reader` has not read yet."""
+    """Take back what `reader` has not read yet."""
     store = ctx.store()
     study_row(store, study)
     gone = people.unassign(store, study, body.reader, who)

@@ -36,7 +36,10 @@ class MaskVersion(Part):
 
 
 class CaseMarks(Part):
-    """finished: whether the reader has said that all is marked. normal: whether places are called normal."""
+    """What a reader has said of the marks on a case.
+
+    finished: whether the reader has said that all is marked. normal: whether places are called normal.
+    """
 
     finished: bool
     normal: bool
@@ -73,7 +76,10 @@ async def save_mask(
     note: Line = "",
     label: Name = "",
 ):
-    """The body holds the mask's bits (as mask.bits gives them). label: also a finding of that name."""
+    """Save a lesion mask; the body holds its bits (as mask.bits gives them).
+
+    label: also a finding of that name.
+    """
     bits = await request.body()
     facts = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
     return await run_in_threadpool(_save, ctx, request, case_id, bits, facts)
@@ -115,7 +121,7 @@ def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finish
 
 @router.get("/normal/{case_id}", **binary("application/octet-stream"))
 def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """The places that the reader calls normal, as mask.bits gives a mask; refused where there are none."""
+    """Return the places that the reader calls normal, as mask.bits gives a mask; refused where there are none."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         png = masks.normal_places(context)
@@ -127,7 +133,10 @@ def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/normal/{case_id}", response_model=SavedMarks)
 async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """The body holds the bits of places called normal (as mask.bits gives them); none of them set removes them."""
+    """Save the places called normal; the body holds their bits (as mask.bits gives them).
+
+    None of them set removes them.
+    """
     bits = await request.body()
 
     def kept() -> dict:

@@ -73,7 +73,7 @@ class _Field(Part):
 
 
 class NumberField(_Field):
-    """min, max: null where the form knows no limit."""
+    """A number. min, max: null where the form knows no limit."""
 
     kind: Literal["number", "integer"]
     min: float | None
@@ -92,7 +92,7 @@ class RangeField(_Field):
 
 
 class ChoiceField(_Field):
-    """One of the options, or several of them; names: what people read instead of an option."""
+    """A choice of one option, or of several. names: what people read instead of an option."""
 
     kind: Literal["choice", "several"]
     options: list[str]
@@ -130,7 +130,7 @@ class WeakForm(Part):
 
 
 class Strong(Part):
-    """section: of the paper."""
+    """A strong augmentation. section: of the paper."""
 
     title: str
     section: str
@@ -153,7 +153,7 @@ class DonorStudies(Answer):
 
 
 class ReadPreset(Part):
-    """As it stands in a file."""
+    """A preset as it stands in a file."""
 
     name: str
     strong: str
@@ -162,7 +162,10 @@ class ReadPreset(Part):
 
 
 class Preset(ReadPreset):
-    """The numbers, the reader and the time only of those that readers have made; version 0 came with the studio."""
+    """A preset of an augmentation; version 0 came with the studio.
+
+    id, reader, created and removed: only of those that readers have made.
+    """
 
     version: int
     built_in: bool
@@ -185,7 +188,7 @@ class PresetOfFile(Answer):
 
 
 class LesionSimilarity(Part):
-    """real: how many real lesions were looked at."""
+    """How like the study's real lesions the fake ones are. real: how many real lesions were looked at."""
 
     auroc_real: float
     auroc_synthetic: float
@@ -200,8 +203,11 @@ class Said(Part):
 
 
 class Probe(Answer):
-    """confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
-    those of `near` are. side: of the images, in pixels."""
+    """What a linear probe tells of a scene's classes.
+
+    confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
+    those of `near` are. side: of the images, in pixels.
+    """
 
     accuracy: float
     chance: float
@@ -219,8 +225,10 @@ class Probe(Answer):
 
 
 class GridSource(Part):
-    """Of what was pasted into sample m of A_n: cut out at `box` of the donor's column, put to `to`; in parts of the
-    side."""
+    """A piece that was pasted into sample m of A_n.
+
+    It was cut out at `box` of the donor's column and put to `to`; in parts of the side.
+    """
 
     n: int
     m: int
@@ -252,12 +260,12 @@ def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
 
 
 def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
-    """Whether the scene's study is read blind by whoever asks: then its files' names and its lesions are not shown."""
+    """Says whether whoever asks reads the scene's study blind: then its files' names and lesions are not shown."""
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
 async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
-    """Do work in a thread; what it is given says whether whoever asked has gone."""
+    """Does work in a thread; what `work` is given says whether whoever asked has gone."""
     left = threading.Event()
     task = asyncio.ensure_future(run_in_threadpool(work, left.is_set))
     while not task.done():
@@ -269,7 +277,7 @@ async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
 
 @router.get("/forms", response_model=MedMixForms)
 def forms(ctx: Studio, who: Reader):
-    """Forms of the strong and weak augmentations."""
+    """Return the forms of the strong and weak augmentations."""
     return {"ok": True, **medmix_forms.forms()}
 
 
@@ -303,7 +311,7 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
 
 @router.post("/probe", response_model=Probe)
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
-    """Numbers beside the picture: how well the classes can be told apart from features."""
+    """Measure how well the classes can be told apart from features: the numbers beside the picture."""
 
     def measured(should_stop: Stop) -> dict:
         from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for
@@ -316,13 +324,13 @@ async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
 
 @router.get("/donors", response_model=DonorStudies)
 def donors(ctx: Studio, who: Reader):
-    """Studies whose images may be pasted from."""
+    """List studies whose images may be pasted from."""
     return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
 
 
 @router.get("/presets", response_model=Presets)
 def list_presets(ctx: Studio, who: Reader):
-    """Presets that came with the studio and those that readers saved, with their versions."""
+    """List presets that came with the studio and those that readers saved, with their versions."""
     return {"ok": True, "presets": presets.list_presets(ctx.store(), versions=True)}
 
 
@@ -345,7 +353,7 @@ def remove(ctx: Studio, who: Annotated[str, owner_of("preset", "name")], name: s
 
 @router.post("/presets.yaml", **binary("text/plain"))
 def export(ctx: Studio, who: Reader, body: PresetFile):
-    """A preset as YAML."""
+    """Return a preset as YAML."""
     preset = {"name": body.name, "version": body.version, "strong": body.strong, "note": ""}
     return PlainTextResponse(presets.to_yaml({**preset, "config": presets.checked(body.strong, body.config)}))
 

@@ -1,4 +1,4 @@
-"""What programs ask beside what the page does: the score of an image that is in no study. Nothing of it is kept."""
+"""The route that is for programs alone: it scores an image that is in no study. Nothing of it is kept."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ ONE = threading.Lock()  # a few kilobytes may unpack to 150 megapixels: one imag
 
 
 class OneImage(Body):
-    """image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64,"
-    before it. heat_map: whether its heat map is wanted."""
+    """An image to score.
+
+    image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64," before
+    it. heat_map: whether its heat map is wanted.
+    """
 
     run: Name
     image: Annotated[str, StringConstraints(max_length=16 << 20)]
@@ -34,8 +37,11 @@ class OneImage(Body):
 
 
 class Look(Answer):
-    """percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on
-    the detector's own grid, as a data address; low and high: what its 0 and 65535 stand for."""
+    """What a fit says of an image.
+
+    percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on the
+    detector's own grid, as a data address; low and high: what its 0 and 65535 stand for.
+    """
 
     score: float
     percentile: float | None
@@ -47,7 +53,7 @@ class Look(Answer):
 
 @router.post("/score", response_model=Look)
 def score(ctx: Studio, who: Sighted, body: OneImage):
-    """The score of an image that is in no study by a finished fit."""
+    """Score an image that is in no study by a finished fit."""
     try:
         data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
     except binascii.Error:
@@ -62,5 +68,5 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
 
 
 def png_address(codes: np.ndarray) -> str:
-    """uint16 (h, w) as a PNG in a data address."""
+    """Encodes codes uint16 (h, w) as a PNG in a data address."""
     return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1].tobytes()).decode()

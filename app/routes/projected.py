@@ -22,7 +22,10 @@ router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 
 
 class NewProjection(Body):
-    """folder (administrators), or study: those of its cases that are not on the map."""
+    """Images to project onto a map.
+
+    folder (administrators), or study: those of its cases that are not on the map.
+    """
 
     folder: Line = ""
     study: Name = ""
@@ -45,8 +48,10 @@ class WaitingProjection(_Projected):
 
 
 class Projection(_Projected):
-    """Images that were projected onto a map. cases: -1 for a file of a folder. far: by epoch and image, whether it lies
-    out of the map's support."""
+    """Images that were projected onto a map.
+
+    cases: -1 for a file of a folder. far: by epoch and image, whether it lies out of the map's support.
+    """
 
     ready: Literal[True]
     names: list[str]
@@ -68,7 +73,7 @@ class ProjectedImage(Answer):
 
 
 def opened(ctx: Context, who: str, key: str) -> Store:
-    """The store, if the reader may see labels and scores of the map's study."""
+    """Returns the store, if the reader may see labels and scores of the map's study."""
     m = library.open_map(ctx.store(), key)
     return sighted(ctx, who, m.about["study"])
 
@@ -88,7 +93,10 @@ def placed_on(ctx: Studio, who: Sighted, key: str):
 
 @router.post("", response_model=JobAsked)
 def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
-    """A folder names files of this machine, hence is for administrators; a study is for its readers."""
+    """Ask for images of a folder or of a study to be projected onto a map.
+
+    A folder names files of this machine, hence is for administrators; a study is for its readers.
+    """
     store, folder = opened(ctx, who, key), body.folder.strip()
     if folder:
         people.demand(store, who, ctx.single_user, "administer")
@@ -111,7 +119,7 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key:
 
 @router.get("/{new}/coords", **binary("application/octet-stream"))
 def coords(ctx: Studio, who: Sighted, key: str, new: str):
-    """Little-endian float32 (E, M, 2)."""
+    """Return the coordinates of projected images by epoch: little-endian float32 (E, M, 2)."""
     projection = projected.open_projected(opened(ctx, who, key), key, new)
     data = np.ascontiguousarray(projection.coords, "<f4").tobytes()
     return Response(data, media_type="application/octet-stream", headers=KEEP)
@@ -119,7 +127,10 @@ def coords(ctx: Studio, who: Sighted, key: str, new: str):
 
 @router.get("/{new}/{image}", response_model=ProjectedImage)
 def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -1):
-    """Its name and nearest at epoch index `epoch`; distances are those in feature space."""
+    """Describe a projected image: its name, and what is nearest to it at epoch index `epoch`.
+
+    Distances are those in feature space.
+    """
     return {
         "ok": True,
         **projected.describe(projected.open_projected(opened(ctx, who, key), key, new), image, epoch),
@@ -128,7 +139,7 @@ def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -
 
 @router.get("/{new}/{image}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 96):
-    """A projected image as a thumbnail."""
+    """Return a projected image as a thumbnail."""
     projection = projected.open_projected(opened(ctx, who, key), key, new)
     projected.describe(projection, image)
     return png(projected.thumbnail(projection, image, min(max(side, 16), 256)))
@@ -136,7 +147,7 @@ def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side =
 
 @router.get("/{new}/{image}/image.png", **binary("image/png"))
 def picture(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 512):
-    """A projected image."""
+    """Return a projected image."""
     projection = projected.open_projected(opened(ctx, who, key), key, new)
     projected.describe(projection, image)
     return png(projected.picture(projection, image, min(max(side, 32), 2048)))

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/reading", tags=["reading"])
 
 
 class ReadingSession(Body):
-    """choice: of core/studio/review/session_report.py. count: 0 for all of them."""
+    """A reading session to start. choice: of core/studio/review/session_report.py. count: 0 for all of them."""
 
     study: Name
     choice: Name = "all"
@@ -33,7 +33,10 @@ class ReadingSession(Body):
 
 
 class PlantedSwitch(Body):
-    """per_hundred: cases with a planted lesion beside a hundred others; 0 for none."""
+    """Whether planted lesions are mixed into a study's sessions.
+
+    per_hundred: cases with a planted lesion beside a hundred others; 0 for none.
+    """
 
     study: Name
     per_hundred: Annotated[int, Interval(ge=0, le=planted.HIGHEST)]
@@ -46,8 +49,10 @@ class PlantedAgreement(Body):
 
 
 class PlantedState(Answer):
-    """Planted lesions of a study. ready: how many are planted. agreed: when the reader agreed to them, null: not.
-    seed: for administrators alone. job: that plants them now.
+    """Planted lesions of a study.
+
+    ready: how many are planted. agreed: when the reader agreed to them, null: not. seed: for administrators alone. job:
+    that plants them now.
     """
 
     per_hundred: int
@@ -64,7 +69,7 @@ class SessionChoice(Part):
 
 
 class EndedSession(Part):
-    """blind, neutral, shuffled: 0 or 1."""
+    """A reading session that has ended. blind, neutral, shuffled: 0 or 1."""
 
     id: int
     blind: int
@@ -119,8 +124,11 @@ class SessionAgreement(Kappa):
 
 
 class RevealedLesion(Part):
-    """size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
-    pixels. first, decision: the reader's first and last word, null where the image was not read."""
+    """A lesion that was planted in a session's case, and what the reader said of it.
+
+    size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
+    pixels. first, decision: the reader's first and last word, null where the image was not read.
+    """
 
     name: str
     size: float
@@ -134,8 +142,11 @@ class RevealedLesion(Part):
 
 
 class LesionsFound(Part):
-    """Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
-    flags at its operating point."""
+    """How many of the planted lesions of a size and contrast were found.
+
+    Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
+    flags at its operating point.
+    """
 
     size: float
     contrast: float
@@ -151,8 +162,11 @@ class RevealedLesions(Part):
 
 
 class SessionSummary(Answer):
-    """point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
-    planted among the cases, which has no part in the figures."""
+    """What came of a reading session.
+
+    point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
+    planted among the cases, which has no part in the figures.
+    """
 
     planted: RevealedLesions
 
@@ -168,8 +182,10 @@ class SessionSummary(Answer):
 
 
 class SheetRow(Part):
-    """A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's
-    run."""
+    """A case of a printed session.
+
+    first, decision: the first and the last word. percentile, flagged: of the session's run.
+    """
 
     name: str
     first: Decision | None
@@ -180,7 +196,10 @@ class SheetRow(Part):
 
 
 class SessionReport(SessionSummary):
-    """which: of which cases, in words. code: the commit that the run was made with. version: of the studio."""
+    """A reading session as it is printed.
+
+    which: of which cases, in words. code: the commit that the run was made with. version: of the studio.
+    """
 
     study: str
     reader: str
@@ -192,13 +211,13 @@ class SessionReport(SessionSummary):
 
 
 def default_run(ctx: Context, study: str) -> str | None:
-    """The run that Review opens a study with."""
+    """Returns the run that Review opens a study with, or None."""
     runs = cases.scored_runs(ctx.store(), study)
     return runs[0]["id"] if runs else None
 
 
 def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
-    """The session, and whether its study goes on being read blind: then nothing of labels may be said."""
+    """Returns the session, and whether its study goes on being read blind: then nothing of labels may be said."""
     store = ctx.store()
     row = session_report.readable(store, number, name, people.rights(store, name, ctx.single_user)["administer"])
     with ctx.reading(request, study=row["study"]) as context:

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/report", tags=["report"])
 
 
 class NewReport(Body):
-    """tables: by name, none for all of them. network: of all rows, none for the budget's own."""
+    """A report to make. tables: by name, none for all of them. network: of all rows, none for the budget's own."""
 
     tables: Annotated[list[Name], Field(max_length=20)] = []
     seeds: Seeds = 2
@@ -36,7 +36,7 @@ class NamedTable(Part):
 
 
 class NamedNetwork(Part):
-    """budget: which takes it by itself; null for none."""
+    """A network that all rows can have. budget: which takes it by itself; null for none."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ class ReportChoices(Part):
 
 
 class ReportSeed(Part):
-    """fit, encoder: the runs; null where none is made."""
+    """The runs of a row by one seed. fit, encoder: null where none is made."""
 
     seed: int
     fit: str | None
@@ -62,8 +62,11 @@ class ReportValue(Part):
 
 
 class ReportRow(Part):
-    """values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row,
-    had ImageNet's weights. collapsed: how many encoders. failed: why nothing is made."""
+    """A row of one of the paper's tables.
+
+    values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row, had
+    ImageNet's weights. collapsed: how many encoders. failed: why nothing is made.
+    """
 
     label: str
     starred: bool
@@ -103,7 +106,10 @@ class Beside(Part):
 
 
 class ReportBoard(Answer):
-    """done of wanted cells are made. network: of all rows, said. files: kinds that the last report wrote, at `made`."""
+    """The paper's tables as far as they are made: `done` of `wanted` cells.
+
+    network: of all rows, said. files: kinds that the last report wrote, at `made`.
+    """
 
     choices: ReportChoices
     tables: list[ReportTable]
@@ -131,7 +137,7 @@ def show(
     protocol: Name = "paper",
     roi: Int = 0,
 ):
-    """The paper's tables as far as they are made, and what is missing."""
+    """Show the paper's tables as far as they are made, and what is missing."""
     store = ctx.store()
     settings = asked.settings(store, study, seeds=seeds, budget=budget, network=network, protocol=protocol)
     own = {name: budget for budget, name in BUDGETS.items()}
@@ -157,7 +163,7 @@ def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
     "/{study}/file.{kind}", **binary("text/html", "text/csv", "application/x-tex", "text/x-tex", "application/json")
 )
 def file(ctx: Studio, who: Sighted, study: str, kind: str):
-    """The last report: html opens in the browser, csv, tex and json are downloads."""
+    """Return the last report: html opens in the browser, csv, tex and json are downloads."""
     store = ctx.store()
     path = asked.folder(store, show_study(store, study)["id"]) / asked.FILES.get(kind, "")
     if not path.is_file():

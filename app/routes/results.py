@@ -26,8 +26,11 @@ Interval = tuple[float, float] | None
 
 
 class OperatingPoint(Confusion):
-    """roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only
-    one kind of case is known."""
+    """How a run does against the labels, or against the readers.
+
+    roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only one
+    kind of case is known.
+    """
 
     against: Literal["labels", "readers"]
     run: str
@@ -39,7 +42,9 @@ class OperatingPoint(Confusion):
 
 class Promised(Part):
     """The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are.
-    caveat: what is not known of it. paused: it does not hold now, and the guarantee says so."""
+
+    caveat: what is not known of it. paused: it does not hold now, and the guarantee says so.
+    """
 
     alpha: float
     threshold: float | None
@@ -54,8 +59,11 @@ class Promised(Part):
 
 
 class Chosen(Part):
-    """The operating point in force. threshold: null where it is the percentile of held-out normals. labels: whether
-    they were in sight when it was chosen."""
+    """The operating point in force.
+
+    threshold: null where it is the percentile of held-out normals. labels: whether they were in sight when it was
+    chosen.
+    """
 
     source: Literal["dragged", "learnt", "promise", "default"]
     threshold: float | None
@@ -70,7 +78,10 @@ class ChosenAnswer(Answer):
 
 
 class ChoosePoint(Body):
-    """threshold: of `dragged`; the others are worked out. off: takes the point of this source back."""
+    """An operating point to choose.
+
+    threshold: of `dragged`; the others are worked out. off: takes the point of this source back.
+    """
 
     run: str
     source: Literal["dragged", "learnt", "promise"]
@@ -79,7 +90,7 @@ class ChoosePoint(Body):
 
 
 class PairAgreement(Kappa):
-    """confusion: the first reader's decisions by row, the second's by column."""
+    """How two readers agree. confusion: the first reader's decisions by row, the second's by column."""
 
     readers: list[str]
     agreement: float | None
@@ -96,7 +107,7 @@ class Adjudication(Part):
 
 
 class Differing(Part):
-    """decisions: by reader."""
+    """A case on which readers differ. decisions: by reader."""
 
     case: int
     name: str
@@ -134,7 +145,10 @@ class ChangedMind(Part):
 
 
 class ComparedRow(Part):
-    """run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better."""
+    """A row of the comparison of runs.
+
+    run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better.
+    """
 
     run: str | None
     title: str
@@ -154,7 +168,7 @@ class ComparedRow(Part):
 
 
 class SizePoint(Part):
-    """size: part of the image."""
+    """A case's Dice by the size of its lesion. size: part of the image."""
 
     case: int
     name: str
@@ -171,7 +185,10 @@ class SizeGroup(Part):
 
 
 class Sizes(Answer):
-    """of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance."""
+    """Dice by lesion size.
+
+    of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance.
+    """
 
     points: list[SizePoint]
     groups: list[SizeGroup]
@@ -180,7 +197,7 @@ class Sizes(Answer):
 
 
 class PanelCase(Part):
-    """flagged: 0 or 1."""
+    """A case of the prediction panel. flagged: 0 or 1."""
 
     id: int
     name: str
@@ -203,7 +220,7 @@ class Verdict(Part):
 
 
 class ResultsOfReaders(Answer):
-    """Where no run has scored the study. minds: by reader."""
+    """The results where no run has scored the study. minds: by reader."""
 
     runs: list[ScoredRun]
     run: None
@@ -213,7 +230,7 @@ class ResultsOfReaders(Answer):
 
 
 class ResultsOfRun(Answer):
-    """run: the one that the figures are of. minds: by reader."""
+    """The results of a run. run: the one that the figures are of. minds: by reader."""
 
     runs: list[ScoredRun]
     run: str
@@ -232,7 +249,10 @@ Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 
 
 class PlantedLesions(Part):
-    """size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity."""
+    """How many planted lesions of a size and contrast a run flags.
+
+    size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity.
+    """
 
     size: float
     contrast: float
@@ -243,8 +263,10 @@ class PlantedLesions(Part):
 
 
 class NewImages(Part):
-    """capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm. caveat: what is not
-    known of it."""
+    """What the test by betting says of new images.
+
+    capital: its highest, an alarm from 100. since: the day of the alarm. caveat: what is not known of it.
+    """
 
     cases: int
     capital: float
@@ -291,8 +313,11 @@ class Calibrated(Part):
 
 
 class Believed(Answer):
-    """planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
-    calibration takes."""
+    """How far a run's scores can be believed.
+
+    planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
+    calibration takes.
+    """
 
     promise: Promised | None
     planted: list[PlantedLesions]
@@ -305,7 +330,7 @@ class Believed(Answer):
 
 @router.get("/{study}", response_model=Results)
 def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1):
-    """All figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
+    """Return all figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
     store = ctx.store()
     runs = cases.scored_runs(store, study)
     out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}
@@ -341,7 +366,7 @@ def _scored_by(ctx: Context, study: str, run: str) -> Store:
 
 @router.post("/{study}/point", response_model=ChosenAnswer)
 def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
-    """Moves the operating point of a run: what is flagged in all lists and figures follows it."""
+    """Move the operating point of a run: what is flagged in all lists and figures follows it."""
     store = _scored_by(ctx, study, body.run)
     threshold, labels = body.threshold, False
     if not body.off:
@@ -361,7 +386,10 @@ def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
 
 @router.get("/{study}/sizes", response_model=Sizes)
 def sizes(ctx: Studio, who: Sighted, study: str, run: Name):
-    """Dice by lesion size: a question of its own, since of many cases some hundred masks and maps are read."""
+    """Return Dice by lesion size.
+
+    It is a question of its own, since of many cases some hundred masks and maps are read.
+    """
     store = _scored_by(ctx, study, run)
     return {"ok": True} | results.dice_by_size(store, study, run)
 

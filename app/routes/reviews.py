@@ -36,7 +36,7 @@ EVEN = 0.05
 
 
 class Travel(Body):
-    """Undo and redo. list: the filters and the order of the worklist."""
+    """An undo or a redo. list: the filters and the order of the worklist."""
 
     study: Name
     token: Name | None = None
@@ -44,7 +44,10 @@ class Travel(Body):
 
 
 class NewDecision(Body):
-    """token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail."""
+    """A decision to store.
+
+    token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail.
+    """
 
     case: Id
     decision: Literal["normal", "abnormal", "unsure"]
@@ -59,7 +62,7 @@ class NewDecision(Body):
 
 
 class ReviewSettings(Body):
-    """keys, show: the reader's own. labels, blind: the study's (administrators)."""
+    """Settings to store. keys, show: the reader's own. labels, blind: the study's (administrators)."""
 
     study: Name = ""
     keys: Settings | None = None
@@ -76,7 +79,7 @@ class Threshold(Body):
 
 
 class Spacing(Part):
-    """Millimetres of a pixel; null where the file does not say."""
+    """The size of a pixel in millimetres; null where the file does not say."""
 
     x: float
     y: float
@@ -114,7 +117,7 @@ class Reading(Part):
 
 
 class OwnReview(Part):
-    """active: 0 once it is undone."""
+    """A reader's own review of a case. active: 0 once it is undone."""
 
     id: int
     decision: Decision
@@ -132,9 +135,12 @@ class OthersReview(Part):
 
 
 class CaseDetail(Part):
-    """Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others,
-    frames, recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that
-    came with the import."""
+    """A case, with what its reader may see of it.
+
+    Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others, frames,
+    recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that came with
+    the import.
+    """
 
     id: int
     study: str
@@ -163,7 +169,7 @@ class CaseDetail(Part):
 
 
 class Frame(Part):
-    """flagged: 0 or 1."""
+    """What a run says of a frame of a recording, or a slice of a volume. flagged: 0 or 1."""
 
     id: int
     frame: int
@@ -193,8 +199,10 @@ class SessionRow(Part):
 
 
 class PartOfTrial(Part):
-    """What the reader's open part of a trial asks for: a rating from 0 to 100, places. planted: the open session is no
-    part of a trial, but holds planted lesions."""
+    """What the reader's open part of a trial asks for: a rating from 0 to 100, places.
+
+    planted: the open session is no part of a trial, but holds planted lesions.
+    """
 
     rated: bool
     marks: bool
@@ -202,7 +210,10 @@ class PartOfTrial(Part):
 
 
 class ReviewSetup(Answer):
-    """version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader."""
+    """What the Review tab needs to open a study.
+
+    version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader.
+    """
 
     study: str
     reader: str
@@ -219,7 +230,9 @@ class ReviewSetup(Answer):
 
 
 class WorklistRow(Part):
-    """flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
+    """A row of the worklist.
+
+    flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
     order "teaches". None of these while the case is hidden.
     """
 
@@ -275,7 +288,7 @@ class Opened(Answer):
 
 
 class Decided(Answer):
-    """review: 0 for whoever reads a study blind."""
+    """A stored decision, and the next case. review: 0 for whoever reads a study blind."""
 
     review: int
     case: int
@@ -286,7 +299,10 @@ class Decided(Answer):
 
 
 class Reverted(Answer):
-    """decision: the one that counts now. review: 0 for whoever reads a study blind."""
+    """What an undo or a redo did.
+
+    decision: the one that counts now. review: 0 for whoever reads a study blind.
+    """
 
     review: int
     case: int
@@ -333,7 +349,7 @@ def listed(
     limit: Int = worklist.PAGE,
     at: Int = -1,
 ):
-    """A page of the worklist."""
+    """Return a page of the worklist."""
     after = read_cursor(cursor) if cursor else None
     with ctx.reading(request, study=study, run=run) as context:
         shown, names = worklist.Worklist(context, worklist.Query.from_values(request.query_params)), context.names
@@ -349,7 +365,7 @@ def listed(
 
 @router.get("/counts", response_model=Counts)
 def counts(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
-    """How many cases the list has, and how many of them are read."""
+    """Count the cases of the list, and those of them that are read."""
     with ctx.reading(request, study=study, run=run) as context:
         return {"ok": True, **worklist.Worklist(context, worklist.Query.from_values(request.query_params)).counts()}
 
@@ -365,7 +381,7 @@ def step(
     back: Int = 0,
     unread: Int = 0,
 ):
-    """The case after (or before) one in the list's order, with its detail; case 0: the first."""
+    """Return the case after (or before) one in the list's order, with its detail; case 0: the first."""
     values = {**request.query_params, **({"decision": "unread"} if unread else {})}
     query = worklist.Query.from_values(values)
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
@@ -386,7 +402,7 @@ def _step(context: RequestContext, query: worklist.Query, back: bool = False) ->
 
 @router.get("/case/{case_id}", response_model=Opened)
 def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = "", run: Name = ""):
-    """One case, with what its reader may see of it."""
+    """Return one case, with what its reader may see of it."""
     with ctx.reading(request, study=study or None, number=case_id, run=run) as context:
         return {"ok": True, "case": context.names.shown(cases.detail(context)), "ahead": []}
 
@@ -465,7 +481,7 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
 
 @router.post("/threshold", response_model=Done)
 def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
-    """A change of the threshold is an event; the page sends it on release."""
+    """Record a change of the threshold as an event; the page sends it on release."""
     with ctx.writing(request, number=body.case, run=body.run) as context:
         if context.plants:  # the event would be of the image before the lesion was planted
             return {"ok": True}
@@ -504,11 +520,13 @@ def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | 
 
 
 def _shown(context: RequestContext, done: dict) -> dict:
-    """A stored decision as it may be answered: its number would tell who reads a study blind how many others there
-    are."""
+    """Returns a stored decision as it may be answered.
+
+    Its number would tell who reads a study blind how many others there are.
+    """
     return {**done, "review": 0} if context.blinded or context.reads_blind else done
 
 
 def _seconds(value: float | None) -> float | None:
-    """To a thousandth; None for what no reader can have taken."""
+    """Rounds to a thousandth; None for what no reader can have taken."""
     return round(value, 3) if value is not None and 0 <= value < 1e6 else None

@@ -26,8 +26,11 @@ Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one b
 
 
 class Clicks(Body):
-    """clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it.
-    start: the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region."""
+    """Clicks that ask for a mask.
+
+    clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it. start:
+    the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
+    """
 
     run: Name = ""
     clicks: Annotated[list[tuple[Finite, Finite, bool]], Field(max_length=200)] = []
@@ -36,14 +39,17 @@ class Clicks(Body):
 
 
 class InBox(Body):
-    """box: x0, y0, x1, y1 in the image's pixels."""
+    """A box round a lesion. box: x0, y0, x1, y1 in the image's pixels."""
 
     box: tuple[Finite, Finite, Finite, Finite]
     window: Window | None = None
 
 
 class AtSpot(Body):
-    """spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline."""
+    """A spot of the heat map.
+
+    spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline.
+    """
 
     run: Name
     spot: tuple[Finite, Finite]
@@ -52,13 +58,16 @@ class AtSpot(Body):
 
 
 class Coming(Body):
-    """cases: that are likely to be looked at next, the first one first."""
+    """Cases that are likely to be looked at next, the first one first."""
 
     cases: Annotated[list[Id], Field(max_length=8)]
 
 
 class BoxesThere(Answer):
-    """missing: what to do to have masks from boxes; null where all is there."""
+    """Whether masks can be made from boxes.
+
+    missing: what to do to have masks from boxes; null where all is there.
+    """
 
     missing: str | None
 
@@ -71,7 +80,10 @@ def _answer(mask: np.ndarray) -> Response:
 
 @router.post("/segment/{case_id}", **binary("application/octet-stream"))
 def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks):
-    """One bit a pixel, as mask.bits has them; nothing is stored. Without clicks: made ready for them, and empty."""
+    """Return the mask that clicks ask for, one bit a pixel, as mask.bits has them; nothing is stored.
+
+    Without clicks: made ready for them, and empty.
+    """
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
     case = context.asked_case
@@ -94,7 +106,7 @@ def _mask_of(start: str, case: dict) -> np.ndarray:
 
 @router.post("/box/{case_id}", **binary("application/octet-stream"))
 def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox):
-    """The lesion in a box; bits as above."""
+    """Return the mask of the lesion in a box, as the bits of mask.bits."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
     case = context.asked_case
@@ -103,7 +115,7 @@ def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox)
 
 @router.post("/snap/{case_id}", **binary("application/octet-stream"))
 def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot):
-    """The lesion that the heat map shows at a spot; bits as above."""
+    """Return the mask of the lesion that the heat map shows at a spot, as the bits of mask.bits."""
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
     case, store = context.asked_case, ctx.store()

@@ -1,4 +1,4 @@
-"""What the page's bar shows: which studies there are, what is at work, and where new cases came in; what is planned."""
+"""Routes of the page's bar: which studies there are, what is at work, where new cases came in, what is planned."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """blind: studies that are read blind now. session: the open reading session."""
+    """What whoever asks reads. blind: studies that are read blind now. session: the open reading session."""
 
     blind: list[str]
     session: OpenSession | None
 
 
 class Status(Answer):
-    """beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
+    """What the page's bar shows.
+
+    beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
     watched study; to whoever reads any study blind, when a case came in.
 
     ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
@@ -55,7 +57,7 @@ class Status(Answer):
 
 
 class Stage(Part):
-    """left: seconds."""
+    """A stage of what jobs make for a study. left: seconds."""
 
     title: str
     state: Literal["done", "running", "waiting", "failed", "stopped"]
@@ -64,7 +66,7 @@ class Stage(Part):
 
 
 class Plan(Answer):
-    """left: seconds until all of it is done."""
+    """What jobs make for a study, stage by stage. left: seconds until all of it is done."""
 
     stages: list[Stage]
     left: float
@@ -95,7 +97,7 @@ _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
 
 @router.get("/events", **binary("text/event-stream"))
 async def events(ctx: Studio, who: Reader, request: Request):
-    """The status whenever it changes, as server-sent events; it ends when the reader has signed out."""
+    """Stream the status whenever it changes, as server-sent events; it ends when the reader has signed out."""
 
     def say() -> str | None:
         signed_in = ctx.signed_in(request) == who

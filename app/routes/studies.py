@@ -42,8 +42,9 @@ READERS_DROP, READERS_FILES, DROPS = 512 * limits.MB, 10_000, 3
 
 
 class Import(Body):
-    """folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
+    """A study to import.
 
+    folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
     """
 
@@ -56,7 +57,7 @@ class Import(Body):
 
 
 class Add(Body):
-    """path, or drop: the token of an upload."""
+    """Images to add to a study. path, or drop: the token of an upload."""
 
     path: Line = ""
     drop: Name | None = None
@@ -69,7 +70,7 @@ class Kind(Body):
 
 
 class Task(Answer):
-    """Of an import: a token to ask for its state."""
+    """An import that has begun. task: a token to ask for its state."""
 
     task: str
 
@@ -87,14 +88,14 @@ class Duplicate(Part):
 
 
 class Straddling(Part):
-    """Names of one patient's images."""
+    """Names of one patient's images that lie on both sides, in training and in test."""
 
     train: list[str]
     test: list[str]
 
 
 class Report(Part):
-    """first: the first new case, where cases were added to a study."""
+    """What an import took in. first: the first new case, where cases were added to a study."""
 
     study: str
     accepted: int
@@ -145,7 +146,7 @@ class Look(Answer):
 
 
 class DemoJob(Answer):
-    """job: null where the demo study is there, or is being made."""
+    """The job that draws the demo study. job: null where the demo study is there, or is being made."""
 
     job: int | None
 
@@ -187,7 +188,10 @@ class BySplit(Part):
 
 
 class Overview(Answer):
-    """sizes: the four most frequent, with how many images have them, of size_count."""
+    """What a study holds.
+
+    sizes: the four most frequent, with how many images have them, of size_count.
+    """
 
     study: Study
     table: Table
@@ -200,7 +204,7 @@ class Overview(Answer):
 
 
 class Next(Answer):
-    """guess, kept: of kinds. look: seconds that a first look takes."""
+    """What can be done with a new study. guess, kept: of kinds. look: seconds that a first look takes."""
 
     kinds: dict[str, str]
     guess: str | None
@@ -231,7 +235,7 @@ class Outlines(Answer):
 
 
 def administers(ctx: Context, who: str) -> bool:
-    """Whether the reader has the rights of an administrator."""
+    """Says whether the reader has the rights of an administrator."""
     return people.rights(ctx.store(), who, ctx.single_user)["administer"]
 
 
@@ -275,8 +279,10 @@ def start(ctx: Studio, who: Administrator, body: Import):
 
 @router.post("/{study}/add", response_model=Task)
 def add(ctx: Studio, who: Administrator, study: str, body: Add):
-    """One file, all below a folder, or what was dropped, as test cases without a label; scored by the run that
-    Review opens with. The report's `first` is the first new case."""
+    """Add test cases without a label: one file, all below a folder, or what was dropped.
+
+    They are scored by the run that Review opens with. The report's `first` is the first new case.
+    """
     store, drop = ctx.store(), body.drop
     if not drop:
         ctx.demand_root(body.path)
@@ -329,13 +335,16 @@ def stop(ctx: Studio, who: Administrator, task: str):
 
 @router.get("/import/{task}", response_model=ImportState)
 def progress(ctx: Studio, who: Administrator, task: str):
-    """How far an import is, and its report once it is done."""
+    """Tell how far an import is, and its report once it is done."""
     return {"ok": True, **ctx.held(Imports, ctx.store()).state(task)}
 
 
 @router.post("/drop", response_model=Drop)
 def new_drop(ctx: Studio, who: Sighted):
-    """A reader's oldest uploads make room for the newest, so that nobody fills the disk."""
+    """Open an upload for dropped files.
+
+    A reader's oldest uploads make room for the newest, so that nobody fills the disk.
+    """
     store, drop = ctx.store(), dropped.new_drop(ctx.home)
     with store.write():  # several that are asked for at once come one after the other
         if not administers(ctx, who):
@@ -432,7 +441,7 @@ def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
 
 @router.get("/{study}/sample", response_model=Sample)
 def draw(ctx: Studio, who: Sighted, study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
-    """Cases drawn by chance, to look at."""
+    """Draw cases by chance, to look at."""
     return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
 
@@ -445,7 +454,7 @@ def remove(ctx: Studio, who: Administrator, study: str):
 
 @router.get("/case/{case_id}/tile.png", **binary("image/png"))
 def tile(ctx: Studio, who: Sighted, case_id: Id, side: Side = 320):
-    """A case's image within `side` x `side` pixels."""
+    """Return a case's image within `side` x `side` pixels."""
     image = overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1])))
     png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(png, media_type="image/png", headers=KEEP)
@@ -453,5 +462,5 @@ def tile(ctx: Studio, who: Sighted, case_id: Id, side: Side = 320):
 
 @router.get("/case/{case_id}/outlines", response_model=Outlines)
 def outlines(ctx: Studio, who: Sighted, case_id: Id):
-    """Outlines of a case's region of interest and of its lesions."""
+    """Return the outlines of a case's region of interest and of its lesions."""
     return {"ok": True, **overview.outlines(ctx.store(), case_id)}

@@ -51,7 +51,7 @@ class TourInstead(Part):
 
 
 class TourStep(Part):
-    """yours: the reader's own decisions are counted while it is shown."""
+    """A step of the tour. yours: the reader's own decisions are counted while it is shown."""
 
     tab: str
     title: str
@@ -70,8 +70,11 @@ class TourSteps(Answer):
 
 
 class TourAgreement(Part):
-    """Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
-    missed: lesions among them that the machine did not flag."""
+    """How the reader agrees with the machine and with the drawn truth.
+
+    Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
+    missed: lesions among them that the machine did not flag.
+    """
 
     read: int
     machine: int
@@ -80,8 +83,11 @@ class TourAgreement(Part):
 
 
 class TourState(Answer):
-    """found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
-    busy: a training would wait for other work; stored: a run that was trained on the study before."""
+    """How the demo study stands.
+
+    found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
+    busy: a training would wait for other work; stored: a run that was trained on the study before.
+    """
 
     study: str
     ready: bool
@@ -94,13 +100,13 @@ class TourState(Answer):
 
 @router.get("/walk", **binary("text/html"))
 def old_address(ctx: Studio, who: Reader):
-    """The tour's address up to version 0.1."""
+    """Redirect from the address that the tour had up to version 0.1."""
     return RedirectResponse("/tour", 308)
 
 
 @router.get("/tour", **binary("text/html"))
 def page(ctx: Studio, who: Reader):
-    """The page of the guided tour."""
+    """Return the page of the guided tour."""
     frame = (FOLDER / "tour.html").read_text(encoding="utf-8")
     for name in ("tour.css", "tour.js"):
         frame = frame.replace(f"{{{name}}}", Context.asset(f"widgets/tour/{name}"))
@@ -109,7 +115,7 @@ def page(ctx: Studio, who: Reader):
 
 @router.get("/api/tour", response_model=TourState)
 def demo_state(ctx: Studio, who: Reader):
-    """Whether the demo study is there, and what is being made of it."""
+    """Tell whether the demo study is there, and what is being made of it."""
     state = tour.state(ctx.store())
     blind = sessions.standing(ctx.store(), who)["blind"]
     hidden = state["study"] in blind
@@ -119,7 +125,7 @@ def demo_state(ctx: Studio, who: Reader):
 
 @router.get("/api/tour/steps", response_model=TourSteps)
 def steps(ctx: Studio, who: Reader):
-    """The steps of the tour, as tour.js does them."""
+    """List the steps of the tour, as tour.js does them."""
     return {"ok": True, **json.loads((FOLDER / "steps.json").read_text(encoding="utf-8"))}
 
 

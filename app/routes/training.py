@@ -38,7 +38,10 @@ class DryRunOf(TrainingConfig):
 
 
 class Training(DryRunOf):
-    """detectors: options of each detector that is fitted when the training ends, by its name."""
+    """A training to start.
+
+    detectors: options of each detector that is fitted when the training ends, by its name.
+    """
 
     detectors: dict[Name, Settings]
     name: Name = ""
@@ -73,7 +76,7 @@ class Evaluation(Part):
 
 
 class RunRow(Part):
-    """left: seconds until it is done; null where nothing is at it. archived: 0 or 1."""
+    """A run in the list. left: seconds until it is done; null where nothing is at it. archived: 0 or 1."""
 
     id: str
     kind: Literal["pretrain", "fit"]
@@ -154,7 +157,10 @@ class FitOfRun(Part):
 
 
 class RunDetail(Answer):
-    """series: what is new since the step that was asked for, or all of it where `reset`."""
+    """One run in detail.
+
+    series: what is new since the step that was asked for, or all of it where `reset`.
+    """
 
     run: Run
     data: StudyOfRun | None
@@ -195,7 +201,10 @@ class Title(Part):
 
 
 class DetectorForm(Part):
-    """lesions: settings by the kind of lesion; none where the detector does not learn from fake ones."""
+    """The form of a detector.
+
+    lesions: settings by the kind of lesion; none where the detector does not learn from fake ones.
+    """
 
     title: str
     form: list[Group]
@@ -204,7 +213,10 @@ class DetectorForm(Part):
 
 
 class TrainingForms(Answer):
-    """archs: the backbone of each weights file that was added with one."""
+    """The forms of a training and of each detector.
+
+    archs: the backbone of each weights file that was added with one.
+    """
 
     objectives: dict[str, Title]
     presets: dict[str, Values]
@@ -221,7 +233,7 @@ class TrainingForms(Answer):
 
 
 class DryRun(Answer):
-    """memory, free: bytes. Without figures where the first steps did not fit."""
+    """What a dry run measured. memory, free: bytes. Without figures where the first steps did not fit."""
 
     fits: bool
     message: str
@@ -258,14 +270,14 @@ class Freed(Answer):
 
 
 class RunAction(Answer):
-    """status: of pause, cancel and resume. bytes: of delete."""
+    """What an action on a run did. status: of pause, cancel and resume. bytes: of delete."""
 
     status: NotRequired[JobStatus]
     bytes: NotRequired[int]
 
 
 def mine(ctx: Context, who: str, started_runs: dict) -> dict:
-    """`started_runs`, once its runs are recorded as made by whoever asks."""
+    """Records the runs of `started_runs` as made by whoever asks, and returns `started_runs`."""
     ids = [*([started_runs["run"]] if "run" in started_runs else []), *started_runs.get("fits", [])]
     owners.set_owner(ctx.store(), "run", ids, who)
     return started_runs
@@ -273,7 +285,7 @@ def mine(ctx: Context, who: str, started_runs: dict) -> dict:
 
 @router.get("/forms", response_model=TrainingForms)
 def forms(ctx: Studio, who: Sighted):
-    """Forms of a training and of each detector, with presets."""
+    """Return the forms of a training and of each detector, with presets."""
     return {"ok": True, **training.training_forms(ctx.store())}
 
 
@@ -319,19 +331,19 @@ def start(ctx: Studio, who: Sighted, body: Training):
 
 @router.get("/runs", response_model=RunRows)
 def list_runs(ctx: Studio, who: Sighted, study: Name, archived: bool = False):
-    """A study's runs, with their jobs and figures."""
+    """List a study's runs, with their jobs and figures."""
     return {"ok": True, "runs": live.overview(ctx.store(), study, archived)}
 
 
 @router.get("/run/{run_id}", response_model=RunDetail)
 def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0):
-    """One run in detail, with the numbers since a step."""
+    """Return one run in detail, with the numbers since a step."""
     return {"ok": True, **live.detail(ctx.store(), ctx.held(live.Alarms, ctx.store()), run_id, after, stride)}
 
 
 @router.get("/run/{run_id}/batch.png", **binary("image/png"))
 def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
-    """Views of a batch as the training draws it at a step."""
+    """Return views of a batch as the training draws it at a step."""
     mosaic = ctx.held(BatchStrip, ctx.store()).strip(run_id, step)
     png = cv2.imencode(".png", mosaic[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(png, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
@@ -347,7 +359,7 @@ def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
 
 @router.post("/run/{run_id}/frees", response_model=Freed)
 def frees(ctx: Studio, who: Sighted, run_id: str):
-    """Bytes that deleting the run and the fits on it would free."""
+    """Count the bytes that deleting the run and the fits on it would free."""
     return {"ok": True, **training.act(ctx.store(), run_id, "frees")}
 
 
@@ -370,7 +382,7 @@ def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str
 
 @router.get("/compare", response_model=Compared)
 def compare(ctx: Studio, who: Sighted, run: Line):
-    """Several runs side by side: curves, and the settings in which they differ."""
+    """Compare several runs side by side: curves, and the settings in which they differ."""
     chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
     rows = [runs.get_run(ctx.store(), run) for run in chosen]
     return {

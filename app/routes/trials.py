@@ -70,7 +70,7 @@ class TrialPart(Part):
 
 
 class Trial(Part):
-    """plan: as `TrialPlan`. digest: of the plan with its cases and their truth."""
+    """A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their truth."""
 
     id: int
     name: str
@@ -85,7 +85,10 @@ class Trial(Part):
 
 
 class Trials(Answer):
-    """form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study."""
+    """A study's trials, and what a plan can be made of.
+
+    form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study.
+    """
 
     trials: list[Trial]
     form: list[Group]
@@ -96,7 +99,7 @@ class Trials(Answer):
 
 
 class NewTrial(Body):
-    """trial: the one that the plan takes the place of."""
+    """A plan to keep. trial: the one that the plan takes the place of."""
 
     plan: Settings
     trial: Id | None = None
@@ -129,13 +132,13 @@ def sizes(
     area: Annotated[Finite, Interval(gt=0.5, lt=1)] = 0.85,
     abnormal: Annotated[Finite, Interval(gt=0, lt=1)] = 0.5,
 ):
-    """The chance that a trial of so many readers and cases finds a difference of areas."""
+    """Compute the chance that a trial of so many readers and cases finds a difference of areas."""
     return {"ok": True, "rows": report.sizes(difference, area, abnormal)}
 
 
 @router.get("/of/{study}", response_model=Trials)
 def trials(ctx: Studio, who: Administrator, study: Name):
-    """The study's trials, and what a plan can be made of."""
+    """List the study's trials, and what a plan can be made of."""
     store = ctx.store()
     accounts = people.list_readers(store)
     return {
@@ -173,7 +176,7 @@ def close(ctx: Studio, who: Administrator, trial: Id):
 
 @router.get("/{trial}/report/{kind}", **binary("text/html", "application/pdf", "application/zip"))
 def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "pdf", "zip"]):
-    """The report of a closed trial as a page, as a PDF, or with its lists and its plan."""
+    """Return the report of a closed trial as a page, as a PDF, or with its lists and its plan."""
     folder = leftovers.begin(ctx.home.cache)
     try:
         report.write(ctx.store(), trial, folder)

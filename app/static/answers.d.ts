@@ -33,7 +33,7 @@ export interface components {
             /** @enum {string} */
             role: "reader" | "adjudicator" | "administrator";
         };
-        /** @description sign_in: whether people sign in at all. you: the name of whoever asks. */
+        /** @description All accounts. sign_in: whether people sign in at all. you: the name of whoever asks. */
         Accounts: {
             /** @constant */
             ok: true;
@@ -45,7 +45,7 @@ export interface components {
             /** @default  */
             value: string;
         };
-        /** @description path, or drop: the token of an upload. */
+        /** @description Images to add to a study. path, or drop: the token of an upload. */
         Add: {
             /** @default  */
             path: string;
@@ -58,7 +58,7 @@ export interface components {
             reader: string;
             decision: components["schemas"]["Decision"];
         };
-        /** @description run: the scored fit to put first; "" rolls back. */
+        /** @description A run to put first among a study's detectors. run: the scored fit; "" rolls back. */
         Adopted: {
             /** @default  */
             run: string;
@@ -78,7 +78,11 @@ export interface components {
             bits: number | null;
             name?: string;
         };
-        /** @description unknown: names of the file that no case has. passed_over: kinds of shapes that are not read. */
+        /**
+         * @description What came in with a file of annotations.
+         *
+         *     unknown: names of the file that no case has. passed_over: kinds of shapes that are not read.
+         */
         AnnotationsIn: {
             /** @constant */
             ok: true;
@@ -99,13 +103,17 @@ export interface components {
             ok: true;
             job: number;
         };
-        /** @description per_case: 2 for double reading. */
+        /** @description Readers to deal the test cases out to. per_case: 2 for double reading. */
         Assign: {
             readers: string[];
             /** @default 1 */
             per_case: number;
         };
-        /** @description role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not. */
+        /**
+         * @description How far a reader is with the assigned cases.
+         *
+         *     role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not.
+         */
         AssignedReader: {
             name: string;
             role: string | null;
@@ -113,7 +121,7 @@ export interface components {
             read: number;
             read_in_all: number;
         };
-        /** @description cases: of the test part; free: of these, assigned to nobody. */
+        /** @description How the test cases are dealt out. cases: of the test part; free: of these, assigned to nobody. */
         Assignments: {
             /** @constant */
             ok: true;
@@ -121,7 +129,11 @@ export interface components {
             cases: number;
             free: number;
         };
-        /** @description spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline. */
+        /**
+         * @description A spot of the heat map.
+         *
+         *     spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline.
+         */
         AtSpot: {
             run: string;
             spot: [
@@ -137,7 +149,9 @@ export interface components {
             ] | null;
         };
         /**
-         * @description planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
+         * @description How far a run's scores can be believed.
+         *
+         *     planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
          *     calibration takes.
          */
         Believed: {
@@ -172,13 +186,21 @@ export interface components {
             binned: string;
             until: string;
         };
-        /** @description missing: what to do to have masks from boxes; null where all is there. */
+        /**
+         * @description Whether masks can be made from boxes.
+         *
+         *     missing: what to do to have masks from boxes; null where all is there.
+         */
         BoxesThere: {
             /** @constant */
             ok: true;
             missing: string | null;
         };
-        /** @description rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases. */
+        /**
+         * @description What came in with a bundle.
+         *
+         *     rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases.
+         */
         Bundle: {
             /** @constant */
             ok: true;
@@ -216,9 +238,11 @@ export interface components {
             apart: string;
         };
         /**
-         * @description Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others,
-         *     frames, recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that
-         *     came with the import.
+         * @description A case, with what its reader may see of it.
+         *
+         *     Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others, frames,
+         *     recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that came with
+         *     the import.
          */
         CaseDetail: {
             id: number;
@@ -248,7 +272,11 @@ export interface components {
             frames?: number;
             recording?: number;
         };
-        /** @description finished: whether the reader has said that all is marked. normal: whether places are called normal. */
+        /**
+         * @description What a reader has said of the marks on a case.
+         *
+         *     finished: whether the reader has said that all is marked. normal: whether places are called normal.
+         */
         CaseMarks: {
             finished: boolean;
             normal: boolean;
@@ -270,7 +298,7 @@ export interface components {
             /** @default false */
             remove: boolean;
         };
-        /** @description changed: how many cases. */
+        /** @description A tag that was put on cases, or taken off. changed: how many cases. */
         CasesTagged: {
             /** @constant */
             ok: true;
@@ -308,7 +336,7 @@ export interface components {
             for_worse: number;
             cases: components["schemas"]["ChangedCase"][];
         };
-        /** @description One of the options, or several of them; names: what people read instead of an option. */
+        /** @description A choice of one option, or of several. names: what people read instead of an option. */
         ChoiceField: {
             key: string;
             label: string;
@@ -323,7 +351,11 @@ export interface components {
                 [key: string]: string;
             };
         };
-        /** @description threshold: of `dragged`; the others are worked out. off: takes the point of this source back. */
+        /**
+         * @description An operating point to choose.
+         *
+         *     threshold: of `dragged`; the others are worked out. off: takes the point of this source back.
+         */
         ChoosePoint: {
             run: string;
             /** @enum {string} */
@@ -333,8 +365,10 @@ export interface components {
             off: boolean;
         };
         /**
-         * @description The operating point in force. threshold: null where it is the percentile of held-out normals. labels: whether
-         *     they were in sight when it was chosen.
+         * @description The operating point in force.
+         *
+         *     threshold: null where it is the percentile of held-out normals. labels: whether they were in sight when it was
+         *     chosen.
          */
         Chosen: {
             /** @enum {string} */
@@ -351,8 +385,10 @@ export interface components {
             chosen: components["schemas"]["Chosen"];
         };
         /**
-         * @description clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it.
-         *     start: the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
+         * @description Clicks that ask for a mask.
+         *
+         *     clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it. start:
+         *     the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
          */
         Clicks: {
             /** @default  */
@@ -378,7 +414,11 @@ export interface components {
                 [key: string]: any;
             };
         };
-        /** @description Categories: a code per point and their names. Numbers: values, one per point, null where any. */
+        /**
+         * @description What can colour a map's points.
+         *
+         *     Categories: a code per point and their names. Numbers: values, one per point, null where any.
+         */
         Column: {
             name: string;
             title: string;
@@ -391,7 +431,7 @@ export interface components {
             ok: true;
             columns: components["schemas"]["Column"][];
         };
-        /** @description cases: that are likely to be looked at next, the first one first. */
+        /** @description Cases that are likely to be looked at next, the first one first. */
         Coming: {
             cases: number[];
         };
@@ -402,7 +442,11 @@ export interface components {
             series: components["schemas"]["Series"][];
             differences: components["schemas"]["Difference"][];
         };
-        /** @description run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better. */
+        /**
+         * @description A row of the comparison of runs.
+         *
+         *     run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better.
+         */
         ComparedRow: {
             run: string | null;
             title: string;
@@ -461,7 +505,7 @@ export interface components {
             abnormal: number;
             unsure: number;
         };
-        /** @description review: 0 for whoever reads a study blind. */
+        /** @description A stored decision, and the next case. review: 0 for whoever reads a study blind. */
         Decided: {
             /** @constant */
             ok: true;
@@ -474,13 +518,17 @@ export interface components {
         };
         /** @enum {string} */
         Decision: "normal" | "abnormal" | "unsure";
-        /** @description job: null where the demo study is there, or is being made. */
+        /** @description The job that draws the demo study. job: null where the demo study is there, or is being made. */
         DemoJob: {
             /** @constant */
             ok: true;
             job: number | null;
         };
-        /** @description lesions: settings by the kind of lesion; none where the detector does not learn from fake ones. */
+        /**
+         * @description The form of a detector.
+         *
+         *     lesions: settings by the kind of lesion; none where the detector does not learn from fake ones.
+         */
         DetectorForm: {
             title: string;
             form: components["schemas"]["Group"][];
@@ -497,7 +545,7 @@ export interface components {
             key: string;
             values: any[];
         };
-        /** @description decisions: by reader. */
+        /** @description A case on which readers differ. decisions: by reader. */
         Differing: {
             case: number;
             name: string;
@@ -506,7 +554,7 @@ export interface components {
             };
             adjudication: components["schemas"]["Adjudication"] | null;
         };
-        /** @description Nothing but that it is done. */
+        /** @description An answer that says nothing but that it is done. */
         Done: {
             /** @constant */
             ok: true;
@@ -534,7 +582,7 @@ export interface components {
             id: string;
             name: string;
         };
-        /** @description id: the case's. */
+        /** @description A drawing that is not saved yet. id: the case's. */
         Draft: {
             id: number;
             updated: string;
@@ -549,7 +597,7 @@ export interface components {
             ok: true;
             drop: string;
         };
-        /** @description memory, free: bytes. Without figures where the first steps did not fit. */
+        /** @description What a dry run measured. memory, free: bytes. Without figures where the first steps did not fit. */
         DryRun: {
             /** @constant */
             ok: true;
@@ -578,7 +626,11 @@ export interface components {
             test: string;
             correlation: number;
         };
-        /** @description k: of MedMix's classes A_0 .. A_k; centred: class centres were saved, from which features can be measured. */
+        /**
+         * @description An encoder that a map can be drawn of.
+         *
+         *     k: of MedMix's classes A_0 .. A_k. centred: class centres were saved, from which features can be measured.
+         */
         EncoderRun: {
             id: string;
             name: string;
@@ -593,7 +645,7 @@ export interface components {
             ok: true;
             runs: components["schemas"]["EncoderRun"][];
         };
-        /** @description blind, neutral, shuffled: 0 or 1. */
+        /** @description A reading session that has ended. blind, neutral, shuffled: 0 or 1. */
         EndedSession: {
             id: number;
             blind: number;
@@ -610,7 +662,7 @@ export interface components {
             case: components["schemas"]["CaseDetail"] | null;
             ahead: components["schemas"]["Ahead"][];
         };
-        /** @description still: files of the home in which the patient, or a file of it, is still named. */
+        /** @description What was erased. still: files of the home in which the patient, or a file of it, is still named. */
         Erased: {
             /** @constant */
             ok: true;
@@ -618,7 +670,7 @@ export interface components {
             event: number;
             still: string[];
         };
-        /** @description cases: how many were named before. */
+        /** @description A patient whose erasure is confirmed. cases: how many were named before. */
         Erasure: {
             /** @default  */
             patient: string;
@@ -650,7 +702,11 @@ export interface components {
             after: any;
             seconds: number | null;
         };
-        /** @description Boxes are in parts of the images' width and height. */
+        /**
+         * @description The patch of a case that a run finds most abnormal, and the normal patch most like it.
+         *
+         *     Boxes are in parts of the images' width and height.
+         */
         Explained: {
             /** @constant */
             ok: true;
@@ -671,8 +727,10 @@ export interface components {
             usual: components["schemas"]["UsualDistance"] | null;
         };
         /**
-         * @description text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may
-         *     send to.
+         * @description What to know before a study goes out.
+         *
+         *     text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may send
+         *     to.
          */
         ExportWarning: {
             /** @constant */
@@ -681,7 +739,7 @@ export interface components {
             cases: number[];
             servers: string[];
         };
-        /** @description error: one sentence on what went wrong (errors.py). */
+        /** @description The answer when a request failed. error: one sentence on what went wrong (errors.py). */
         Failed: {
             /** @constant */
             ok: false;
@@ -711,7 +769,7 @@ export interface components {
             /** @default  */
             title: string;
         };
-        /** @description box: in pixels of the image; a point has both corners alike. */
+        /** @description A finding on a case. box: in pixels of the image; a point has both corners alike. */
         Finding: {
             id: number;
             label: string;
@@ -774,7 +832,7 @@ export interface components {
             n: number;
             readers: number;
         };
-        /** @description flagged: 0 or 1. */
+        /** @description What a run says of a frame of a recording, or a slice of a volume. flagged: 0 or 1. */
         Frame: {
             id: number;
             frame: number;
@@ -806,8 +864,9 @@ export interface components {
             aspect: number | null;
         };
         /**
-         * @description Of what was pasted into sample m of A_n: cut out at `box` of the donor's column, put to `to`; in parts of the
-         *     side.
+         * @description A piece that was pasted into sample m of A_n.
+         *
+         *     It was cut out at `box` of the donor's column and put to `to`; in parts of the side.
          */
         GridSource: {
             n: number;
@@ -832,8 +891,9 @@ export interface components {
             fields: components["schemas"]["Field"][];
         };
         /**
-         * @description folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
+         * @description A study to import.
          *
+         *     folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
          *     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
          */
         Import: {
@@ -855,7 +915,7 @@ export interface components {
             message: string;
         };
         ImportState: components["schemas"]["RunningImport"] | components["schemas"]["DoneImport"] | components["schemas"]["FailedImport"];
-        /** @description box: x0, y0, x1, y1 in the image's pixels. */
+        /** @description A box round a lesion. box: x0, y0, x1, y1 in the image's pixels. */
         InBox: {
             box: [
                 number,
@@ -870,7 +930,11 @@ export interface components {
                 number
             ] | null;
         };
-        /** @description here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere. */
+        /**
+         * @description A job as the page lists it.
+         *
+         *     here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere.
+         */
         Job: {
             id: number;
             status: components["schemas"]["JobStatus"];
@@ -885,7 +949,7 @@ export interface components {
             ahead: boolean | null;
             steps: string[];
         };
-        /** @description Of something that is made once. job: null where it is ready. */
+        /** @description The answer to asking for something that is made once. job: null where it is ready. */
         JobAsked: {
             /** @constant */
             ok: true;
@@ -896,9 +960,10 @@ export interface components {
         /** @enum {string} */
         JobStatus: "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
         /**
-         * @description seen: when last known to be here, or null. last: the only administrator there is. tokens: by which
-         *     programs sign in as the reader. The other numbers are of one study's
-         *     cases; read: of those assigned.
+         * @description An account, and how far its reader is with one study.
+         *
+         *     seen: when last known to be here, or null. last: the only administrator there is. tokens: by which programs sign in
+         *     as the reader. The other numbers are of the study's cases; read: of those assigned.
          */
         KeptAccount: {
             name: string;
@@ -932,7 +997,7 @@ export interface components {
             ok: true;
             labels: string[];
         };
-        /** @description fit: the scored fit to learn on from. */
+        /** @description What to learn on from. fit: the scored fit. */
         Learn: {
             fit: string;
         };
@@ -944,13 +1009,14 @@ export interface components {
             seconds: number | null;
         };
         /**
-         * @description masks, patients: accepted ones; it takes `least` patients, or images where these are not known.
+         * @description What there is to learn from in a study, and what was learnt.
          *
-         *     unfinished: cases with a mask whose reader has not said that all is marked. normals: cases called normal, which
-         *     teach too. kinds: masks by label, of labels that become kinds of their own. whole: masks that cover their image and
-         *     teach nothing. contradicting: cases whose readers contradict each other, which teach nothing before they are
-         *     adjudicated. notes: sentences on all that is left out or not known. next: number of masks at which learning is
-         *     offered next. due: whether one was reached since it last learnt.
+         *     masks, patients: accepted ones; it takes `least` patients, or images where these are not known. unfinished: cases
+         *     with a mask whose reader has not said that all is marked. normals: cases called normal, which teach too. kinds:
+         *     masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
+         *     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
+         *     sentences on all that is left out or not known. next: number of masks at which learning is offered next. due:
+         *     whether one was reached since it last learnt.
          */
         Learning: {
             /** @constant */
@@ -972,7 +1038,7 @@ export interface components {
             fits: components["schemas"]["LearnFit"][];
             learnt: components["schemas"]["LearntRun"][];
         };
-        /** @description Of the run and the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
+        /** @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
         LearntBeside: {
             base: string;
             run: string;
@@ -986,9 +1052,10 @@ export interface components {
             words: string;
         };
         /**
-         * @description On marked cases that were left out in turn: Dice before and after, their mean difference with its 95 % interval.
+         * @description What learning gains on marked cases that were left out in turn.
          *
-         *     weight, score_weight: of the detector before, in the map and in the image's score. words: of all this.
+         *     Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the detector before,
+         *     in the map and in the image's score. words: of all this.
          */
         LearntGain: {
             weight: number;
@@ -1005,7 +1072,9 @@ export interface components {
             words: string;
         };
         /**
-         * @description share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
+         * @description A run that learnt from what readers marked.
+         *
+         *     share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
          *     until it is fitted. fault: why it cannot be repeated any more, if so.
          */
         LearntRun: {
@@ -1025,7 +1094,7 @@ export interface components {
             name: string;
             note: string;
         };
-        /** @description real: how many real lesions were looked at. */
+        /** @description How like the study's real lesions the fake ones are. real: how many real lesions were looked at. */
         LesionSimilarity: {
             auroc_real: number;
             auroc_synthetic: number;
@@ -1034,7 +1103,9 @@ export interface components {
             real: number;
         };
         /**
-         * @description Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
+         * @description How many of the planted lesions of a size and contrast were found.
+         *
+         *     Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
          *     flags at its operating point.
          */
         LesionsFound: {
@@ -1045,7 +1116,11 @@ export interface components {
             last: components["schemas"]["Share"];
             machine: components["schemas"]["Share"];
         };
-        /** @description total: rows of the list as it is filtered. labels: whether it may be filtered by label. */
+        /**
+         * @description An overview of the list of cases.
+         *
+         *     total: rows of the list as it is filtered. labels: whether it may be filtered by label.
+         */
         ListOverview: {
             /** @constant */
             ok: true;
@@ -1111,7 +1186,11 @@ export interface components {
             patches: number;
             points: components["schemas"]["MapPoints"];
         };
-        /** @description numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group. */
+        /**
+         * @description A map at one epoch.
+         *
+         *     numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group.
+         */
         MapEpoch: {
             epoch: number;
             snapshot: string;
@@ -1175,7 +1254,11 @@ export interface components {
             step: number;
             rows: (number | null)[][];
         };
-        /** @description interval: 95 %, of the difference. enough: whether there are enough images to tell. */
+        /**
+         * @description A measure of a run beside that of the one it learnt on from.
+         *
+         *     interval: 95 %, of the difference. enough: whether there are enough images to tell.
+         */
         MeasureBeside: {
             old: number | null;
             new: number | null;
@@ -1199,14 +1282,14 @@ export interface components {
             images: string[];
             maps: string[];
         };
-        /** @description lines: the trace in words. */
+        /** @description What a home holds of a patient. lines: the trace in words. */
         Named: {
             /** @constant */
             ok: true;
             trace: components["schemas"]["Traced"];
             lines: string[];
         };
-        /** @description budget: which takes it by itself; null for none. */
+        /** @description A network that all rows can have. budget: which takes it by itself; null for none. */
         NamedNetwork: {
             name: string;
             title: string;
@@ -1239,7 +1322,11 @@ export interface components {
             ok: true;
             neighbours: components["schemas"]["Neighbour"][];
         };
-        /** @description token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail. */
+        /**
+         * @description A decision to store.
+         *
+         *     token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail.
+         */
         NewDecision: {
             case: number;
             /** @enum {string} */
@@ -1259,7 +1346,11 @@ export interface components {
                 [key: string]: any;
             } | null;
         };
-        /** @description box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial. */
+        /**
+         * @description A finding to add to a case.
+         *
+         *     box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial.
+         */
         NewFinding: {
             case: number;
             label: string;
@@ -1269,8 +1360,9 @@ export interface components {
             rating?: number | null;
         };
         /**
-         * @description capital: the highest of the test by betting, an alarm from 100. since: the day of the alarm. caveat: what is not
-         *     known of it.
+         * @description What the test by betting says of new images.
+         *
+         *     capital: its highest, an alarm from 100. since: the day of the alarm. caveat: what is not known of it.
          */
         NewImages: {
             cases: number;
@@ -1282,7 +1374,7 @@ export interface components {
         NewLabels: {
             labels: string[];
         };
-        /** @description password: answered this once. */
+        /** @description A new password of an account. password: answered this once. */
         NewPassword: {
             /** @constant */
             ok: true;
@@ -1299,14 +1391,18 @@ export interface components {
             /** @default  */
             note: string;
         };
-        /** @description folder (administrators), or study: those of its cases that are not on the map. */
+        /**
+         * @description Images to project onto a map.
+         *
+         *     folder (administrators), or study: those of its cases that are not on the map.
+         */
         NewProjection: {
             /** @default  */
             folder: string;
             /** @default  */
             study: string;
         };
-        /** @description tables: by name, none for all of them. network: of all rows, none for the budget's own. */
+        /** @description A report to make. tables: by name, none for all of them. network: of all rows, none for the budget's own. */
         NewReport: {
             /** @default [] */
             tables: string[];
@@ -1324,14 +1420,14 @@ export interface components {
              */
             protocol: "paper" | "held-out";
         };
-        /** @description trial: the one that the plan takes the place of. */
+        /** @description A plan to keep. trial: the one that the plan takes the place of. */
         NewTrial: {
             plan: {
                 [key: string]: any;
             };
             trial?: number | null;
         };
-        /** @description guess, kept: of kinds. look: seconds that a first look takes. */
+        /** @description What can be done with a new study. guess, kept: of kinds. look: seconds that a first look takes. */
         Next: {
             /** @constant */
             ok: true;
@@ -1344,7 +1440,7 @@ export interface components {
             trained: boolean;
             look: number;
         };
-        /** @description min, max: null where the form knows no limit. */
+        /** @description A number. min, max: null where the form knows no limit. */
         NumberField: {
             key: string;
             label: string;
@@ -1381,8 +1477,10 @@ export interface components {
             left_out: number;
         };
         /**
-         * @description image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64,"
-         *     before it. heat_map: whether its heat map is wanted.
+         * @description An image to score.
+         *
+         *     image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64," before
+         *     it. heat_map: whether its heat map is wanted.
          */
         OneImage: {
             run: string;
@@ -1407,8 +1505,10 @@ export interface components {
             study: string;
         };
         /**
-         * @description roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only
-         *     one kind of case is known.
+         * @description How a run does against the labels, or against the readers.
+         *
+         *     roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only one
+         *     kind of case is known.
          */
         OperatingPoint: {
             tp: number;
@@ -1451,7 +1551,11 @@ export interface components {
                 number
             ][][];
         };
-        /** @description sizes: the four most frequent, with how many images have them, of size_count. */
+        /**
+         * @description What a study holds.
+         *
+         *     sizes: the four most frequent, with how many images have them, of size_count.
+         */
         Overview: {
             /** @constant */
             ok: true;
@@ -1467,7 +1571,7 @@ export interface components {
             modalities: string[];
             report: components["schemas"]["Report"] | null;
         };
-        /** @description active: 0 once it is undone. */
+        /** @description A reader's own review of a case. active: 0 once it is undone. */
         OwnReview: {
             id: number;
             decision: components["schemas"]["Decision"];
@@ -1485,7 +1589,7 @@ export interface components {
             administer: boolean;
             adjudicate: boolean;
         };
-        /** @description confusion: the first reader's decisions by row, the second's by column. */
+        /** @description How two readers agree. confusion: the first reader's decisions by row, the second's by column. */
         PairAgreement: {
             kappa: number | null;
             low: number | null;
@@ -1495,7 +1599,7 @@ export interface components {
             agreement: number | null;
             confusion: number[][];
         };
-        /** @description flagged: 0 or 1. */
+        /** @description A case of the prediction panel. flagged: 0 or 1. */
         PanelCase: {
             id: number;
             name: string;
@@ -1506,15 +1610,20 @@ export interface components {
             right: boolean;
         };
         /**
-         * @description What the reader's open part of a trial asks for: a rating from 0 to 100, places. planted: the open session is no
-         *     part of a trial, but holds planted lesions.
+         * @description What the reader's open part of a trial asks for: a rating from 0 to 100, places.
+         *
+         *     planted: the open session is no part of a trial, but holds planted lesions.
          */
         PartOfTrial: {
             rated: boolean;
             marks: boolean;
             planted: boolean;
         };
-        /** @description patient: as the import knew it. case: the number of a case of the patient, instead. */
+        /**
+         * @description A patient to erase.
+         *
+         *     patient: as the import knew it. case: the number of a case of the patient, instead.
+         */
         Patient: {
             /** @default  */
             patient: string;
@@ -1528,7 +1637,7 @@ export interface components {
             height: number;
             bits: number | null;
         };
-        /** @description at: rows of the list before the case. */
+        /** @description A case's place in the list. at: rows of the list before the case. */
         Place: {
             /** @constant */
             ok: true;
@@ -1545,7 +1654,7 @@ export interface components {
              */
             kind: "flag" | "study" | "text";
         };
-        /** @description left: seconds until all of it is done. */
+        /** @description What jobs make for a study, stage by stage. left: seconds until all of it is done. */
         Plan: {
             /** @constant */
             ok: true;
@@ -1564,7 +1673,11 @@ export interface components {
             study: string;
             agreed: boolean;
         };
-        /** @description size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity. */
+        /**
+         * @description How many planted lesions of a size and contrast a run flags.
+         *
+         *     size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity.
+         */
         PlantedLesions: {
             size: number;
             contrast: number;
@@ -1574,8 +1687,10 @@ export interface components {
             found: components["schemas"]["Share"];
         };
         /**
-         * @description Planted lesions of a study. ready: how many are planted. agreed: when the reader agreed to them, null: not.
-         *     seed: for administrators alone. job: that plants them now.
+         * @description Planted lesions of a study.
+         *
+         *     ready: how many are planted. agreed: when the reader agreed to them, null: not. seed: for administrators alone. job:
+         *     that plants them now.
          */
         PlantedState: {
             /** @constant */
@@ -1586,7 +1701,11 @@ export interface components {
             seed: number | null;
             job: number | null;
         };
-        /** @description per_hundred: cases with a planted lesion beside a hundred others; 0 for none. */
+        /**
+         * @description Whether planted lesions are mixed into a study's sessions.
+         *
+         *     per_hundred: cases with a planted lesion beside a hundred others; 0 for none.
+         */
         PlantedSwitch: {
             study: string;
             per_hundred: number;
@@ -1597,7 +1716,7 @@ export interface components {
             number,
             number | null
         ];
-        /** @description case: null once it was removed. box: of the patch, in parts of the image. */
+        /** @description One point of a map. case: null once it was removed. box: of the patch, in parts of the image. */
         PointDetail: {
             /** @constant */
             ok: true;
@@ -1619,7 +1738,7 @@ export interface components {
             reading: components["schemas"]["ReadingOfPoint"] | null;
             reviews: components["schemas"]["ReviewOfPoint"][];
         };
-        /** @description place: of a map of patches. */
+        /** @description What the points of a map stand for, one entry a point. place: of a map of patches. */
         PointIdentities: {
             case_id: number[];
             lesions: number[];
@@ -1633,7 +1752,11 @@ export interface components {
             cases: number;
             power: number;
         };
-        /** @description The numbers, the reader and the time only of those that readers have made; version 0 came with the studio. */
+        /**
+         * @description A preset of an augmentation; version 0 came with the studio.
+         *
+         *     id, reader, created and removed: only of those that readers have made.
+         */
         Preset: {
             name: string;
             strong: string;
@@ -1669,7 +1792,9 @@ export interface components {
             presets: components["schemas"]["Preset"][];
         };
         /**
-         * @description confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
+         * @description What a linear probe tells of a scene's classes.
+         *
+         *     confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
          *     those of `near` are. side: of the images, in pixels.
          */
         Probe: {
@@ -1706,8 +1831,9 @@ export interface components {
             neighbours: components["schemas"]["Neighbour"][];
         };
         /**
-         * @description Images that were projected onto a map. cases: -1 for a file of a folder. far: by epoch and image, whether it lies
-         *     out of the map's support.
+         * @description Images that were projected onto a map.
+         *
+         *     cases: -1 for a file of a folder. far: by epoch and image, whether it lies out of the map's support.
          */
         Projection: {
             key: string;
@@ -1731,6 +1857,7 @@ export interface components {
         };
         /**
          * @description The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are.
+         *
          *     caveat: what is not known of it. paused: it does not hold now, and the guarantee says so.
          */
         Promised: {
@@ -1759,7 +1886,7 @@ export interface components {
             max: number;
             step: number;
         };
-        /** @description As it stands in a file. */
+        /** @description A preset as it stands in a file. */
         ReadPreset: {
             name: string;
             strong: string;
@@ -1797,7 +1924,7 @@ export interface components {
             steady: components["schemas"]["Remark"] | null;
             members: components["schemas"]["Remark"] | null;
         };
-        /** @description flagged, flagged_roi, has_map: 0 or 1. */
+        /** @description What a run says of a point's case. flagged, flagged_roi, has_map: 0 or 1. */
         ReadingOfPoint: {
             run: string;
             score: number | null;
@@ -1808,7 +1935,7 @@ export interface components {
             flagged_roi: number | null;
             has_map: number;
         };
-        /** @description choice: of core/studio/review/session_report.py. count: 0 for all of them. */
+        /** @description A reading session to start. choice: of core/studio/review/session_report.py. count: 0 for all of them. */
         ReadingSession: {
             study: string;
             /** @default all */
@@ -1845,7 +1972,7 @@ export interface components {
             run: string;
             job: number;
         };
-        /** @description first: the first new case, where cases were added to a study. */
+        /** @description What an import took in. first: the first new case, where cases were added to a study. */
         Report: {
             study: string;
             accepted: number;
@@ -1861,7 +1988,11 @@ export interface components {
             straddling?: components["schemas"]["Straddling"][];
             first?: number | null;
         };
-        /** @description done of wanted cells are made. network: of all rows, said. files: kinds that the last report wrote, at `made`. */
+        /**
+         * @description The paper's tables as far as they are made: `done` of `wanted` cells.
+         *
+         *     network: of all rows, said. files: kinds that the last report wrote, at `made`.
+         */
         ReportBoard: {
             /** @constant */
             ok: true;
@@ -1890,8 +2021,10 @@ export interface components {
             message: string;
         };
         /**
-         * @description values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row,
-         *     had ImageNet's weights. collapsed: how many encoders. failed: why nothing is made.
+         * @description A row of one of the paper's tables.
+         *
+         *     values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row, had
+         *     ImageNet's weights. collapsed: how many encoders. failed: why nothing is made.
          */
         ReportRow: {
             label: string;
@@ -1908,7 +2041,7 @@ export interface components {
             collapsed: number;
             failed: string;
         };
-        /** @description fit, encoder: the runs; null where none is made. */
+        /** @description The runs of a row by one seed. fit, encoder: null where none is made. */
         ReportSeed: {
             seed: number;
             fit: string | null;
@@ -1933,7 +2066,7 @@ export interface components {
             masks: components["schemas"]["MaskVersion"][];
         };
         Results: components["schemas"]["ResultsOfRun"] | components["schemas"]["ResultsOfReaders"];
-        /** @description Where no run has scored the study. minds: by reader. */
+        /** @description The results where no run has scored the study. minds: by reader. */
         ResultsOfReaders: {
             /** @constant */
             ok: true;
@@ -1945,7 +2078,7 @@ export interface components {
             };
             blind: boolean;
         };
-        /** @description run: the one that the figures are of. minds: by reader. */
+        /** @description The results of a run. run: the one that the figures are of. minds: by reader. */
         ResultsOfRun: {
             /** @constant */
             ok: true;
@@ -1964,7 +2097,9 @@ export interface components {
             panel: components["schemas"]["PanelCase"][];
         };
         /**
-         * @description size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
+         * @description A lesion that was planted in a session's case, and what the reader said of it.
+         *
+         *     size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
          *     pixels. first, decision: the reader's first and last word, null where the image was not read.
          */
         RevealedLesion: {
@@ -1987,7 +2122,11 @@ export interface components {
             lesions: components["schemas"]["RevealedLesion"][];
             table: components["schemas"]["LesionsFound"][];
         };
-        /** @description decision: the one that counts now. review: 0 for whoever reads a study blind. */
+        /**
+         * @description What an undo or a redo did.
+         *
+         *     decision: the one that counts now. review: 0 for whoever reads a study blind.
+         */
         Reverted: {
             /** @constant */
             ok: true;
@@ -2003,7 +2142,7 @@ export interface components {
             comment: string;
             created: string;
         };
-        /** @description keys, show: the reader's own. labels, blind: the study's (administrators). */
+        /** @description Settings to store. keys, show: the reader's own. labels, blind: the study's (administrators). */
         ReviewSettings: {
             /** @default  */
             study: string;
@@ -2016,7 +2155,11 @@ export interface components {
             labels?: string[] | null;
             blind?: boolean | null;
         };
-        /** @description version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader. */
+        /**
+         * @description What the Review tab needs to open a study.
+         *
+         *     version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader.
+         */
         ReviewSetup: {
             /** @constant */
             ok: true;
@@ -2074,14 +2217,18 @@ export interface components {
             };
             binned: string | null;
         };
-        /** @description status: of pause, cancel and resume. bytes: of delete. */
+        /** @description What an action on a run did. status: of pause, cancel and resume. bytes: of delete. */
         RunAction: {
             /** @constant */
             ok: true;
             status?: components["schemas"]["JobStatus"];
             bytes?: number;
         };
-        /** @description series: what is new since the step that was asked for, or all of it where `reset`. */
+        /**
+         * @description One run in detail.
+         *
+         *     series: what is new since the step that was asked for, or all of it where `reset`.
+         */
         RunDetail: {
             /** @constant */
             ok: true;
@@ -2100,7 +2247,7 @@ export interface components {
             last: number;
             reset: boolean;
         };
-        /** @description left: seconds until it is done; null where nothing is at it. archived: 0 or 1. */
+        /** @description A run in the list. left: seconds until it is done; null where nothing is at it. archived: 0 or 1. */
         RunRow: {
             id: string;
             /** @enum {string} */
@@ -2208,8 +2355,10 @@ export interface components {
             threshold: number | null;
         };
         /**
-         * @description first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it
-         *     is a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with.
+         * @description A run that has scored a study.
+         *
+         *     first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it is
+         *     a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with.
          */
         ScoredRun: {
             id: string;
@@ -2222,7 +2371,11 @@ export interface components {
             adopted: boolean;
             compares: boolean;
         };
-        /** @description server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review. */
+        /**
+         * @description What to send to a DICOMweb server.
+         *
+         *     server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review.
+         */
         Send: {
             server: string;
             kinds: ("seg" | "map" | "sr")[];
@@ -2257,7 +2410,11 @@ export interface components {
             ok: true;
             session: number;
         };
-        /** @description which: of which cases, in words. code: the commit that the run was made with. version: of the studio. */
+        /**
+         * @description A reading session as it is printed.
+         *
+         *     which: of which cases, in words. code: the commit that the run was made with. version: of the studio.
+         */
         SessionReport: {
             /** @constant */
             ok: true;
@@ -2291,7 +2448,9 @@ export interface components {
             created: string;
         };
         /**
-         * @description point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
+         * @description What came of a reading session.
+         *
+         *     point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
          *     planted among the cases, which has no part in the figures.
          */
         SessionSummary: {
@@ -2317,7 +2476,7 @@ export interface components {
             over: components["schemas"]["ListedSession"][];
             blind: boolean;
         };
-        /** @description hits of n, with the 95 % Wilson interval; null where n is 0. */
+        /** @description A proportion: hits of n, with the 95 % Wilson interval; null where n is 0. */
         Share: {
             value: number | null;
             low: number | null;
@@ -2326,8 +2485,9 @@ export interface components {
             n: number;
         };
         /**
-         * @description A case of a printed session. first, decision: the first and the last word. percentile, flagged: of the session's
-         *     run.
+         * @description A case of a printed session.
+         *
+         *     first, decision: the first and the last word. percentile, flagged: of the session's run.
          */
         SheetRow: {
             name: string;
@@ -2349,14 +2509,18 @@ export interface components {
             dice: number;
             sd: number;
         };
-        /** @description size: part of the image. */
+        /** @description A case's Dice by the size of its lesion. size: part of the image. */
         SizePoint: {
             case: number;
             name: string;
             size: number;
             dice: number;
         };
-        /** @description of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance. */
+        /**
+         * @description Dice by lesion size.
+         *
+         *     of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance.
+         */
         Sizes: {
             /** @constant */
             ok: true;
@@ -2365,7 +2529,7 @@ export interface components {
             threshold: number;
             of: number;
         };
-        /** @description Millimetres of a pixel; null where the file does not say. */
+        /** @description The size of a pixel in millimetres; null where the file does not say. */
         Spacing: {
             x: number;
             y: number;
@@ -2374,7 +2538,7 @@ export interface components {
         };
         /** @enum {string} */
         Split: "train" | "holdout" | "test";
-        /** @description left: seconds. */
+        /** @description A stage of what jobs make for a study. left: seconds. */
         Stage: {
             title: string;
             /** @enum {string} */
@@ -2382,7 +2546,7 @@ export interface components {
             left: number;
             share: number;
         };
-        /** @description blind: studies that are read blind now. session: the open reading session. */
+        /** @description What whoever asks reads. blind: studies that are read blind now. session: the open reading session. */
         Standing: {
             blind: string[];
             session: components["schemas"]["OpenSession"] | null;
@@ -2407,7 +2571,9 @@ export interface components {
             cases: number;
         };
         /**
-         * @description beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
+         * @description What the page's bar shows.
+         *
+         *     beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
          *     watched study; to whoever reads any study blind, when a case came in.
          *
          *     ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
@@ -2444,12 +2610,12 @@ export interface components {
             per_epoch: number;
             images: number;
         };
-        /** @description Names of one patient's images. */
+        /** @description Names of one patient's images that lie on both sides, in training and in test. */
         Straddling: {
             train: string[];
             test: string[];
         };
-        /** @description section: of the paper. */
+        /** @description A strong augmentation. section: of the paper. */
         Strong: {
             title: string;
             section: string;
@@ -2494,7 +2660,7 @@ export interface components {
             tag: string;
             cases: number;
         };
-        /** @description left_out: MedMix versions among the points. */
+        /** @description A tag that was put on cases, or taken off. left_out: MedMix versions among the points. */
         Tagged: {
             /** @constant */
             ok: true;
@@ -2502,7 +2668,7 @@ export interface components {
             cases: number;
             left_out: number;
         };
-        /** @description Of an import: a token to ask for its state. */
+        /** @description An import that has begun. task: a token to ask for its state. */
         Task: {
             /** @constant */
             ok: true;
@@ -2551,7 +2717,9 @@ export interface components {
             seconds?: number;
         };
         /**
-         * @description Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
+         * @description How the reader agrees with the machine and with the drawn truth.
+         *
+         *     Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
          *     missed: lesions among them that the machine did not flag.
          */
         TourAgreement: {
@@ -2566,7 +2734,9 @@ export interface components {
             do: components["schemas"]["TourAct"][];
         };
         /**
-         * @description found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
+         * @description How the demo study stands.
+         *
+         *     found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
          *     busy: a training would wait for other work; stored: a run that was trained on the study before.
          */
         TourState: {
@@ -2580,7 +2750,7 @@ export interface components {
             stored: string | null;
             agreement?: components["schemas"]["TourAgreement"] | null;
         };
-        /** @description yours: the reader's own decisions are counted while it is shown. */
+        /** @description A step of the tour. yours: the reader's own decisions are counted while it is shown. */
         TourStep: {
             tab: string;
             title: string;
@@ -2616,7 +2786,11 @@ export interface components {
             runs: components["schemas"]["RunThatLearnt"][];
             studies: string[];
         };
-        /** @description next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by. */
+        /**
+         * @description A page of the audit trail.
+         *
+         *     next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by.
+         */
         Trail: {
             /** @constant */
             ok: true;
@@ -2626,7 +2800,11 @@ export interface components {
             people: string[];
             studies: string[];
         };
-        /** @description detectors: options of each detector that is fitted when the training ends, by its name. */
+        /**
+         * @description A training to start.
+         *
+         *     detectors: options of each detector that is fitted when the training ends, by its name.
+         */
         Training: {
             config: {
                 [key: string]: any;
@@ -2645,7 +2823,11 @@ export interface components {
                 [key: string]: any;
             };
         };
-        /** @description archs: the backbone of each weights file that was added with one. */
+        /**
+         * @description The forms of a training and of each detector.
+         *
+         *     archs: the backbone of each weights file that was added with one.
+         */
         TrainingForms: {
             /** @constant */
             ok: true;
@@ -2678,7 +2860,7 @@ export interface components {
             };
             device: string;
         };
-        /** @description Undo and redo. list: the filters and the order of the worklist. */
+        /** @description An undo or a redo. list: the filters and the order of the worklist. */
         Travel: {
             study: string;
             token?: string | null;
@@ -2686,7 +2868,7 @@ export interface components {
                 [key: string]: any;
             } | null;
         };
-        /** @description plan: as `TrialPlan`. digest: of the plan with its cases and their truth. */
+        /** @description A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their truth. */
         Trial: {
             id: number;
             name: string;
@@ -2710,7 +2892,11 @@ export interface components {
             opened: string | null;
             ended: string | null;
         };
-        /** @description form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study. */
+        /**
+         * @description A study's trials, and what a plan can be made of.
+         *
+         *     form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study.
+         */
         Trials: {
             /** @constant */
             ok: true;
@@ -2774,7 +2960,11 @@ export interface components {
             /** @constant */
             ready: false;
         };
-        /** @description counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle. */
+        /**
+         * @description A study's watched folder.
+         *
+         *     counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle.
+         */
         Watch: {
             study: string;
             folder: string;
@@ -2790,7 +2980,7 @@ export interface components {
             job: components["schemas"]["ImportJob"] | null;
             left_out: components["schemas"]["LeftOut"][];
         };
-        /** @description run: "" for the one that Review opens with. */
+        /** @description Settings of a study's watched folder. run: "" for the one that Review opens with. */
         WatchSettings: {
             /** @default  */
             folder: string | null;
@@ -2828,7 +3018,9 @@ export interface components {
             ] | null;
         };
         /**
-         * @description flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
+         * @description A row of the worklist.
+         *
+         *     flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
          *     order "teaches". None of these while the case is hidden.
          */
         WorklistRow: {
@@ -2857,8 +3049,10 @@ export interface components {
             text: string;
         };
         /**
-         * @description percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on
-         *     the detector's own grid, as a data address; low and high: what its 0 and 65535 stand for.
+         * @description What a fit says of an image.
+         *
+         *     percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on the
+         *     detector's own grid, as a data address; low and high: what its 0 and 65535 stand for.
          */
         app__routes__programs__Look: {
             /** @constant */

@@ -1,4 +1,4 @@
-"""What the faults of the bench share: a small home, what came of a fault, and a process that is killed in its work."""
+"""Helpers of the bench of faults: a small home, what came of a fault, and a process that is killed in its work."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ CASES = 40
 
 @dataclass
 class Outcome:
-    """tries: how often the fault was made. lost: what had been answered as stored, and is not. leaked: what is there,
+    """What came of a fault.
 
-    or was shown, and must not be. seconds: the longest time until all was well again.
+    tries: how often the fault was made. lost: what had been answered as stored, and is not. leaked: what is there, or
+    was shown, and must not be. seconds: the longest time until all was well again.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Place:
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def home(self, name: str = "home") -> Store:
-        """A home with a study of CASES test cases that have no files."""
+        """Opens a home with a study of CASES test cases that have no files."""
         store = opening.open(Home.at(self.folder / name))
         if store.one("SELECT 1 FROM studies") is None:
             with store.write() as db:
@@ -70,20 +71,20 @@ class Place:
 
 
 def decide(store: Store, number: int, reader: str = "ann") -> int:
-    """One decision, by a token of its own; the review's number."""
+    """Stores one decision, by a token of its own; returns the review's number."""
     with writing(store, reader, case_id=1 + number % CASES) as context:
         answer = decisions.decide(context, "abnormal", comment=f"{number}", token=f"t{number}")
     return int(answer["review"])
 
 
 def missing(store: Store, answered: list[int]) -> int:
-    """How many of these reviews are not there, and how many faults the audit trail shows."""
+    """Counts those of these reviews that are not there, and the faults that the audit trail shows."""
     there = {row["id"] for row in store.query("SELECT id FROM reviews")}
     return len(set(answered) - there) + len(audit.verify(store)["problems"])
 
 
 def killed(code: str, arguments: list[str], after: Callable[[int], bool], seconds: float | None = None) -> list[str]:
-    """Run Python code in a process and kill it once `after(lines so far)`, or after so many seconds; its lines."""
+    """Runs Python code in a process, kills it `seconds` after `after(lines so far)` holds, and returns its lines."""
     root = Path(__file__).resolve().parents[3]
     line = [sys.executable, "-c", code, *arguments]
     child = subprocess.Popen(line, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

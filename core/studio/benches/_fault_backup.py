@@ -19,7 +19,7 @@ restore.restore(Home.at(sys.argv[1]), Path(sys.argv[2]))
 
 
 def backup_while_deciding(place: Place) -> Outcome:
-    """A backup holds every decision answered before it began; restored, it is whole."""
+    """Checks that a backup holds every decision answered before it began, and is whole when restored."""
     outcome = Outcome("backup while deciding")
     store = place.home()
     answered: list[int] = []
@@ -52,7 +52,7 @@ def backup_while_deciding(place: Place) -> Outcome:
 
 
 def damaged_backup(place: Place) -> Outcome:
-    """A backup that is changed or cut at a random byte is refused, and nothing changes."""
+    """Checks that a backup that is changed or cut at a random byte is refused, and nothing changes."""
     outcome = Outcome("damaged backup restored")
     store = place.home()
     answered = [decide(store, number) for number in range(5)]
@@ -74,7 +74,10 @@ def damaged_backup(place: Place) -> Outcome:
 
 
 def killed_while_restoring(place: Place) -> Outcome:
-    """SIGKILL at a random moment: the database is the one before or the one restored, and what was there is kept."""
+    """Kills a restore at a random moment.
+
+    The database is the one before or the one restored, and what was there is kept.
+    """
     outcome = Outcome("killed while restoring")
     for number in range(place.tries):
         store = place.home(f"home-{number}")

@@ -27,7 +27,7 @@ for number in range(start, start + 100_000):
 
 
 def killed_while_deciding(place: Place) -> Outcome:
-    """SIGKILL at a random decision; all that were answered are there, and the trail is whole."""
+    """Kills a process at a random decision: all that were answered are there, and the trail is whole."""
     outcome = Outcome("killed while deciding")
     store = place.home()
     for _ in range(place.tries):
@@ -42,7 +42,10 @@ def killed_while_deciding(place: Place) -> Outcome:
 
 
 def power_cut_while_deciding(place: Place) -> Outcome:
-    """Writes are recorded, then replayed up to every page and into the middle of every page, with and without junk."""
+    """Cuts the power at every page that was written, and in the middle of every page.
+
+    Writes are recorded, then replayed up to there, with and without junk.
+    """
     outcome = Outcome("power cut while deciding")
     store = place.home()
     store.db.execute("PRAGMA wal_autocheckpoint = 0")
@@ -71,7 +74,7 @@ def power_cut_while_deciding(place: Place) -> Outcome:
 
 
 def _refused(outcome: Outcome, store: Store, number: int) -> None:
-    """What was refused has left nothing, and is stored once when it is sent again."""
+    """Checks that what was refused has left nothing, and is stored once when it is sent again."""
     events = audit.verify(store)["events"]
     outcome.leaked += store.one("SELECT 1 FROM reviews WHERE comment = ?", [str(number)]) is not None
     with outcome.timed():
@@ -80,7 +83,7 @@ def _refused(outcome: Outcome, store: Store, number: int) -> None:
 
 
 def disk_full_while_deciding(place: Place) -> Outcome:
-    """SQLite may take no further page: the decision is refused, and stored once there is room."""
+    """Lets SQLite take no further page: the decision is refused, and stored once there is room."""
     outcome = Outcome("disk full while deciding")
     store, number, answered = place.home(), 0, list[int]()
     while outcome.tries < place.tries:
@@ -101,7 +104,7 @@ def disk_full_while_deciding(place: Place) -> Outcome:
 
 
 def read_only_while_deciding(place: Place) -> Outcome:
-    """The database refuses every write: so does the studio, in a sentence, and nothing is half there."""
+    """Makes the database refuse every write: so does the studio, in a sentence, and nothing is half there."""
     outcome = Outcome("read-only disk while deciding")
     store = place.home()
     for number in range(place.tries):
@@ -118,7 +121,7 @@ def read_only_while_deciding(place: Place) -> Outcome:
 
 
 def locked_while_deciding(place: Place) -> Outcome:
-    """Another process holds the write lock for a while: the decision waits, and is stored."""
+    """Holds the write lock on another connection for a while: the decision waits, and is stored."""
     outcome = Outcome("database locked while deciding")
     store = place.home()
     for number in range(place.tries):

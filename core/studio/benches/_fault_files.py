@@ -51,7 +51,7 @@ def _files(store: Store) -> set[str]:
 
 
 def killed_while_importing(place: Place) -> Outcome:
-    """SIGKILL at a random moment: the study is whole or not there, and what is left over goes."""
+    """Kills an import at a random moment: the study is whole or not there, and what is left over goes."""
     outcome = Outcome("killed while importing")
     folder = _images(place)
     for number in range(place.tries):
@@ -71,7 +71,10 @@ def killed_while_importing(place: Place) -> Outcome:
 
 
 def disk_full_while_importing(place: Place) -> Outcome:
-    """The disk fills up at a random file: nothing of the import is left, and it succeeds once there is room."""
+    """Fills the disk up at a random file of an import.
+
+    Nothing of the import is left, and it succeeds once there is room.
+    """
     outcome = Outcome("disk full while importing")
     folder = _images(place)
     store = place.home()
@@ -104,7 +107,7 @@ def disk_full_while_importing(place: Place) -> Outcome:
 
 
 def damaged_arrays(place: Place) -> Outcome:
-    """Prepared images are changed or cut at a random byte: they are made again, and are what they were."""
+    """Changes or cuts prepared images at a random byte: they are made again, and are what they were."""
     outcome = Outcome("prepared images damaged")
     store = place.home()
     import_study(store, "n", _images(place))
@@ -122,7 +125,7 @@ def damaged_arrays(place: Place) -> Outcome:
 
 
 def damaged_weights(place: Place) -> Outcome:
-    """A detector's file is changed or cut at a random byte: it is refused before it is used."""
+    """Changes or cuts a detector's file at a random byte: it is refused before it is used."""
     outcome = Outcome("weights damaged")
     store = place.home()
     run = runs.create_run(store, "s", "fit", "padim", {})
@@ -144,7 +147,10 @@ def damaged_weights(place: Place) -> Outcome:
 
 
 def hostile_bundles(place: Place) -> Outcome:
-    """A bundle with one entry changed, cut, added outside its folder or twice: refused, and the home is as it was."""
+    """Brings in bundles with one entry changed, cut or added outside their folder.
+
+    Each is refused, and the home is as it was.
+    """
     outcome = Outcome("hostile bundle brought in")
     store = place.home()
     import_study(store, "n", _images(place))
@@ -182,7 +188,7 @@ def hostile_bundles(place: Place) -> Outcome:
 
 
 def ended_sessions(place: Place) -> Outcome:
-    """Signed out, given a new password, removed: the cookie's secret opens nothing any more."""
+    """Signs readers out, gives them a new password or removes them: the cookie's secret opens nothing any more."""
     outcome = Outcome("session ended")
     store = place.home()
     for number in range(place.tries):

@@ -74,7 +74,10 @@ def _weights(store: Store, run: str) -> bytes:
 
 
 def disk_full_in_training(place: Place) -> Outcome:
-    """The disk fills up at a random write: a sentence, nothing half-made, and the same weights once there is room."""
+    """Fills the disk up at a random write of a training.
+
+    It ends with a sentence and nothing half-made, and comes to the same weights once there is room.
+    """
     outcome = Outcome("disk full in training")
     store = place.home()
     _study(place, store)
@@ -113,8 +116,11 @@ def disk_full_in_training(place: Place) -> Outcome:
 
 
 def sigterm_in_training(place: Place) -> Outcome:
-    """SIGTERM at a random step: the worker ends at a checkpoint within ten seconds, decisions made beside it stay, and
-    the training goes on to the same weights."""
+    """Sends SIGTERM to a worker at a random step of a training.
+
+    The worker ends at a checkpoint within ten seconds, decisions made beside it stay, and the training goes on to the
+    same weights.
+    """
     outcome = Outcome("SIGTERM in training")
     store = place.home()
     _study(place, store)
@@ -145,7 +151,10 @@ def sigterm_in_training(place: Place) -> Outcome:
 
 
 def killed_while_exporting(place: Place) -> Outcome:
-    """SIGKILL while a bundle is made: no file has the bundle's name unless it is whole, and the next one is whole."""
+    """Kills a process while it makes a bundle.
+
+    No file has the bundle's name unless it is whole, and the next one is whole.
+    """
     outcome = Outcome("killed while exporting")
     store = place.home()
     _study(place, store, 24)

@@ -1,4 +1,4 @@
-"""How alike normal images are place by place, and what PaDiM's map gains by more say in the blend."""
+"""How alike normal images are place by place, and what PaDiM's map gains by more weight in the blend."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Set(NamedTuple):
 
 @bench("aligned")
 def aligned(quick: bool = False, data: str | None = None, device: str = "auto", only: tuple[str, ...] = ()) -> dict:
-    """What more say for PaDiM's map brings, on drawn objects that lie alike and on the home --data FOLDER.
+    """More weight for PaDiM's map in the blend: on drawn objects that lie alike and on the home --data FOLDER.
 
     Rows: "set", "alignment" (`PaDiM.alignment`), "weight", which PaDiM's map then has of the whole, and for each factor
     of it beside the others' pixel AUROC, PRO over all test images and the best Dice that one level for all gives. only:

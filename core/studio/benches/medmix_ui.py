@@ -52,7 +52,7 @@ def medmix_ui(quick: bool = False) -> dict:
 
 
 def _repaint(samples: Samples, side: int, config: dict, i: int, weak: bool) -> tuple[float, float]:
-    """Seconds on the clock and of the processor."""
+    """Repaints once; returns seconds on the clock and of the processor."""
     low, high = config["size"]
     moved = {**config, "size": (low, min(1.0, high + 0.005 * i))}
     started, busy = time.perf_counter(), time.process_time()

@@ -130,8 +130,10 @@ def _drawn(rng: np.random.Generator, scores: np.ndarray, whose: np.ndarray) -> n
 def promised(
     normal: np.ndarray, abnormal: np.ndarray, splits: int = SPLITS, whose: np.ndarray | None = None
 ) -> list[dict]:
-    """By alpha: share of normals flagged over random splits, how often it exceeds alpha, how often that is expected of
-    exchangeable images, and what is found of the abnormal ones. whose: patients of the normals, in place of images.
+    """Measures a threshold's promise over random splits of normals: a row for each alpha.
+
+    Share of normals flagged, how often it exceeds alpha, how often that is expected of exchangeable images, and what is
+    found of the abnormal ones. whose: patients of the normals, in place of images.
     """
     rows = []
     whose = np.arange(len(normal)) if whose is None else whose
@@ -218,9 +220,10 @@ def _drifted(images_set: _Set, other: _Set | None, quick: bool) -> list[dict]:
 
 
 def alarms(held: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray], quick: bool) -> dict[str, Any]:
-    """Share of random orders that raise the alarm, and the median of images until it, by seed; None: fewer than half.
+    """Measures alarms of drift over random orders, by seed.
 
-    held, new: scores (n,), and whose they are.
+    Share of orders that raise the alarm, and the median of images until it; None: fewer than half. held, new: scores
+    (n,), and whose they are.
     """
     runs = []
     for seed in SEEDS[:1] if quick else SEEDS:
@@ -250,7 +253,10 @@ def _gamma(images: np.ndarray, power: float) -> np.ndarray:
 
 
 def year(series: int, a_day: int = 20) -> dict[str, Any]:
-    """Share of series of a year's normal images without any change that raise an alarm: their p-values are even."""
+    """Simulates series of a year's normal images without any change: the share that raise an alarm.
+
+    Their p-values are uniform.
+    """
     rng = np.random.default_rng(0)
     alarms = [drift.first_alarm(drift.jumper(rng.random(a_day * 365))) for _ in range(series)]
     return {"a_day": a_day, "series": series, "alarmed": float(np.mean([a is not None for a in alarms]))}

@@ -57,7 +57,10 @@ def _measure(folder: Path, count: int) -> dict[str, float]:
 
 
 def prepare(folder: str) -> None:
-    """Import folder/images and prepare them, in a process of its own; prints seconds and the most memory it took."""
+    """Imports folder/images and prepares them, in a process of its own.
+
+    Prints seconds and the most memory it took.
+    """
     store = opening.open(Path(folder) / "home")
     started = time.perf_counter()
     study = import_study(store, "bench", Path(folder) / "images").study

@@ -33,12 +33,15 @@ Progress = Callable[[int, int], None]
 
 
 def demo_id(seed: int) -> str:
-    """The study's id: the first demo is simply 'demo'."""
+    """Returns the id of the demo study of a seed: the first demo is simply 'demo'."""
     return "demo" if seed == 0 else f"demo-{seed}"
 
 
 def undrawn(store: Store, study: str) -> int | None:
-    """Seed of the demo study of this id that is neither drawn yet nor in the bin; None for any other study."""
+    """Returns the seed of the demo study of this id that is neither drawn yet nor in the bin.
+
+    None for any other study.
+    """
     tail = study.removeprefix("demo-")
     seed = int(tail) if tail.isascii() and tail.isdigit() else 0
     if study != demo_id(seed) or store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
@@ -78,14 +81,17 @@ def make_demo(
 
 
 def shown_detectors() -> list[str]:
-    """Names those of DETECTORS_SHOWN that there are."""
+    """Returns the names of those of DETECTORS_SHOWN that there are."""
     from core.engine.registry import DETECTORS
 
     return [name for name in DETECTORS_SHOWN if name in DETECTORS.names()]
 
 
 def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict[str, str]:
-    """Runs by name: 'pretrain', one per detector on it, 'untrained', 'untrained padim'. changes: to the preset."""
+    """Creates the demo's runs, by name: 'pretrain', one per detector on it, 'untrained', 'untrained padim'.
+
+    changes: to the preset.
+    """
     from core.engine.registry import DETECTORS
     from core.engine.training.pretrain import PRETRAIN_PRESETS
 
@@ -101,14 +107,14 @@ def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict
 
 
 def demo_steps(runs: dict[str, str], evaluate: bool = False, **args) -> list[dict]:
-    """One chain of everything."""
+    """Returns one chain of steps for all of the demo's runs."""
     fits = [run for name, run in runs.items() if name not in ("pretrain", "untrained", "untrained padim")]
     steps = chain(runs["pretrain"], fits, evaluate=evaluate, **args)
     return steps + chain(runs["untrained"], [runs["untrained padim"]], evaluate=evaluate, **args)
 
 
 def demo_rows(store: Store, study: str, runs: dict[str, str], size: int, protocol: str = "held-out") -> list[dict]:
-    """Rows of all detectors and of the baseline, with and without the region of interest."""
+    """Evaluates all detectors and the baseline, with and without the region of interest: a row each."""
     fits = [run for name, run in runs.items() if name not in ("pretrain", "untrained")]
     rows = [evaluate_run(store, run, roi, protocol) for run in fits for roi in (True, False)]
     return rows + [baseline_row(store, study, size, roi, protocol) for roi in (True, False)]
@@ -137,7 +143,7 @@ OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the d
 
 
 def pause(store: Store) -> list[int]:
-    """Pause the demo's own jobs, for the time that no page is open; their ids. What people have queued goes on."""
+    """Pauses the demo's own jobs while no page is open, and returns their ids. What people have queued goes on."""
     drawing = {row["id"] for row in store.query("SELECT id FROM jobs WHERE step = 'demo'")}
     paused = stopping.pause(store, {*drawing, *store.setting(OWN, [])})
     if paused:
@@ -146,7 +152,7 @@ def pause(store: Store) -> list[int]:
 
 
 def go_on(store: Store) -> None:
-    """Go on with the demo's jobs that `pause` has paused."""
+    """Resumes the demo's jobs that `pause` has paused."""
     paused = store.setting(PAUSED, [])
     if paused:
         store.set_setting(PAUSED, [])
@@ -189,7 +195,10 @@ def _own(store: Store, job: int) -> None:
 
 
 def film(store: Store, run: str) -> dict:
-    """Configuration of the map that Clusters opens with: t-SNE of every epoch that the training will save."""
+    """Returns the configuration of the map that Clusters opens with.
+
+    It is t-SNE of every epoch that the training will save.
+    """
     from core.studio.clusters.config import MapConfig
 
     row = get_run(store, run)

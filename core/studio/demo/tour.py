@@ -37,8 +37,10 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 
 
 def state(store: Store) -> dict:
-    """{"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), "found": `found`,
-    "busy": whether a training would wait for other work, "stored": a run that was trained on it before, or None}.
+    """Describes the demo study and what is at work on it.
+
+    {"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), "found": `found`, "busy":
+    whether a training would wait for other work, "stored": a run that was trained on it before, or None}.
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
@@ -53,8 +55,10 @@ def state(store: Store) -> dict:
 
 
 def agreement(store: Store, reader: str) -> dict:
-    """{"read", "machine", "truth", "missed"}: test images that a reader called normal or abnormal, how many of them the
-    run which Review opens with and the drawn truth call alike, and lesions of these that the run did not flag.
+    """Counts how often the machine and the drawn truth agree with a reader: {"read", "machine", "truth", "missed"}.
+
+    Test images that a reader called normal or abnormal, how many of them the run which Review opens with and the drawn
+    truth call alike, and lesions of these that the run did not flag.
     """
     scored = scored_runs(store, STUDY)
     row = store.first(
@@ -70,7 +74,10 @@ def agreement(store: Store, reader: str) -> dict:
 
 
 def found(store: Store) -> int | None:
-    """The abnormal test case that the run which Review opens with scores highest; None before a run has scored one."""
+    """Returns the abnormal test case that the run which Review opens with scores highest.
+
+    None before a run has scored one.
+    """
     scored = scored_runs(store, STUDY)
     row = store.one(
         "SELECT c.id FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.label = 'abnormal' "
@@ -81,12 +88,11 @@ def found(store: Store) -> int | None:
 
 
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
-    """Back to how the tour began: no map, tag, view or finding, no review that counts, no run but the first look.
+    """Puts the demo study back to how the tour began, and returns `state`.
 
-    Returns `state`.
-
-    Reviews and their events are never deleted; they are taken back, and an event says so. A lesion mask that was
-    changed gets a new version, equal to the imported one. ValueError if a worker does not leave in time.
+    There is then no map, tag, view or finding, no review that counts, no run but the first look. Reviews and their
+    events are never deleted; they are taken back, and an event says so. A lesion mask that was changed gets a new
+    version, equal to the imported one. Raises ValueError if a worker does not leave in time.
     """
     if not _there(store):
         return state(store)

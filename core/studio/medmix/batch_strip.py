@@ -20,7 +20,10 @@ from core.studio.runs.marks import donors_of
 
 
 class BatchStrip:
-    """Keeps the last run's trainer, so that the next strip of the same run costs its views alone."""
+    """Strips of the views that a training draws.
+
+    Keeps the last run's trainer, so that the next strip of the same run costs its views alone.
+    """
 
     def __init__(self, store: Store):
         self._store = store
@@ -29,7 +32,10 @@ class BatchStrip:
         self._lock = threading.Lock()
 
     def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
-        """uint8 ((k+1) side, count side, 3): `count` views of each class, A_0 on top, of the batch of that step."""
+        """Draws `count` views of each class, A_0 on top, of the batch of that step.
+
+        -> uint8 ((k+1) side, count side, 3).
+        """
         with self._lock, one_thread():
             trainer = self._open(run_id)
             trainer.step = max(0, min(step, trainer.steps - 1))

@@ -12,7 +12,10 @@ _LOCK = threading.Lock()  # matplotlib's font cache is not made for threads
 
 
 def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> bytes:
-    """kind: one of TYPES. 1.2 inches a picture's height, images at their own resolution in SVG and PDF."""
+    """Draws a grid as a figure. kind: one of TYPES; raises ValueError for another.
+
+    1.2 inches a picture's height, images at their own resolution in SVG and PDF.
+    """
     if kind not in TYPES:
         raise ValueError(f"a figure is saved as {', '.join(TYPES)}, not {kind!r}")
     import matplotlib

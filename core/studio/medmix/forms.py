@@ -8,7 +8,10 @@ from core.studio.forms.fields import form
 
 
 def forms() -> dict:
-    """{"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}; MedMix comes first."""
+    """Returns the forms of the strong augmentations, MedMix first, and of the weak views.
+
+    {"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}.
+    """
     names = sorted(STRONG.names(), key=lambda n: (n != "medmix", n))
     return {"strong": {name: _one(name) for name in names}, "weak": weak()}
 
@@ -25,6 +28,6 @@ def _one(name: str) -> dict:
 
 
 def weak() -> dict:
-    """The weak views' form and presets."""
+    """Returns the weak views' form and presets."""
     presets = {name: config.to_dict() for name, config in WEAK_PRESETS.items()}
     return {"form": form(WeakConfig), "presets": presets}

@@ -31,7 +31,7 @@ Features = Callable[[torch.Tensor], np.ndarray]
 def lesion_similarity(
     store: Store, study: str, features: Features, x: torch.Tensor, lesions: Mixed | None
 ) -> dict | None:
-    """Patches around a study's lesions, around fake ones, and where those were put before they were: how do they lie?
+    """Compares patches around a study's lesions with those around fake ones, and with the latter before the pasting.
 
     features: float (B, 3, S, S) -> (B, D). x (B, 3, S, S): the normal images; lesions: made of them.
 
@@ -39,8 +39,7 @@ def lesion_similarity(
     patches from normal ones. auroc_real: how well it does on real ones left out; auroc_synthetic: how well it separates
     fake ones from normal; closeness: the second over the first, both above chance, 0..1. That is a direction, and what
     is glaring goes far in any: distance is the energy distance of fake lesions to real ones, that of normal patches
-    being 1. real: how many real lesions were looked at.
-    None where the study has fewer than 8 lesion masks.
+    being 1. real: how many real lesions were looked at. None where the study has fewer than 8 lesion masks.
     """
     side = x.shape[-1]
     truth = truth_masks(store, study)
@@ -87,7 +86,10 @@ def lesion_similarity(
 
 
 def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Between two clouds (N, D) and (M, D), unbiased: 0 where both come from one source (Szekely and Rizzo, 2013)."""
+    """Returns the energy distance of two clouds (N, D) and (M, D), unbiased (Szekely and Rizzo, 2013).
+
+    It is 0 where both come from one source.
+    """
 
     def within(z: np.ndarray) -> float:
         return cdist(z, z).sum() / (len(z) * (len(z) - 1))
@@ -101,7 +103,7 @@ def _box(mask: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def _patch(image: np.ndarray, y0: int, x0: int, y1: int, x1: int, side: int) -> np.ndarray:
-    """A square around a box, half as large again: uint8 (side, side, 3)."""
+    """Cuts out a square around a box, half as large again: uint8 (side, side, 3)."""
     whole = image.shape[0]
     half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
     cy, cx = (y0 + y1) // 2, (x0 + x1) // 2

@@ -20,12 +20,12 @@ class BadPreset(ValueError):
 
 
 def checked(strong: str, config: dict) -> dict:
-    """The whole configuration, every value checked by the augmentation's own rules."""
+    """Returns the whole configuration, every value checked by the augmentation's own rules."""
     return STRONG.get(strong).Config.from_dict(config).to_dict()
 
 
 def built_in() -> list[dict]:
-    """The presets that come with the studio; version 0."""
+    """Returns the presets that come with the studio; version 0."""
     from core.engine.augment.config import MEDMIX_PRESETS
 
     return [
@@ -35,7 +35,7 @@ def built_in() -> list[dict]:
 
 
 def list_presets(store: Store, versions: bool = False) -> list[dict]:
-    """Built-in ones, then the readers' own by name; the newest version of each, or all of them."""
+    """Lists built-in presets, then the readers' own by name; the newest version of each, or all of them."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
     own = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
     if not versions:
@@ -44,12 +44,12 @@ def list_presets(store: Store, versions: bool = False) -> list[dict]:
 
 
 def _whole(strong: str, config: dict) -> dict:
-    """With the defaults of settings that are younger than the preset."""
+    """Adds the defaults of settings that are younger than the preset."""
     return {**STRONG.get(strong).Config().to_dict(), **config} if strong in STRONG.names() else config
 
 
 def get_preset(store: Store, name: str, version: int | None = None) -> dict:
-    """One preset, its newest version unless one is given. NotFound names those there are."""
+    """Returns one preset, its newest version unless one is given. Raises NotFound, which names those there are."""
     for row in list_presets(store, versions=True):
         if row["name"] == name and version in (None, row["version"]):
             return row
@@ -85,7 +85,7 @@ def remove_preset(store: Store, name: str) -> None:
 
 
 def to_yaml(preset: dict) -> str:
-    """The text of a preset's file."""
+    """Returns the text of a preset's file."""
     head_lines = {
         "preset": preset["name"],
         "version": preset["version"],
@@ -97,7 +97,10 @@ def to_yaml(preset: dict) -> str:
 
 
 def from_yaml(text: str) -> dict:
-    """{"name", "strong", "config", "note"} of a preset's file, checked. BadPreset says what is wrong with it."""
+    """Reads a preset's file: {"name", "strong", "config", "note"}, checked.
+
+    Raises BadPreset, which says what is wrong with it.
+    """
     try:
         data = read_yaml(text)
     except BadYaml as error:
@@ -138,7 +141,7 @@ def read_yaml(text: str) -> Any:
 
 
 def _look_through(text: str) -> None:
-    """Before anything is built of it: raises BadYaml for aliases and for what is nested too deeply."""
+    """Checks a text before anything is built of it: raises BadYaml for aliases and for what is nested too deeply."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):

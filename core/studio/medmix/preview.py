@@ -32,7 +32,7 @@ _TOLERANCE = 0.004  # of an outline, in parts of the image's side
 
 @dataclass(frozen=True)
 class Scene(Config):
-    """What is looked at. seed chooses the samples and every draw, so a slider moves and nothing else does.
+    """What the picture shows. seed chooses the samples and every draw, so a slider moves and nothing else does.
 
     images: which of the study's training normals, by the seed, or the files of `drop`. weak: show the weak views.
     """
@@ -57,11 +57,12 @@ class Scene(Config):
 
 @dataclass
 class Grid:
-    """images uint8 (k+1, M, S, S, 3). outlines[n][m]: polygons of what was pasted, in parts of the side.
+    """The drawn classes of a scene: images uint8 (k+1, M, S, S, 3).
 
-    sources: [{"n", "m", "slot", "box", "donor", "to"}], boxes (x0, y0, x1, y1) in parts of the side, donor a column or
-    None. names: of the samples. seconds: to draw and paint. aspect: width by height of the images before they were
-    squeezed to squares, as training squeezes them; None where they differ.
+    outlines[n][m]: polygons of what was pasted, in parts of the side. sources: [{"n", "m", "slot", "box", "donor",
+    "to"}], boxes (x0, y0, x1, y1) in parts of the side, donor a column or None. names: of the samples. seconds: to draw
+    and paint. aspect: width by height of the images before they were squeezed to squares, as training squeezes them;
+    None where they differ.
     """
 
     images: np.ndarray
@@ -72,7 +73,7 @@ class Grid:
     aspect: float | None = 1.0
 
     def pack(self) -> bytes:
-        """uint32 length, JSON, then the mosaic as a JPEG.
+        """Packs the grid as bytes: uint32 length, JSON, then the mosaic as a JPEG.
 
         A tenth of the bytes that it has as they are: a browser takes those in three times as slowly as this is encoded
         and decoded. 99 of 100 values stay within 5 of 256 levels; a figure that is saved is exact.
@@ -90,7 +91,10 @@ class Grid:
 
 @contextlib.contextmanager
 def one_thread():
-    """Images this few gain nothing by a second thread, and two that wait for each other lose much on a busy machine."""
+    """Has torch use one thread inside the block.
+
+    Images this few gain nothing by a second one, and two that wait for each other lose much on a busy machine.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -100,7 +104,7 @@ def one_thread():
 
 
 def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> list[dict]:
-    """The samples of a scene: from the study, or the readable files of a drop."""
+    """Returns the samples of a scene: from the study, or the readable files of a drop."""
     if dropped is None:
         return samples.normals(scene.study, scene.seed, scene.first + scene.samples)[scene.first :]
     files = sorted(p for p in dropped.rglob("*") if p.is_file())
@@ -117,10 +121,11 @@ def draw_grid(
     blind: bool = False,
     should_stop: Stop = never,
 ) -> Grid:
-    """Make the classes of a scene. blind: the study's samples are numbered instead of named by their files,
-    and marked lesions are not shown. should_stop: whether nobody waits any more, asked before each class.
+    """Draws the classes of a scene.
 
-    Raises ValueError, which says which setting does not fit, and Stopped when nobody waits.
+    blind: the study's samples are numbered instead of named by their files, and marked lesions are not shown.
+    should_stop: whether nobody waits any more, asked before each class. Raises ValueError, which says which setting
+    does not fit, and Stopped when nobody waits.
     """
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
@@ -155,8 +160,10 @@ def draw_grid(
 
 
 def strong_of(samples: Samples, scene: Scene, size: int, blind: bool = False):
-    """The scene's augmentation for images of that side, with another study's images or marked lesions in it where it
-    cuts from them. Raises ValueError for marked lesions where the study is read blind.
+    """Makes the scene's augmentation for images of that side.
+
+    It has another study's images or marked lesions in it where it cuts from them. Raises ValueError for marked lesions
+    where the study is read blind.
     """
     kind = STRONG.get(scene.strong)
     config = kind.Config.from_dict(scene.config)

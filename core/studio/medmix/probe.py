@@ -38,7 +38,7 @@ def probe(
     lesions_hidden: bool = False,
     should_stop: Stop = never,
 ) -> dict:
-    """How a linear probe on an encoder sees the classes of a scene.
+    """Measures how well a linear probe on an encoder tells the classes of a scene apart.
 
     run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
     lesions_hidden: nothing is compared with the study's real lesions, which are of cases that are still read blind.
@@ -46,9 +46,9 @@ def probe(
 
     {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
     "seconds", "images", "side", "encoder", "study"}. study: whose images, and whose real lesions in `near`.
-    lesion_accuracy: balanced accuracy of some lesion against none, guessing 0.5.
-    survival: mean part of a lesion's pixels that a weak crop keeps; lost: part of views of A_1 and above that keep
-    less than half. near: None, or as `lesion_similarity` says.
+    lesion_accuracy: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a lesion's
+    pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None, or as
+    `lesion_similarity` says.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -136,7 +136,10 @@ def words(figures: dict) -> list[dict]:
 
 
 def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
-    """(B VIEWS,) part of each lesion mask that weak crops keep; not a number where the whole image is the mask."""
+    """Returns (B VIEWS,), the part of each lesion mask that weak crops keep.
+
+    Not a number where the whole image is the mask.
+    """
     if bool(masks.all()):
         return np.full(len(masks), np.nan)
     side, generator = masks.shape[-1], torch.Generator().manual_seed(seed)

@@ -25,7 +25,7 @@ class Samples:
         self._lock = threading.Lock()
 
     def normals(self, study: str, seed: int, count: int) -> list[dict]:
-        """`count` training normals, drawn from the seed; ValueError if the study has none."""
+        """Draws `count` training normals from the seed. Raises ValueError if the study has none."""
         cases = self.store.query(
             "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
             'ORDER BY "row"',
@@ -37,12 +37,15 @@ class Samples:
         return [cases[i % len(cases)] for i in range(count)]
 
     def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """uint8 (M, S, S, 3) and uint8 (M, S, S), 1 inside."""
+        """Loads cases: images uint8 (M, S, S, 3) and regions of interest uint8 (M, S, S), 1 inside."""
         loaded = [self._one(case, size) for case in cases]
         return np.stack([i for i, _, _ in loaded]), np.stack([r for _, r, _ in loaded])
 
     def marked(self, study: str, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Images uint8 (M, S, S, 3), M <= most, and masks uint8 (M, S, S) of lesions that readers marked."""
+        """Loads images uint8 (M, S, S, 3), M <= most, and masks uint8 (M, S, S) of lesions that readers marked.
+
+        Raises ValueError if there are none.
+        """
         rows = marks.accepted(self.store, study)[:most]
         if not rows:
             raise ValueError(marks.NONE_MARKED)
@@ -55,7 +58,7 @@ class Samples:
         return images, np.stack([mask_at(marks.lesion_of(row), size) for row in rows])
 
     def aspect(self, cases: list[dict], size: int) -> float | None:
-        """Width by height that all of the images have, within 2 %; None if they differ."""
+        """Returns the width by height that all of the images have, within 2 %; None if they differ."""
         loaded = [self._one(case, size)[2] for case in cases]
         return round(float(np.mean(loaded)), 4) if max(loaded) <= 1.02 * min(loaded) else None
 

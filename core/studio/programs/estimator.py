@@ -61,20 +61,20 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: np.ndarray) -> np.ndarray:
-        """(N,) float64, larger is more normal: the detector's scores with the sign turned."""
+        """Score images: (N,) float64, larger is more normal, the detector's scores with the sign turned."""
         check_is_fitted(self, "detector_")
         return -self.detector_.image_score(self.detector_.predict(self._images(X))).astype(np.float64)
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """(N,) float64, below 0 for outliers."""
+        """Score images beside `offset_`: (N,) float64, below 0 for outliers."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """(N,): 1 for normal, -1 for outliers."""
+        """Tell normal images from outliers: (N,), 1 for normal, -1 for outliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
-        """float32 (N, h, w), larger is more abnormal."""
+        """Compute heat maps of images: float32 (N, h, w), larger is more abnormal."""
         check_is_fitted(self, "detector_")
         return self.detector_.predict(self._images(X)).maps
 

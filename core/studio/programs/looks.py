@@ -24,7 +24,10 @@ Looked = tuple[np.ndarray, dict[str, np.ndarray]]
 
 
 def looked(store: Store, detector: Any, run: str, images: Sequence[np.ndarray]) -> Iterator[Looked]:
-    """Heat maps float32 (n, h, w) and scores {"plain", "roi"} float64 (n,) of images uint8 (H, W, 3), BATCH at once."""
+    """Scores images uint8 (H, W, 3), BATCH at once.
+
+    Yields heat maps float32 (n, h, w) and scores {"plain", "roi"} float64 (n,).
+    """
     size = size_of(store, runs.get_run(store, run))
     for start in range(0, len(images), BATCH):
         pairs = [prepare(image, size) for image in images[start : start + BATCH]]
@@ -33,7 +36,10 @@ def looked(store: Store, detector: Any, run: str, images: Sequence[np.ndarray]) 
 
 
 def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame:
-    """A table of scores inside the region of interest; with percentile and flagged once the run's study was scored."""
+    """Makes a table of scores inside the region of interest.
+
+    It has percentile and flagged once the run's study was scored.
+    """
     values = np.concatenate([*scores, np.zeros(0)])
     frame = pd.DataFrame({"score": values})
     stored = runs.get_run(store, run)["summary"].get("calibration")
@@ -45,7 +51,7 @@ def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame
 
 
 class Looks:
-    """Looks of a server at single images: one at a time, with the last LOADED detectors kept in memory."""
+    """Scores single images for a server: one at a time, with the last LOADED detectors kept in memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,8 +59,11 @@ class Looks:
         self._turn = threading.Lock()
 
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-        """{"score", "percentile", "flagged"} of an image uint8 (H, W, 3), None where a run was not scored, and its heat
-        map float32 (h, w). Raises NotFound, ValueError if the run is no finished fit, Damaged if its files are."""
+        """Scores an image uint8 (H, W, 3) by a run: {"score", "percentile", "flagged"}.
+
+        percentile and flagged are None where a run was not scored. Returns its heat map float32 (h, w) beside. Raises
+        NotFound, ValueError if the run is no finished fit, Damaged if its files are.
+        """
         runs.get_run(self._store, run)
         with self._turn:
             detector = self._detectors.pop(run, None) or load_detector(self._store, run, "auto")

@@ -57,18 +57,18 @@ class Studio:
         self.close()
 
     def studies(self) -> pd.DataFrame:
-        """A row a study: id, name, created, cases, masks."""
+        """List the studies, a row each: id, name, created, cases, masks."""
         columns = ["id", "name", "created", "cases", "masks"]
         return pd.DataFrame([{c: row[c] for c in columns} for row in list_studies(self.store)], columns=columns)
 
     def runs(self, study: str | None = None) -> pd.DataFrame:
-        """A row a run: id, study, kind (`pretrain` or `fit`), method, name, status, created, seconds."""
+        """List the runs, a row each: id, study, kind (`pretrain` or `fit`), method, name, status, created, seconds."""
         columns = ["id", "study", "kind", "method", "name", "status", "created", "seconds"]
         rows = runs.list_runs(self.store, study)
         return pd.DataFrame([{c: row[c] for c in columns} for row in rows], columns=columns)
 
     def import_folder(self, name: str, folder: str | os.PathLike[str], **options: Any) -> str:
-        """A new study of a folder of images; returns its id.
+        """Import a folder of images as a new study; returns its id.
 
         options: of `study import`: copy, layout, patients. Raises ValueError if the name is in use or nothing can be
         read.
@@ -83,7 +83,7 @@ class Studio:
         abnormal: Sequence[bool] = (),
         masks: Sequence[np.ndarray | None] = (),
     ) -> str:
-        """A new study of images uint8 (H, W, 3); returns its id. They are written as PNG into the home.
+        """Import images uint8 (H, W, 3) as a new study; returns its id. They are written as PNG into the home.
 
         normal: to learn from. test: to score, with whether each is abnormal and its lesion mask (H, W), where known;
         without `abnormal` nothing is known of them. Raises ValueError for arrays that are no images.
@@ -113,7 +113,10 @@ class Studio:
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 
     def pretrained(self, study: str, arch: str = "efficientnet-lite0", size: int = 224, init: str = "auto") -> str:
-        """An encoder as it comes, without a training on the study; returns the run's id. init `random`: untrained."""
+        """Make a run of an encoder as it comes, without a training on the study; returns the run's id.
+
+        init `random`: untrained.
+        """
         run = pipeline.create_untrained(self.store, study, size, init=init, arch=arch)
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 
@@ -135,11 +138,11 @@ class Studio:
         return self._worked(run, pipeline.chain(fits=[run], score=False, evaluate=False, device=self.device))
 
     def score(self, run: str, images: Sequence[np.ndarray] | None = None) -> pd.DataFrame:
-        """Readings by a fit. Without images: of its study's held-out and test cases, which the page then shows too.
+        """Score cases or images by a fit; a row each.
 
-        images: uint8 (H, W, 3) of any size, of which nothing is kept. Columns: score, percentile and flagged inside
-        the region of interest (percentile and flagged once the study was scored); of cases also case, name, split,
-        label.
+        Without images: its study's held-out and test cases, which the page then shows too. images: uint8 (H, W, 3) of
+        any size, of which nothing is kept. Columns: score, percentile and flagged inside the region of interest
+        (percentile and flagged once the study was scored); of cases also case, name, split, label.
         """
         if images is not None:
             return self._score_arrays(run, images)
@@ -151,7 +154,10 @@ class Studio:
         return _flags(pd.DataFrame(self.store.query(query, [run])))
 
     def heat_maps(self, run: str, images: Sequence[np.ndarray]) -> np.ndarray:
-        """float32 (N, h, w) of images uint8 (H, W, 3), larger where more abnormal, on the detector's own grid."""
+        """Compute heat maps float32 (N, h, w) of images uint8 (H, W, 3), on the detector's own grid.
+
+        Larger is more abnormal.
+        """
         return np.concatenate([maps for maps, _ in self._looked(run, images)])
 
     def _score_arrays(self, run: str, images: Sequence[np.ndarray]) -> pd.DataFrame:
@@ -162,11 +168,11 @@ class Studio:
         return looks.looked(self.store, detector, run, [_image(image) for image in images])
 
     def evaluate(self, run: str, roi: bool = True, bootstrap: int = 1000) -> dict[str, Any]:
-        """AUROC, sensitivity, Dice and the rest of a scored run, with intervals; as `evaluate` prints them."""
+        """Evaluate a scored run: AUROC, sensitivity, Dice and the rest, with intervals; as `evaluate` prints them."""
         return results.evaluate_run(self.store, run, roi, "held-out", bootstrap=bootstrap)
 
     def learn(self, run: str, reader: str | None = None, **settings: Any) -> str:
-        """A new fit that learns on from a scored one by what readers marked; returns its id, scored and compared.
+        """Learn on from a scored fit by what readers marked; returns the new fit's id, scored and compared.
 
         settings: options that differ from the usual ones; `tune=0` leaves the encoder as it is, in a fifth of the time.
         """
@@ -174,7 +180,7 @@ class Studio:
         return self._worked(learnt_run, learnt.steps(learnt_run, self.device))
 
     def worklist(self, study: str, run: str | None = None, reader: str = "reader", **asked: Any) -> pd.DataFrame:
-        """The worklist of a study, most urgent first, as a reader of the page sees it.
+        """Return the worklist of a study, most urgent first, as a reader of the page sees it.
 
         asked: sort, splits, flagged, decision, label, text, ... of `review.worklist.Query`.
         """
@@ -199,7 +205,7 @@ class Studio:
             lesion_masks.save(request, np.asarray(mask) > 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
-        """Decisions that count, a row each: case, name, reader, stage, decision, comment, created, run."""
+        """List the decisions that count, a row each: case, name, reader, stage, decision, comment, created, run."""
         query = (
             "SELECT v.case_id AS 'case', c.name, v.reader, v.stage, v.decision, v.comment, v.created, v.run "
             "FROM current_reviews k JOIN reviews v ON v.id = k.review_id JOIN cases c ON c.id = v.case_id "
