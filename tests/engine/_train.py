@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 import time
 
-from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
+from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.training.pretrain import pretrain
 from tests.conftest import ARCH
 from tests.engine._images import normals
 

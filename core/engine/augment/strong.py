@@ -6,6 +6,7 @@ Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`)
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -170,3 +171,24 @@ def make_classes(
         raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
     mixed = strong.classes(x, k, generator, roi, share)
     return mixed.images.view(-1, k + 1, *x.shape[1:]), mixed.masks.view(-1, k + 1, *x.shape[2:])
+
+
+# One lesion in each image, of several kinds.
+
+
+def paste_in_turn(
+    kinds: Sequence[Strong], x: Tensor, generator: torch.Generator, roi: Tensor, first: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Makes class A_1 of each image x (B, 3, S, S), by the `kinds` in turn: the first of them that of image `first`.
+
+    Returns images (B, 3, S, S) and how much of each pixel is lesion, (B, S, S).
+    """
+    mixed, alpha = x.clone(), torch.zeros_like(x[:, 0])
+    for i, strong in enumerate(kinds):
+        rows = torch.arange(len(x))[(i + first) % len(kinds) :: len(kinds)]
+        if len(rows):
+            # Each with the whole batch beside it, that there is an image to cut from.
+            counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
+            views = strong(x, counts, generator, roi)
+            mixed[rows], alpha[rows] = views.images[rows], views.alpha[rows]
+    return mixed, alpha

@@ -18,7 +18,7 @@ from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.benches._boxes import boxes_of_sets
 from core.engine.benches.harness import bench
 from core.engine.segment.fit import clicked, fit_weights
-from core.engine.segment.lattice import Box, Lattice, lattice
+from core.engine.segment.lattice import Box, lattice
 from core.engine.segment.region import Click, region
 
 RADII = (0.1, 0.15, 0.2, 0.3)  # of the disc that may be lesion round a click, in parts of the window's shorter side
@@ -149,10 +149,6 @@ def _grabcut(lesion: Lesion, radius: float | None = None) -> list[float]:
     return clicked(lesion.truth, lambda clicks: grabcut(lesion.image, lesion.box, clicks, radius), CLICKS)
 
 
-def _region(cells: Lattice, lesion: Lesion, clicks: Sequence[Click]) -> np.ndarray:
-    return region(cells, clicks, lesion.truth.shape)
-
-
 def _measured(encoder: Encoder, lesions: list[Lesion]) -> dict[str, Any]:
     dices, taken, seconds = [], [], []
     for lesion in lesions:
@@ -160,7 +156,7 @@ def _measured(encoder: Encoder, lesions: list[Lesion]) -> dict[str, Any]:
         cells = lattice(encoder, lesion.image, lesion.box)
         seconds.append(time.perf_counter() - started)
         started = time.perf_counter()
-        dices.append(clicked(lesion.truth, partial(_region, cells, lesion), CLICKS))
+        dices.append(clicked(lesion.truth, partial(region, cells, shape=lesion.truth.shape), CLICKS))
         taken.append((time.perf_counter() - started) / CLICKS)
     out: dict[str, Any] = {
         "lesions": len(lesions),

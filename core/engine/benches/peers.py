@@ -29,14 +29,13 @@ from core.engine.benches.harness import Aim, bench
 from core.engine.calibration.percentiles import PixelScale
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
-from core.engine.metrics import localised as at_once
-from core.engine.metrics import localised as by_blocks
 from core.engine.metrics.localisation import Pixels, pixel_auroc, pro
-from core.engine.metrics.localised import MOST
+from core.engine.metrics.localised import MOST, at_once, by_blocks
 from core.engine.tensors import to_batch
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4"]  # of EfficientNet-lite in timm: strides 4, 8 and 16
 CPU = torch.device("cpu")
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @bench("peers")
@@ -100,7 +99,7 @@ def peers(quick: bool = False) -> dict[str, Any]:
 
 
 def peers_python() -> str:
-    python = os.environ.get("PMSACL_PEERS") or str(Path(__file__).resolve().parents[3] / ".peers" / "bin" / "python")
+    python = os.environ.get("PMSACL_PEERS") or str(ROOT / ".peers" / "bin" / "python")
     if not Path(python).exists():
         raise ValueError(
             "the peers have an environment of their own: python -m venv .peers && "
@@ -143,8 +142,7 @@ def marked(n: int, side: int, draw: np.random.Generator) -> tuple[np.ndarray, np
     return (draw.random(masks.shape, np.float32) * 0.8 + 0.2 * masks).astype(np.float32), masks
 
 
-ROOT = Path(__file__).resolve().parents[3]
-WAYS = {"exact": at_once.at_once, "blocks": by_blocks.by_blocks}
+WAYS = {"exact": at_once, "blocks": by_blocks}
 LEVEL = PixelScale(0.0, 1.0, 0.6)  # pixels above it count as marked for Dice
 
 

@@ -48,10 +48,9 @@ def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.nda
     """Finds the largest value (N,) of maps (N, h, w) inside roi uint8 (N, S, S) where normal images show anything."""
     cells = comparable(maps.shape[1:], scale)[None] & np.ones(maps.shape, bool)
     if roi is not None:
-        from core.engine.calibration.heatmap import roi_at
+        from core.engine.calibration.heatmap import counted
 
-        inside = roi_at(roi, maps.shape[1:])
-        cells = cells & (inside | ~inside.any((1, 2), keepdims=True))
+        cells = cells & counted(maps, roi)
     return np.asarray(np.where(cells, maps, -np.inf).max((1, 2)))
 
 
@@ -158,30 +157,25 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
     import torch
 
     from core.engine.augment.config import MEDMIX_PRESETS
+    from core.engine.augment.strong import paste_in_turn
     from core.engine.registry import STRONG
     from core.engine.tensors import to_batch, to_pixels
 
     plain, inside = to_batch(np.ascontiguousarray(images), torch.device("cpu")), torch.from_numpy(np.array(roi))
     draws = torch.Generator().manual_seed(seed)
+    kinds = []
+    for name in PASTED:
+        kind, _, preset = name.partition(":")
+        strong = STRONG.get(kind)
+        config = strong.presets[preset] if kind == "growth" else MEDMIX_PRESETS[preset]
+        kinds.append(strong(config.replace(size=SIZES, opacity=OPACITY) if kind == "medmix" else config))
     for turn in range(4):
         x, within = (plain, inside) if turn < 2 else changed(plain, inside, draws)
-        mixed, masks = x.clone(), torch.zeros(x[:, 0].shape, dtype=torch.bool)
-        for i, name in enumerate(PASTED):
-            kind, _, preset = name.partition(":")
-            strong = STRONG.get(kind)
-            config = strong.presets[preset] if kind == "growth" else MEDMIX_PRESETS[preset]
-            if kind == "medmix":
-                config = config.replace(size=SIZES, opacity=OPACITY)
-            rows = torch.arange(len(x))[(i + turn) % len(PASTED) :: len(PASTED)]
-            if len(rows):
-                # Each with the whole batch beside it, that there is an image to cut from.
-                counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
-                views = strong(config)(x, counts, draws, within)
-                mixed[rows], masks[rows] = views.images[rows], (views.alpha > BODY)[rows]
+        mixed, alpha = paste_in_turn(kinds, x, draws, within, turn)
         reach = max(3, x.shape[-1] // REACH | 1)
         change = (mixed - x).abs().mean(1, keepdim=True)
         near = torch.nn.functional.avg_pool2d(change, reach, stride=1, padding=reach // 2)[:, 0]
-        yield to_pixels(mixed), within.numpy(), (masks & (near > CHANGE)).numpy()
+        yield to_pixels(mixed), within.numpy(), ((alpha > BODY) & (near > CHANGE)).numpy()
 
 
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

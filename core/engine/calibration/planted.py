@@ -65,18 +65,11 @@ def planted(
 
     from core.engine.augment.config import MEDMIX_PRESETS
     from core.engine.augment.medmix.medmix import MedMix
+    from core.engine.augment.strong import paste_in_turn
     from core.engine.tensors import to_batch, to_pixels
 
     x, within = to_batch(np.ascontiguousarray(images), torch.device("cpu")), torch.from_numpy(np.array(roi))
     draws = torch.Generator().manual_seed(seed)
-    mixed, alpha = x.clone(), torch.zeros(x[:, 0].shape)
-    for i, name in enumerate(PRESETS):
-        rows = torch.arange(len(x))[i :: len(PRESETS)]
-        if not len(rows):
-            continue
-        config = MEDMIX_PRESETS[name].replace(size=(size, size), opacity=(contrast, contrast))
-        # Each with the whole batch beside it, that there is an image to cut from.
-        counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
-        mixed_images = MedMix(config)(x, counts, draws, within)
-        mixed[rows], alpha[rows] = mixed_images.images[rows], mixed_images.alpha[rows]
+    asked = {"size": (size, size), "opacity": (contrast, contrast)}
+    mixed, alpha = paste_in_turn([MedMix(MEDMIX_PRESETS[name].replace(**asked)) for name in PRESETS], x, draws, within)
     return to_pixels(mixed), (alpha > 0.3).float().mean((1, 2)).numpy()

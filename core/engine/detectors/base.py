@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,6 +39,12 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.maps)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Prediction], count: int | None = None) -> Prediction:
+        """Joins the predictions of batches, in their order; of all images the first `count`, None for all."""
+        extras = {name: np.concatenate([batch.extras[name] for batch in parts])[:count] for name in parts[0].extras}
+        return cls(np.concatenate([batch.maps for batch in parts])[:count], extras)
 
 
 @dataclass(frozen=True)
@@ -154,6 +161,11 @@ class Detector(abc.ABC):
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self: ...
 
 
+def at_least_one(images: np.ndarray) -> np.ndarray:
+    """Returns images uint8 (N, S, S, 3), a black one where there are none: the maps of no image have a shape, too."""
+    return images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)
+
+
 # Scoring by several processes: each passes a part of the images, and all get the whole prediction.
 
 
@@ -161,6 +173,4 @@ def predict_shared(detector: Detector, images: np.ndarray, roi: np.ndarray | Non
     """Predicts as `detector.predict(images, roi=roi)`; all of torchrun's processes call it with the same images."""
     rows = Share.of(len(images), processes.rank(), processes.world()).rows
     own = detector.predict(images[rows], roi=None if roi is None else roi[rows])
-    parts: list[Prediction] = processes.collect(own)
-    extras = {name: np.concatenate([prediction.extras[name] for prediction in parts]) for name in own.extras}
-    return Prediction(np.concatenate([prediction.maps for prediction in parts]), extras)
+    return Prediction.joined(processes.collect(own))

@@ -23,7 +23,7 @@ from core.engine.augment.strong import Share
 from core.engine.backbones import embed as remembered
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction, at_least_one
 from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
 
@@ -123,12 +123,12 @@ def predict_together(
     reader = detectors[0].reader
     strides = {stride for detector in detectors for stride in detector.config.strides}
     parts: list[list[Prediction]] = [[] for _ in detectors]
-    shown = images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)  # no image has maps of a shape, too
+    shown = at_least_one(images)
     for start in range(0, len(shown), batch):
         maps = maps_of(reader, np.asarray(shown[start : start + batch]), strides)
         for detector, predictions in zip(detectors, parts, strict=True):
             predictions.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
-    return [_joined(detector_parts, len(images)) for detector_parts in parts]
+    return [Prediction.joined(detector_parts, len(images)) for detector_parts in parts]
 
 
 def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
@@ -143,10 +143,3 @@ def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int
 
     memory = remembered.memory()
     return compute(images, strides) if memory is None else memory.maps(encoder, images, strides, compute)
-
-
-def _joined(parts: list[Prediction], count: int) -> Prediction:
-    extras = {
-        name: np.concatenate([prediction.extras[name] for prediction in parts])[:count] for name in parts[0].extras
-    }
-    return Prediction(np.concatenate([prediction.maps for prediction in parts])[:count], extras)

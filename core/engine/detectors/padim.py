@@ -22,7 +22,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.base import in_order
-from core.engine.backbones.config import STRIDES
+from core.engine.backbones.config import NAMED, STRIDES
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import blur, roi_at
 from core.engine.config import BadConfig, Config
@@ -32,7 +32,6 @@ from core.engine.detectors.map_detector import MapDetector
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 
-NAMED = {"stem": 2, "layer1": 4, "layer2": 8, "layer3": 16, "layer4": 32}  # how fits were saved that knew ResNet alone
 PARTS = ("mean", "own", "cross")  # of a Level, as they are saved
 
 

@@ -27,17 +27,13 @@ def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = 
     return auroc(maps[valid], masks[valid])
 
 
-def overlaps(
-    maps: np.ndarray, masks: np.ndarray, threshold: float, valid: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Computes Dice and IoU of each image, two arrays (N,): NaN where an image has no lesion pixel that counts."""
-    return overlaps_of(maps > threshold if valid is None else (maps > threshold) & valid, masks, valid)
-
-
 def overlaps_of(
     marked: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes `overlaps` of what is marked, bool (N, S, S); nothing is marked that is not valid."""
+    """Computes Dice and IoU of each image, two arrays (N,): NaN where an image has no lesion pixel that counts.
+
+    marked: bool (N, S, S); nothing is marked that is not valid.
+    """
     masks = masks > 0 if valid is None else (masks > 0) & valid
     both, marked_area, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
     with np.errstate(invalid="ignore", divide="ignore"):

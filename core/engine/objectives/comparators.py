@@ -10,7 +10,7 @@ paper's own equations and rows say otherwise: `strong` (its row has MedMix), `cl
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.engine.augment.strong import Part, Share, own
 from core.engine.augment.weak import WeakViews
@@ -28,6 +28,8 @@ from core.engine.tensors import to_device
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
 class SimCLR(Objective):
     """SimCLR on normal images alone, as one class. `k` and the strong augmentation have no part in it."""
+
+    contrast = staticmethod(nt_xent)
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
@@ -50,7 +52,7 @@ class SimCLR(Objective):
         return self.weak(x, generator, share=share) if weak else x, labels
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        term = nt_xent(z, views.partners, self.config.tau)
+        term = self.contrast(z, views.partners, self.config.tau)
         return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())
 
 
@@ -104,14 +106,6 @@ class RotNet(TurnedViews):
     sides = 1
     uses_projection = False
 
-    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
-        super().__init__(config, encoder)
-        self.classifier = nn.Linear(encoder.features, TURNS)
-
-    def classify(self, h: Tensor, z: Tensor) -> Tensor:
-        logits: Tensor = self.classifier(h.float())
-        return logits
-
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
         logits = self.classify(h, z)
         term = augmentation_loss(logits, views.labels)
@@ -130,14 +124,6 @@ class CSI(TurnedViews):
     These are L_con-SI and L_cls-SI (which shift); both weigh 1 (w_con, w_aug). Shifts are the four turns, CSI's own
     choice for objects; the paper names none for its images.
     """
-
-    def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
-        super().__init__(config, encoder)
-        self.classifier = nn.Linear(encoder.features, TURNS)  # on the backbone's features, as released
-
-    def classify(self, h: Tensor, z: Tensor) -> Tensor:
-        logits: Tensor = self.classifier(h.float())
-        return logits
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
         logits = self.classify(h, z)
@@ -164,13 +150,11 @@ class DROC(SimCLR):
     Its one-class classifier on the features is left to the detector, as the paper has it for every pre-training.
     """
 
+    contrast = staticmethod(one_way)
+
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Views:
         turns = to_device(torch.randint(TURNS, (len(x),), generator=generator), x.device)
         turned = torch.stack([torch.rot90(x, n, (2, 3)) for n in range(TURNS)])
         return super().views(turned[turns, torch.arange(len(x), device=x.device)], generator, roi, share)
-
-    def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        term = one_way(z, views.partners, self.config.tau)
-        return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())

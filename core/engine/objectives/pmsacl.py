@@ -82,13 +82,6 @@ class LocalPMSACL(PMSACL):
 
     always_places = True
 
-    def pairs(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Draws one pair of patches from each image.
-
-        Returns patches (2, B, 3, p, p), the first ones' region of interest (B, p, p) or None, and places (B,).
-        """
-        return draw_pairs(x, self.config, generator, roi)
-
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
         """Cuts patches side by side, and keeps those that lie mostly inside the region of interest."""
         p = self.config.patch
@@ -107,7 +100,7 @@ class LocalPMSACL(PMSACL):
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
     ) -> Views:
-        patches, inside, places = self.pairs(x, generator, roi)
+        patches, inside, places = draw_pairs(x, self.config, generator, roi)
         views = super(PMSACL, self).views(patches[0], generator, inside, share)  # the pairs are drawn already
         pairs = [own(side, share) for side in patches]
         return replace(views, images=torch.cat([views.images, *pairs]), places=own(places, share))
@@ -115,5 +108,5 @@ class LocalPMSACL(PMSACL):
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
     ) -> tuple[Tensor, Tensor]:
-        patches, inside, _ = self.pairs(x, generator, roi)
+        patches, inside, _ = draw_pairs(x, self.config, generator, roi)
         return super().samples(patches[0], generator, inside, weak, share)

@@ -153,7 +153,7 @@ TURNS = 4
 
 
 class TurnedViews(Objective):
-    """Base of the objectives that see four copies of each image, turned by n quarters.
+    """Base of the objectives that see four copies of each image, turned by n quarters, and classify the turns.
 
     Each copy takes its own weak view first, because a mirrored copy turned by one quarter is that of another image
     turned by three: after the turn it would make the label ambiguous.
@@ -166,6 +166,11 @@ class TurnedViews(Objective):
         super().__init__(config, encoder)
         self.classes = TURNS
         self.weak = WeakViews(config.weak)
+        self.classifier = nn.Linear(encoder.features, TURNS)  # on the backbone's features, as CSI was released
+
+    def classify(self, h: Tensor, z: Tensor) -> Tensor:
+        logits: Tensor = self.classifier(h.float())
+        return logits
 
     def views(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from core.engine.segment.lattice import Lattice
-from core.engine.segment.region import Click, evidence, region
+from core.engine.segment.region import Click, evidence, innermost, region
 
 FIRST = (-2.0, *(0.0,) * 13, -2.0)  # a ball by edges of colour
 EVERY = 12  # of the cells, one is learnt from: neighbours say the same
@@ -88,11 +88,7 @@ def next_click(truth: np.ndarray, marked: np.ndarray) -> Click | None:
             at = 1 + int(np.argmax(stats[1:, cv2.CC_STAT_AREA]))
             if stats[at, cv2.CC_STAT_AREA] > area:
                 best, area, positive = parts == at, int(stats[at, cv2.CC_STAT_AREA]), missed
-    if best is None:
-        return None
-    depth = cv2.distanceTransform(np.pad(best.astype(np.uint8), 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
-    y, x = np.unravel_index(int(depth.argmax()), depth.shape)
-    return Click(float(x), float(y), positive)
+    return None if best is None else innermost(best)._replace(positive=positive)
 
 
 def dice(a: np.ndarray, b: np.ndarray) -> float:

@@ -8,7 +8,6 @@ alone: batch norms are folded into their convolutions, and only what a box needs
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from core.engine.files import file_sha256
 from core.engine.segment.source import HOW, PACKAGE, SHA256, VERSION, Missing, file
 
 SIDE, CELLS, WIDTH = 256, 64, 256  # of the image as it is seen, of its embedding, and that one's channels
@@ -36,7 +36,7 @@ def load(path: Path | None = None) -> BoxModel:
     path = path or file()
     if path is None:
         raise Missing(HOW)
-    if hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
+    if file_sha256(path) != SHA256:
         raise Missing(f"{path.name} is not the file that {PACKAGE} {VERSION} brought: install the package anew.")
     return BoxModel(torch.load(path, map_location="cpu", weights_only=True))
 

@@ -97,7 +97,7 @@ def refined(
     mask = np.array(start, bool)
     if not mask.any():
         return region(lattice, clicks, mask.shape, weights)
-    middle = _middle(mask)
+    middle = innermost(mask)
     rows, columns = np.ogrid[: mask.shape[0], : mask.shape[1]]
     for count, click in enumerate(clicks, 1):
         x, y = (min(max(int(v), 0), n - 1) for v, n in zip(click[:2], mask.shape[::-1], strict=True))
@@ -111,8 +111,8 @@ def refined(
     return mask
 
 
-def _middle(mask: np.ndarray) -> Click:
-    """The most interior place of a mask bool (H, W) that is not empty."""
+def innermost(mask: np.ndarray) -> Click:
+    """Finds the most interior place of a mask bool (H, W) that is not empty, as a positive click."""
     depth = cv2.distanceTransform(np.pad(mask.astype(np.uint8), 1), cv2.DIST_L2, 5)[1:-1, 1:-1]
     y, x = np.unravel_index(int(depth.argmax()), depth.shape)
     return Click(float(x), float(y), True)

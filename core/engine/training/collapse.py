@@ -16,8 +16,8 @@ from core.engine.objectives.config import REESTIMATED, PretrainConfig
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
     """Computes the measures of collapse of one step's features z (V, D) and their classes (V,).
 
-    spread: root of the mean squared distance to the mean of all. class_means (classes, D).
-    class_distances (classes, classes): between class means; class_distance: their mean. All in the units of Z.
+    spread: root of the mean squared distance to the mean of all. class_distances (classes, classes): between class
+    means; class_distance: their mean. All in the units of Z.
     """
     z = z.float()
     one_hot = torch.nn.functional.one_hot(labels, classes).float()  # (V, classes)
@@ -25,7 +25,6 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
     apart = (means[:, None] - means[None]).square().sum(2).sqrt()
     return {
         "spread": (z - z.mean(0)).square().sum(1).mean().sqrt(),
-        "class_means": means,
         "class_distances": apart,
         "class_distance": apart.sum() / max(1, classes * (classes - 1)),
     }

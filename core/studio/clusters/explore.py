@@ -83,9 +83,7 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
     case = store.one("SELECT path, frame, scale FROM cases WHERE id = ?", [int(m.points.case_id[point])])
     if case is None:
         raise ValueError("this case is no longer in the study")
-    image = shown(case)
-    scale = min(1.0, side / max(image.shape[:2]))
-    return resize.shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+    return resize.fit(shown(case), side)
 
 
 def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:

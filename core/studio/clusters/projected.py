@@ -189,10 +189,7 @@ def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
     except (ValueError, OSError):
         small = np.asarray(new.images[image])
         return cv2.resize(small, (side, side), interpolation=cv2.INTER_CUBIC)
-    scale = min(1.0, side / max(image_read.shape[:2]))
-    return resize.shrink(
-        image_read, max(1, round(image_read.shape[1] * scale)), max(1, round(image_read.shape[0] * scale))
-    )
+    return resize.fit(image_read, side)
 
 
 USUAL = 99  # percentile of the map's own points of neighbour distances; an image beyond it is out of the map's support

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from core.studio.db.store import Store
 
-LEVELS = ("ok", "note", "bad")
-
 
 @dataclass(frozen=True)
 class Finding:

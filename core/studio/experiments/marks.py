@@ -151,9 +151,9 @@ def run_marks(
     bases: dict[str, tuple[Encoder, Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed, arm in itertools.product(seeds, arms):
-            seen = arm.fit_size or usual
-            if seen not in sets:
-                sets[seen] = sets_of(store, study, seen)
+            own = arm.fit_size or usual
+            if own not in sets:
+                sets[own] = sets_of(store, study, own)
             # ImageNet's weights and the blend on them are the same for every seed.
             base = arm.fit.get("base", Blend.name) if arm.detector == Learnt.name else ""
             name = base + "-" + (arm.encoder if arm.encoder == UNTRAINED else f"{arm.encoder}-{seed}")
@@ -163,9 +163,9 @@ def run_marks(
                 else:
                     encoder = load_encoder(run_folder(store, _encoder(store, study, arm, seed, SIZE, device)))
                 if base:
-                    fit_base(encoder, sets[seen], side, device, base).save(Path(folder) / name)
+                    fit_base(encoder, sets[own], side, device, base).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
-            row = run_arm(sets[seen], *bases[name], side, arm, seed, device)
+            row = run_arm(sets[own], *bases[name], side, arm, seed, device)
             rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
             report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
     return rows

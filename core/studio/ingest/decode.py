@@ -104,7 +104,7 @@ def _read(
         return of_dicom(path, frame)
     with _open(path, frame) as image:
         if image.mode in _GREY16:
-            return of_grey(np.asarray(_upright(image)))
+            return of_grey(np.asarray(ImageOps.exif_transpose(_load(image))))
         if _bits(image, path) == 16:
             deep = _deep_colour(path, image.getexif().get(0x0112, 1))
             if deep is not None:
@@ -160,10 +160,6 @@ def _load(image: Image.Image) -> Image.Image:
         raise Unreadable("not enough memory to decode it") from None
     except Exception as error:  # Pillow's plugins raise what they like on a damaged stream
         raise Unreadable(f"damaged or cut short: {error}") from None
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    return ImageOps.exif_transpose(_load(image))
 
 
 def _flat(image: Image.Image) -> Image.Image:

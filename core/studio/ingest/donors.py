@@ -18,7 +18,8 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
     study = config.pooled
     if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise ValueError(f"donor_study: there is no study {study!r} here; choose another one to cut from, or none")
-    if study and not _normals(store, study):
+    normal = "SELECT 1 FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' LIMIT 1"
+    if study and store.one(normal, [study]) is None:
         raise ValueError(f"donor_study: {study!r} has no normal training images to cut from; choose another study")
 
 
@@ -49,8 +50,3 @@ def donor_studies(store: Store) -> list[dict]:
         "AND EXISTS (SELECT 1 FROM cases WHERE study = studies.id AND split = 'train' "
         "AND label = 'normal') ORDER BY created, id"
     )
-
-
-def _normals(store: Store, study: str) -> int:
-    query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train' AND label = 'normal'"
-    return store.first(query, [study])["n"]

@@ -12,7 +12,7 @@ import numpy as np
 from core.studio.db.store import NotFound, Row, Store
 from core.studio.ingest.masks import get_mask, truth_mask
 from core.studio.ingest.originals import shown
-from core.studio.ingest.resize import ROI_SIDE, shrink
+from core.studio.ingest.resize import ROI_SIDE, fit
 from core.studio.ingest.studies import show_study
 
 SPLITS = ("train", "holdout", "test")
@@ -74,18 +74,14 @@ def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "al
 
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
     """Reads a case's image, uint8 (h, w, 3), its longer side at most `side`."""
-    image = shown(_file(store, case_id))
-    scale = min(1.0, side / max(image.shape[:2]))
-    return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+    return fit(shown(_file(store, case_id)), side)
 
 
 def outlines(store: Store, case_id: int) -> dict:
     """Returns {"roi", "lesion"}: each a list of polygons [[x, y], ...] in parts of the image's width and height."""
     from core.engine.roi import find_roi
 
-    image = shown(_file(store, case_id))
-    scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
-    roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
+    roi = find_roi(fit(shown(_file(store, case_id)), ROI_SIDE))
     truth = truth_mask(store, case_id)
     lesion = [] if truth is None else polygons(get_mask(store, truth))
     return {"roi": [] if roi.all() else polygons(roi), "lesion": lesion}

@@ -42,6 +42,15 @@ def named(row: Mapping) -> dict[str, Any]:
     return {key: value for key, value in {**row, "name": name_shown(row)}.items() if key != "added"}
 
 
+def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
+    """Reads what shows the case that fits `where` (SQL): {"id", "name", "width", "height", "bits", "v"}, else None."""
+    case = store.one(f"SELECT id, name, added, sha256, width, height, bits FROM cases WHERE {where}", values)
+    if case is None:
+        return None
+    mark = (case.pop("sha256") or "")[:10]
+    return {**named(case), "v": mark}
+
+
 def slug(name: str) -> str:
     """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'. Raises ValueError if nothing is left."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()

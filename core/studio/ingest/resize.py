@@ -12,9 +12,14 @@ def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Prepares an image for a run: uint8 (H, W, 3) at full resolution -> image (S, S, 3), region of interest (S, S)."""
     from core.engine.roi import find_roi
 
-    scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
-    looked = shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale))
-    return shrink(image, size, size), (fraction(find_roi(looked), size) >= 0.5).astype(np.uint8)
+    roi = find_roi(fit(image, ROI_SIDE))
+    return shrink(image, size, size), (fraction(roi, size) >= 0.5).astype(np.uint8)
+
+
+def fit(image: np.ndarray, side: int) -> np.ndarray:
+    """Shrinks an image so that its longer side is at most `side`; a smaller one keeps its size."""
+    scale = min(1.0, side / max(image.shape[:2]))
+    return shrink(image, max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
 
 
 def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:

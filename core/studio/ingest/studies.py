@@ -15,7 +15,6 @@ from core.studio.db.store import Store, now
 from core.studio.ingest import reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import Copies
-from core.studio.ingest.decode import read_image, read_raw
 from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
 from core.studio.ingest.layouts import ANYWHERE, Entry, confined, files_under, read_layout
 from core.studio.ingest.patients import Patients, straddling
@@ -32,7 +31,7 @@ from core.studio.ingest.video import Sampling
 
 __all__ = [
     "ImportReport", "StudyArrays", "add_cases", "delete_study", "demand_free_name", "files_at", "import_study",
-    "list_studies", "load_arrays", "read_image", "read_raw", "show_study", "slug", "study_row",
+    "list_studies", "load_arrays", "show_study", "slug", "study_row",
 ]  # fmt: skip
 
 
@@ -216,13 +215,9 @@ def _insert(store: Store, study: str, files: list[reader.Found], report: ImportR
     text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     db.table("studies").update(study, {"fingerprint": fingerprint})
-    report.counts = _counts(rows)
+    report.counts = dict(sorted(Counter(f"{r['split']} {r['label']}" for r in rows).items()))
     report.patients = len({r["patient"] for r in rows if r["patient"]})
     report.straddling = straddling(rows)
     if by is not None and files:  # no name of a file or folder, which may be a patient's
         counts = {"accepted": report.accepted, "masks": report.masks}
         audit.record(store, by, "import", study=study, after={**counts, "fingerprint": fingerprint})
-
-
-def _counts(rows: list[dict]) -> dict[str, int]:
-    return dict(sorted(Counter(f"{r['split']} {r['label']}" for r in rows).items()))

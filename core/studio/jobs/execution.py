@@ -10,18 +10,20 @@ from core.studio.jobs.queues import GIVES_WAY, LONG
 from core.studio.jobs.records import JSON, at_position, finish, get_job
 
 
-def claim(store: Store, queue: str | None = None) -> dict | None:
+def claim(store: Store, queue: str | None = None, job: int | None = None) -> dict | None:
     """Claims the oldest queued job for this process and returns it, or None. The demo's jobs go last.
 
-    queue None: of any queue that is free. It is one statement, so that two workers cannot claim the same job.
+    queue None: of any queue that is free. job: that one alone. It is one statement, so that two workers cannot claim
+    the same job.
     """
     rows = store.query(
         "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
         "started = coalesce(started, :now), finished = NULL, error = NULL "
         "WHERE id = (SELECT id FROM jobs q WHERE q.status = 'queued' AND q.queue = coalesce(:queue, q.queue) "
+        "AND q.id = coalesce(:job, q.id) "
         "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.queue = q.queue) "
         f"ORDER BY {GIVES_WAY.format(job='q')}, id LIMIT 1) RETURNING *",
-        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "queue": queue},
+        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "queue": queue, "job": job},
     )
     return parsed(rows[0], *JSON) if rows else None
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 
-from core.studio.db.store import Store, now
+from core.studio.db.store import Store
+from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import worker
-from core.studio.jobs.processes import start_of
 from core.studio.jobs.records import get_job
 
 GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # jobs that did not get to their end
@@ -29,18 +27,13 @@ def execute(store: Store, job: int) -> dict:
 
     Raises ValueError, and cancels the job, where another job of its queue is at work.
     """
-    rows = store.query(
-        "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
-        "started = coalesce(started, :now), finished = NULL, error = NULL WHERE id = :job AND status = 'queued' "
-        "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.queue = jobs.queue) RETURNING id",
-        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "job": job},
-    )
-    if not rows:
+    claimed = execution.claim(store, job=job)
+    if claimed is None:
         jobs.cancel(store, job)
         raise ValueError("another training is at work in this home: wait for it, or pause it")
     before = signal.signal(signal.SIGTERM, worker.stop)
     try:
-        worker.execute(store, get_job(store, job))
+        worker.execute(store, claimed)
     finally:
         signal.signal(signal.SIGTERM, before)
     return get_job(store, job)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS, PUBLISHED
 from core.engine.registry import DETECTORS, OBJECTIVES
+from core.studio.runs.records import dotted
 
 HEADS = ("comparator", "source", "setting", "ours (`paper`)", "published", "why ours differs")
 _WEAK = "the paper asks for SimCLR's weak views for every method"
@@ -83,7 +83,7 @@ def compared() -> list[tuple[str, ...]]:
         objective = name in PUBLISHED
         presets = PRETRAIN_PRESETS if objective else DETECTORS.get(name).presets
         own = f"published-{name}" if objective else "published"
-        ours, theirs = (dict(_flat(presets[preset].to_dict())) for preset in ("paper", own))
+        ours, theirs = (dotted(presets[preset].to_dict()) for preset in ("paper", own))
         start = (OBJECTIVES if objective else DETECTORS).title(name), source.reference
         for setting in (s for s in ours if ours[s] != theirs[s] and s not in ("preset", "objective")):
             rows.append((*start, setting, _text(ours[setting]), _text(theirs[setting]), source.why[setting]))
@@ -94,14 +94,6 @@ def as_markdown() -> str:
     """Writes the rows of `compared` as a table in Markdown."""
     lines = [f"| {' | '.join(row)} |" for row in [HEADS, ("---",) * len(HEADS), *compared()]]
     return "\n".join(lines) + "\n"
-
-
-def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield before + key, value
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -39,6 +40,14 @@ def cohen(table: np.ndarray) -> dict:
     c = (kappa - chance * (1 - kappa)) ** 2
     error = math.sqrt(max(a + b - c, 0) / n) / (1 - chance)
     return {**out, "kappa": kappa, "low": max(kappa - Z * error, -1.0), "high": min(kappa + Z * error, 1.0)}
+
+
+def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
+    """Counts the cases that two readers, each {case: decision}, both decided: int (3, 3), the first's words in rows."""
+    table = np.zeros((len(DECISIONS), len(DECISIONS)), int)
+    for case in first.keys() & second.keys():
+        table[DECISIONS.index(first[case]), DECISIONS.index(second[case])] += 1
+    return table
 
 
 def fleiss(counts: np.ndarray, seed: int = 0, rounds: int = 1000) -> dict:
@@ -90,13 +99,10 @@ def agreement(store: Store, study: str, stage: str = "last") -> dict:
     """
     said = opinions(store, study, stage)
     readers = sorted({r for case in said.values() for r in case})
-    index = {d: i for i, d in enumerate(DECISIONS)}
+    by_reader = {r: {i: case[r] for i, case in said.items() if r in case} for r in readers}
     pairs = []
     for a, b in itertools.combinations(readers, 2):
-        table = np.zeros((3, 3), int)
-        for case in said.values():
-            if a in case and b in case:
-                table[index[case[a]], index[case[b]]] += 1
+        table = table_of(by_reader[a], by_reader[b])
         if table.sum():
             pairs.append({"readers": [a, b], "confusion": table.tolist(), **cohen(table)})
     full = [case for case in said.values() if len(case) == len(readers)]

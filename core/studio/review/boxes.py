@@ -53,9 +53,6 @@ class Embeddings:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._kept
-
     def of(self, key: Key) -> Tensor:
         """Returns an embedding, made if needed. Raises Unreadable if the image's file is, Missing without the model."""
         with self._turn:
@@ -95,10 +92,6 @@ class Embeddings:
         if self._thread is not None:
             self._thread.join(patience)
         return self._thread is None or not self._thread.is_alive()
-
-    def idle(self) -> bool:
-        """Tells whether nothing waits, and nothing is being made."""
-        return not self._waiting and not self._turn.locked()
 
     def _make(self) -> None:
         if sys.platform == "linux":  # there, of this thread and those that it starts alone

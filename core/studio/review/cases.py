@@ -245,20 +245,22 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     if hidden:  # of findings the reader's own alone, of this reading
         since = context.session["created"] if context.session else ""
         return out | {"findings": [f for f in decisions.findings_of(context, case_id) if f["created"] >= since]}
-    if context.trial is not None:
-        return out | _in_trial(context, case)
-    runs = scored_runs(store, context.study)
     out |= {
         "frame": case["frame"],
         "modality": case["modality"],
         "spacing": spacing.of_case(case),
+        "findings": decisions.findings_of(context, case_id),
+    }
+    if context.trial is not None:
+        return out | _in_trial(context, case_id)
+    runs = scored_runs(store, context.study)
+    out |= {
         "label": case["label"],
         "split": case["split"],
         **tags_shown(case, context.people_tags),
         "readings": _readings(context, case_id, [r["id"] for r in runs if r["first"] or r["id"] == context.run]),
         "masks": masks.versions(context, case_id),
         "marks": {"finished": bool(said.get("finished")), "normal": bool(said.get("normal"))},
-        "findings": decisions.findings_of(context, case_id),
     }
     learners = {r["id"] for r in runs if r["method"] in TAUGHT}
     for run_id, reading in out["readings"].items():
@@ -278,20 +280,16 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     return out
 
 
-def _in_trial(context: RequestContext, case: Row) -> dict:
-    """What a trial shows of a case besides its image: what its arm lets the machine say, and the reader's own marks."""
-    run = context.trial["run"] if context.trial and not context.hides(case["id"]) else None
+def _in_trial(context: RequestContext, case_id: int) -> dict:
+    """What a trial shows of a case besides its image and the reader's own marks: what its arm lets the machine say."""
+    run = context.trial["run"] if context.trial and not context.hides(case_id) else None
     return {
-        "frame": case["frame"],
-        "modality": case["modality"],
-        "spacing": spacing.of_case(case),
         "label": "unknown",
         "split": "test",
         "tags": [],
         "kinds": [],
-        "readings": _readings(context, case["id"], [run] if run else []),
+        "readings": _readings(context, case_id, [run] if run else []),
         "masks": [],
-        "findings": decisions.findings_of(context, case["id"]),
     }
 
 

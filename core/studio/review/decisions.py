@@ -236,15 +236,12 @@ def finding_labels(store: Store, study: str) -> list[str]:
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
     """Sets labels that fit the kind of image, unless the study has its own or findings; returns those it then has."""
-    own = store.setting(f"labels:{study}") is not None and not _by_kind(finding_labels(store, study))
+    chosen = store.setting(f"labels:{study}")
+    own = chosen is not None and tuple(chosen) not in LABELS_BY_KIND.values()
     used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
     if own or store.one(used, [study]) is not None:
         return finding_labels(store, study)
     return set_labels(store, study, list(LABELS_BY_KIND.get(kind, LABELS)), by)
-
-
-def _by_kind(names: list[str]) -> bool:
-    return tuple(names) in LABELS_BY_KIND.values()
 
 
 def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]:

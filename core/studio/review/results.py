@@ -15,7 +15,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, truth_masks
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.records import name_shown, named
-from core.studio.review.agreement import opinions
+from core.studio.review.agreement import Z, opinions
 from core.studio.review.scales import outline_level, pixel_scale
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.operating import USUAL, OperatingPoint
@@ -332,7 +332,7 @@ def _auroc_low(auroc: float, sick: int, well: int) -> float:
     """Lower end of the 95 % interval."""
     q1, q2 = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
     spread = auroc * (1 - auroc) + (sick - 1) * (q1 - auroc**2) + (well - 1) * (q2 - auroc**2)
-    return auroc - 1.959963984540054 * float(np.sqrt(max(spread, 0.0) / (sick * well)))
+    return auroc - Z * float(np.sqrt(max(spread, 0.0) / (sick * well)))
 
 
 # All scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.

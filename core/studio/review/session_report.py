@@ -10,7 +10,7 @@ import numpy as np
 from core.studio.db.store import Store
 from core.studio.ingest.records import name_shown
 from core.studio.review import sessions
-from core.studio.review.agreement import cohen
+from core.studio.review.agreement import cohen, table_of
 from core.studio.review.cases import scored_runs
 from core.studio.review.context import RequestContext
 from core.studio.review.decisions import DECISIONS
@@ -60,8 +60,6 @@ def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, see
 
 # The summary of a reading session: time for each case, agreement, and the reader's operating point.
 
-_INDEX = {name: i for i, name in enumerate(DECISIONS)}
-
 
 def summary(store: Store, session: dict) -> dict:
     """Sums up a session, over or open: {"cases", "read", "seconds", "changed", "point", "detector", "agreement"}.
@@ -93,8 +91,8 @@ def summary(store: Store, session: dict) -> dict:
         "point": _point(labels, {i: sure[i] == "abnormal" for i in both}),
         "detector": _point(labels, {i: flags[i] for i in scored}),
         "agreement": [
-            {"with": "the detector's flags", **_kappa(last, by_flag)},
-            *({"with": name, **_kappa(last, words)} for name, words in others.items()),
+            {"with": "the detector's flags", **cohen(table_of(last, by_flag))},
+            *({"with": name, **cohen(table_of(last, words))} for name, words in others.items()),
         ],
     }
 
@@ -125,14 +123,6 @@ def _point(labels: dict[int, bool], decisions: dict[int, bool]) -> dict | None:
         return None
     truth = np.array([labels[i] for i in decisions], bool)
     return confusion(truth, np.array(list(decisions.values()), bool))
-
-
-def _kappa(mine: dict[int, str], theirs: dict[int, str]) -> dict:
-    table = np.zeros((3, 3), int)
-    for case, word in mine.items():
-        if case in theirs:
-            table[_INDEX[word], _INDEX[theirs[case]]] += 1
-    return cohen(table)
 
 
 def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:

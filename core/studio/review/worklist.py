@@ -29,7 +29,6 @@ LABELS = ("", "normal", "abnormal", "unknown")
 PAGE = 100
 BINS = 64
 TAIL = 0.5  # per cent of the scores, at either end, that the strip draws in its first and last bin
-_BY_CASE = {"name": "name", "added": "added"}  # sort: column of the cases
 _BY_URGENCY = ("abnormal", "unsure", "normal")
 _ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # of the page's words: field of Query, and what each word means
     "split": ("splits", {"": ("test",), "test": ("test",), "holdout": ("holdout",), "all": SPLITS}),
@@ -171,10 +170,6 @@ class Worklist:
     def _column(self, name: str) -> str:
         return f"{name}_roi" if self.query.roi else name
 
-    @property
-    def _end(self) -> str:
-        return "_roi" if self.query.roi else ""
-
     def _joined(self, number: str, splits: tuple[str, ...]) -> tuple[str, tuple]:
         marks = ", ".join("?" * len(splits))
         on = f"c.study = ? AND c.id = {number} AND c.split IN ({marks})"
@@ -209,7 +204,7 @@ class Worklist:
             return [_Part("neutral_cases o", index, ("o.list = ?",), (order["id"],), "o.case_id", "o.position", joined)]
         if q.sort in ("percentile", "score"):
             unscored = (
-                f"NOT EXISTS (SELECT 1 FROM readings s INDEXED BY readings_scored{self._end} "
+                f"NOT EXISTS (SELECT 1 FROM readings s INDEXED BY {self._column('readings_scored')} "
                 f"WHERE s.run = ? AND s.case_id = c.id AND s.{self._column('score')} IS NOT NULL)"
             )
             return [self._by_score(splits), self._cases(splits, "cases_by_id", None, unscored, params=(self.run,))]
@@ -237,8 +232,7 @@ class Worklist:
             differ, index = ("v.study = ?", "v.disagreement > 0"), "case_votes_by_disagreement"
             joined = self._joined("v.case_id", splits)
             return [_Part("case_votes v", index, differ, (study,), "v.case_id", "v.disagreement", joined)]
-        name = _BY_CASE[q.sort]
-        return [self._cases(splits, f"cases_by_{name}", f"c.{name}")]
+        return [self._cases(splits, f"cases_by_{q.sort}", f"c.{q.sort}")]  # by name or added
 
     def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
         """Returns the filters' conditions on a case, and their parameters; `number` is the SQL for the case's id.
@@ -249,7 +243,7 @@ class Worklist:
         where: list[str] = []
         params: list = []
         flagged = (
-            f"EXISTS (SELECT 1 FROM readings f INDEXED BY readings_flagged{self._end} "
+            f"EXISTS (SELECT 1 FROM readings f INDEXED BY {self._column('readings_flagged')} "
             f"WHERE f.run = ? AND f.case_id = {number} AND f.{self._column('flagged')} = 1)"
         )
         known = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
@@ -496,7 +490,7 @@ class Worklist:
         A case is flagged by its score alone, hence the first so many by score are the flagged ones.
         """
         score, flagged = self._column("score"), self._column("flagged")
-        index = f"readings INDEXED BY readings_flagged{self._end}"
+        index = f"readings INDEXED BY {self._column('readings_flagged')}"
         count = self._count(f"SELECT 1 FROM {index} WHERE run = ? AND {flagged} = 1", [self.run])
         if not count:
             return None

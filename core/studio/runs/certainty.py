@@ -4,7 +4,6 @@ detectors were put together, do the two agree. Kept in the reading's `extra`, de
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +12,7 @@ from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.runs import records as runs
 from core.studio.runs.operating import FLAG_PERCENTILE
-from core.studio.runs.readings import size_of
+from core.studio.runs.readings import add_extra, size_of
 
 # Four more passes of the detector over every image: minutes on a processor for so many, an hour for a large study.
 STEADY_CASES = 1000
@@ -76,18 +75,16 @@ def add_steadiness(
 def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calibrations: list, spread: float) -> None:
     percentiles = np.stack([c.percentile(s) for c, s in zip(calibrations, scores, strict=True)])
     flags = np.stack([c.flagged(s, FLAG_PERCENTILE) for c, s in zip(calibrations, scores, strict=True)])
-    rows = []
-    for i, case_id in enumerate(ids):
-        said = {
+    said = {
+        int(case_id): {
             "flagged": flags[:, i].tolist(),
             "percentile": [round(float(p), 2) for p in percentiles[:, i]],
             "sd": float(scores[:, i].std()),
             "spread": spread,
         }
-        rows.append([json.dumps(said), run_id, int(case_id)])
-    with store.write() as db:
-        change = "UPDATE readings SET extra = json_set(extra, '$.steady', json(?)) WHERE run = ? AND case_id = ?"
-        db.conn.executemany(change, rows)
+        for i, case_id in enumerate(ids)
+    }
+    add_extra(store, run_id, "steady", said)
 
 
 def described(extra: dict) -> dict:

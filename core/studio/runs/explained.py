@@ -11,7 +11,7 @@ import numpy as np
 from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.ingest.cache import load_arrays
-from core.studio.ingest.records import named
+from core.studio.ingest.records import pictured
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
 
@@ -42,13 +42,10 @@ def explain(store: Store, run_id: str, case_id: int) -> dict:
     held = arrays.index("holdout", label="normal")[:USUAL]
     usual = _usual(runs.run_folder(store, run_id), detector, arrays, held) if len(held) else None
     other = int(arrays.case_ids[train[fitted_on[match.row]]])
-    case = store.first("SELECT id, name, added, sha256, width, height, bits FROM cases WHERE id = ?", [other])
-    mark = (case.pop("sha256") or "")[:10]
-    case = named(case)
     return {
         "box": [round(v / detector.size, 5) for v in match.box],
         "there": [round(v / detector.size, 5) for v in match.there],
-        "case": {**case, "v": mark},
+        "case": pictured(store, "id = ?", other),
         "distance": round(match.distance, 4),
         "usual": usual,
     }

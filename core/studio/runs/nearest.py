@@ -18,9 +18,9 @@ import numpy as np
 from core.engine.rows import Some
 from core.studio.db.store import Store
 from core.studio.ingest.cache import StudyArrays, load_arrays
-from core.studio.ingest.records import named
+from core.studio.ingest.records import pictured
 from core.studio.runs import records as runs
-from core.studio.runs.readings import size_of
+from core.studio.runs.readings import add_extra, size_of
 from core.studio.runs.snapshots import Snapshot, encoder_run
 
 KEEP = 3
@@ -46,11 +46,9 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
         neighbours = json.loads(row["n"])
     out = []
     for other, distance in neighbours:
-        query = 'SELECT id, name, added, sha256, width, height, bits FROM cases WHERE study = ? AND "row" = ?'
-        case = store.one(query, [study, other])
+        case = pictured(store, 'study = ? AND "row" = ?', study, other)
         if case is not None:
-            mark = f"{case.pop('sha256') or ''}"[:10]
-            out.append({**named(case), "v": mark, "distance": distance})
+            out.append({**case, "distance": distance})
     return out
 
 
@@ -74,7 +72,7 @@ def add_nearest(
         if should_stop():
             raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
         report({"message": f"Nearest training images: {start} of {len(index)}"})
-        _write(store, run_id, find(index[start : start + CHUNK]))
+        add_extra(store, run_id, "nearest", find(index[start : start + CHUNK]))
 
 
 def _arrays(store: Store, run_id: str) -> tuple[dict, StudyArrays]:
@@ -141,9 +139,3 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
         np.save(out, features)
     partial.replace(file)
     return features
-
-
-def _write(store: Store, run_id: str, neighbours: dict[int, list]) -> None:
-    change = "UPDATE readings SET extra = json_set(extra, '$.nearest', json(?)) WHERE run = ? AND case_id = ?"
-    with store.write() as db:
-        db.conn.executemany(change, [[json.dumps(v), run_id, case_id] for case_id, v in neighbours.items()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -86,6 +87,13 @@ def write_readings(store: Store, rows: list[dict]) -> None:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
         for run in {row["run"] for row in rows}:
             store.set_setting(SCORED + runs.get_run(store, run)["study"], now())
+
+
+def add_extra(store: Store, run_id: str, name: str, values: dict[int, Any]) -> None:
+    """Adds to the `extra` of a run's readings, under `name`: {case id: what JSON can hold}."""
+    change = f"UPDATE readings SET extra = json_set(extra, '$.{name}', json(?)) WHERE run = ? AND case_id = ?"
+    with store.write() as db:
+        db.conn.executemany(change, [[json.dumps(value), run_id, case_id] for case_id, value in values.items()])
 
 
 def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> np.ndarray:

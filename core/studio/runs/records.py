@@ -153,6 +153,14 @@ def settings_of(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "marks"}
 
 
+def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
+    """Flattens nested settings to {name: value}, in their order: `lr` in the group `head` becomes `head.lr`."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        flat |= dotted(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+    return flat
+
+
 def marks_count(run: dict) -> int:
     """Counts the masks that a run has learnt from; 0 for one that came from another home, which does not say."""
     return len((run["config"].get("marks") or {}).get("masks", []))

@@ -136,7 +136,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
                 "steps. Take a smaller batch or smaller images."}  # fmt: skip
     counted = times[1:] or times  # the first one also warms up
     step = sum(counted) / len(counted)
-    cuda = place.type == "cuda"
+    cuda, threads = place.type == "cuda", torch.get_num_threads()
     memory = most_memory(place)
     again = centring * (chosen.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
     measures = {
@@ -149,14 +149,10 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         "images": len(train),
         "memory": memory,
         "free": free,
-        "device": torch.cuda.get_device_name(place) if cuda else "CPU, " + _count(torch.get_num_threads(), "thread"),
+        "device": torch.cuda.get_device_name(place) if cuda else f"CPU, {threads} thread{'s' * (threads != 1)}",
         "timed": len(times),
     }
     return {**measures, "message": "It fits." if measures["fits"] else "It may not fit: take a smaller batch."}
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def free_memory(place) -> int:

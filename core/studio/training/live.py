@@ -216,17 +216,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
 
 def differences(configs: list[dict]) -> list[dict]:
     """Lists the settings in which the configurations differ: [{"key", "values"}]; nested keys are dotted."""
-    flat = [dict(_flat(c)) for c in configs]
+    flat = [runs.dotted(c) for c in configs]
     keys = sorted({k for f in flat for k in f})
     rows = [{"key": k, "values": [f.get(k) for f in flat]} for k in keys]
     return [r for r in rows if any(v != r["values"][0] for v in r["values"])]
-
-
-def _flat(config: dict, before: str = "") -> list[tuple[str, object]]:
-    pairs = []
-    for key, value in config.items():
-        if isinstance(value, dict):
-            pairs += _flat(value, f"{before}{key}.")
-        else:
-            pairs.append((f"{before}{key}", value))
-    return pairs

@@ -19,6 +19,7 @@ import numpy as np
 from core.studio.db.store import Store, now
 from core.studio.trials import analysis, mrmc, plan
 from core.studio.trials.analysis import Reads
+from core.studio.trials.roc import Binormal
 
 FILES = ("report.html", "report.pdf", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Paul Tol's bright
@@ -340,8 +341,6 @@ def _flow_figure(results: dict[str, Any]):
 
 
 def _curves(results: dict[str, Any], curves: list[list], x: str, y: str, fits: bool):
-    from scipy import stats
-
     figure, every = _figure(4.2 * len(results["arms"]), 4.2, len(results["arms"]))
     for i, (axes, arm) in enumerate(zip(every, results["arms"], strict=True)):
         for j, curve in enumerate(curves[i]):
@@ -350,7 +349,7 @@ def _curves(results: dict[str, Any], curves: list[list], x: str, y: str, fits: b
             fit = results["by_reader"][i][j]["binormal"] if fits else None
             if fit:
                 grid = np.linspace(1e-4, 1 - 1e-4, 300)
-                axes.plot(grid, stats.norm.cdf(fit["a"] + fit["b"] * stats.norm.ppf(grid)), ":", lw=1, color=colour)
+                axes.plot(grid, Binormal(**fit).curve(grid), ":", lw=1, color=colour)
         axes.set(
             xlabel=x, ylabel=y, title=arm, ylim=(-0.02, 1.02), xlim=(-0.02, 1.02) if "share" in x.lower() else None
         )

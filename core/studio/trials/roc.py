@@ -26,10 +26,6 @@ class Figure(NamedTuple):
     normal: np.ndarray
     abnormal: np.ndarray
 
-    @property
-    def cases(self) -> int:
-        return self.normal.shape[-1] + self.abnormal.shape[-1]
-
 
 def of_kernel(kernel: np.ndarray) -> Figure:
     """Builds a figure from its kernel (..., n0, n1): what each pair of a normal and an abnormal case counts."""

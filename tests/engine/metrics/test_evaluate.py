@@ -8,7 +8,7 @@ import pytest
 from core.engine.calibration.heatmap import upsample
 from core.engine.metrics.detection import auroc, most_accurate, validation_draw
 from core.engine.metrics.evaluate import CannotEvaluate, evaluate
-from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc, pro
+from core.engine.metrics.localisation import best_dice, overlaps_of, pixel_auroc, pro
 
 NAMES = ("auroc", "ap", "sensitivity", "specificity", "accuracy", "pixel_auroc", "dice", "iou", "pro", "pro_all")
 
@@ -45,7 +45,7 @@ def test_the_row_holds_the_figures_each_inside_its_interval():
     assert row["pixel_auroc"] == pixel_auroc(up, given["masks"])  # normal images included
     assert row["pro"] == pro(up[sick], given["masks"][sick])  # abnormal ones alone
     assert row["pro_all"] == pro(up, given["masks"]) != row["pro"]  # as MVTec has it: normal ones too
-    assert row["dice"] == pytest.approx(overlaps(up[sick], given["masks"][sick], row["pixel_threshold"])[0].mean())
+    assert row["dice"] == pytest.approx(overlaps_of(up[sick] > row["pixel_threshold"], given["masks"][sick])[0].mean())
     assert (row["n_normal"], row["n_abnormal"], row["n_localised"]) == (20, 20, 20)
     assert row["protocol"] == row["pixel_rule"] == "held-out" and row["roi"] is False
 

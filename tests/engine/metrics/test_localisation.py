@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from core.engine.metrics.localisation import best_dice, overlaps, pixel_auroc, pro, region_weights
+from core.engine.metrics.localisation import best_dice, overlaps_of, pixel_auroc, pro, region_weights
 
 
 def case(seed, n=4, side=20, ties=False, roi=False):
@@ -72,10 +72,14 @@ def test_a_small_region_weighs_as_much_as_a_large_one():
     assert pro(maps, masks) == pytest.approx(0.5 + 0.5 * 0.15)
 
 
+def above(maps, level, valid):
+    return maps > level if valid is None else (maps > level) & valid
+
+
 @pytest.mark.parametrize("roi", [False, True])
 def test_overlaps_are_those_of_the_slow_loop(roi):
     maps, masks, valid = case(1, roi=roi)
-    dice, iou = overlaps(maps, masks, 0.7, valid)
+    dice, iou = overlaps_of(above(maps, 0.7, valid), masks, valid)
     for i in range(len(maps)):
         both = one = other = 0
         for y, x in np.ndindex(maps.shape[1:]):
@@ -94,8 +98,8 @@ def test_overlaps_are_those_of_the_slow_loop(roi):
 def test_best_dice_is_the_best_of_all_thresholds(roi):
     maps, masks, valid = case(2, side=14, roi=roi)  # few enough pixels that every value is among the levels
     level, value = best_dice(maps, masks, valid)
-    assert value == pytest.approx(np.nanmean(overlaps(maps, masks, level, valid)[0]))
-    tried = [np.nanmean(overlaps(maps, masks, t, valid)[0]) for t in np.unique(maps)]
+    assert value == pytest.approx(np.nanmean(overlaps_of(above(maps, level, valid), masks, valid)[0]))
+    tried = [np.nanmean(overlaps_of(above(maps, t, valid), masks, valid)[0]) for t in np.unique(maps)]
     assert value == pytest.approx(max(tried), abs=2e-3)
     with pytest.raises(ValueError, match="lesion mask"):
         best_dice(maps, np.zeros_like(masks))

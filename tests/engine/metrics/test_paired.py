@@ -7,7 +7,7 @@ import pytest
 
 from core.engine.calibration.percentiles import Calibration
 from core.engine.metrics.detection import auroc
-from core.engine.metrics.localisation import overlaps, pixel_auroc, pro
+from core.engine.metrics.localisation import overlaps_of, pixel_auroc, pro
 from core.engine.metrics.paired import MEASURES, Read, Truth, compared
 
 SIDE = 16
@@ -41,7 +41,7 @@ def test_the_figures_are_those_of_each_measure_alone(roi):
     valid = np.ones_like(lesion) if truth.roi is None else truth.roi > 0
     sick = truth.labels == 1
     for name, read in (("old", old), ("new", new)):
-        dice = overlaps(read.maps[sick], lesion[sick], read.held.pixels.threshold, valid[sick])[0]
+        dice = overlaps_of((read.maps[sick] > read.held.pixels.threshold) & valid[sick], lesion[sick], valid[sick])[0]
         want = {
             "auroc": auroc(read.scores, truth.labels),
             "pixel_auroc": pixel_auroc(read.maps, lesion, valid),

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training import checkpoint
-from core.engine.training.pretrain import PRETRAIN_PRESETS, pretrain
+from core.engine.training.pretrain import pretrain
 from core.engine.training.pretraining import Data, Pretraining
 from tests.conftest import ARCH
 from tests.engine._images import normals

@@ -12,9 +12,11 @@ from core.engine.backbones.encoder import load_centres, load_encoder
 from core.engine.config import BadConfig
 from core.engine.losses.pmsacl import pmsacl_loss
 from core.engine.objectives import pmsacl as objective
+from core.engine.objectives.config import PretrainConfig
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training import checkpoint
 from core.engine.training.base import Diverged
-from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig, pretrain
+from core.engine.training.pretrain import pretrain
 from core.engine.training.pretraining import Data, Pretraining
 from tests.engine._images import normals
 from tests.engine.training.tiny import IMAGES, TINY, same, weights_of

@@ -9,6 +9,7 @@ from PIL import Image
 
 from core.studio.db.store import NotFound
 from core.studio.ingest import reader, studies
+from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, get_mask, truth_masks
 from core.studio.ingest.resize import mask_at
 from core.studio.runs import records as runs
@@ -53,8 +54,7 @@ def test_a_folder_of_good_and_bad_files(store, tmp_path):
 
 
 def test_a_file_that_breaks_its_decoder_is_left_out(store, tiny_folder, monkeypatch):
-    real = studies.read_image
-    monkeypatch.setattr(reader, "read_image", lambda p, f=0: 1 / 0 if p.name == "n003.png" else real(p, f))
+    monkeypatch.setattr(reader, "read_image", lambda p, f=0: 1 / 0 if p.name == "n003.png" else read_image(p, f))
     report = studies.import_study(store, "tiny", tiny_folder)
     assert [Path(r["path"]).name for r in report.rejected] == ["n003.png"]
     assert report.accepted == 35
@@ -139,7 +139,7 @@ def test_arrays(store, tiny_study):
         index = arrays.index(part)
         assert (np.diff(index) == 1).all(), "a split is one slice of the file"
     row = store.one("SELECT path FROM cases WHERE id = ?", [int(arrays.case_ids[3])])
-    expected = cv2.resize(studies.read_image(row["path"]), (32, 32), interpolation=cv2.INTER_AREA)
+    expected = cv2.resize(read_image(row["path"]), (32, 32), interpolation=cv2.INTER_AREA)
     assert (arrays.images[3] == expected).all()
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from core.studio.trials import mrmc, roc
 from core.studio.trials.mrmc import Components, Expected
-from core.studio.trials.simulated import RoeMetz, rejected
+from tests.studio.trials.simulated import RoeMetz, rejected
 
 ROOT = Path(__file__).resolve().parents[3]
 

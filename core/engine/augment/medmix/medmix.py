@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.colour import apply_colour, grey_images, keep_grey
-from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
+from core.engine.augment.config import MedMixConfig
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix.appearance import (
     coverage,
@@ -34,8 +34,6 @@ from core.engine.augment.medmix.groups import Group, Lesions, groups, read, writ
 from core.engine.augment.strong import Mixed, Share, Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import on_device, to_device
-
-__all__ = ["MEDMIX_PRESETS", "MedMix", "MedMixConfig", "Mixed", "paint"]
 
 FAINT = 1 / 255  # a lesion this thin cannot move a grey level: it is not there
 # pixels of windows painted at once: on a CPU what fits a core's cache, elsewhere all

@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.augment.colour import apply_colour, colour_map, grey_images, jitter_factors, keep_grey
-from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTraining, descend
+from core.engine.detectors.comparators.nets import EncoderNet, NetConfig, NetDetector, NetTraining, descend
 from core.engine.detectors.mahalanobis import Normal, Scatter
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch, to_device
@@ -49,17 +48,12 @@ class CutPasteConfig(NetConfig):
     unit: bool = False
 
 
-class CutPasteNet(nn.Module):
+class CutPasteNet(EncoderNet):
     def __init__(self, encoder: Encoder, hidden: int) -> None:
-        super().__init__()
-        self.encoder = encoder.requires_grad_(True)
+        super().__init__(encoder)
         self.encoder.head.requires_grad_(False)  # the projection has no part in it
         layers = [nn.Linear(encoder.features, hidden), nn.BatchNorm1d(hidden), nn.ReLU(inplace=True)]
         self.head = nn.Sequential(*layers, nn.Linear(hidden, CLASSES))
-
-    def maps(self, x: Tensor) -> Tensor:
-        """Computes the encoder's coarsest maps: (B, 3, S, S) -> (B, F, h, w)."""
-        return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
 
 
 class CutPasteTraining(NetTraining):

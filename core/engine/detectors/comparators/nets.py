@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.config import STRIDES, EncoderConfig
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, FitContext, Marks, Prediction
+from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import normal, pick_device, to_batch
@@ -170,19 +170,16 @@ class NetDetector(Detector):
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Predicts smoothed maps of images uint8 (N, S, S, 3) of the size it was fitted at."""
         self.demand_size(images)
-        shown = (
-            images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)
-        )  # no image has maps of a shape too
-        parts: list[dict[str, np.ndarray]] = []
+        shown = at_least_one(images)
+        parts = []
         for start in range(0, len(shown), batch):
             judged = self.judge(to_batch(shown[start : start + batch], self.device))
-            maps = judged["maps"].float()
+            maps = judged.pop("maps").float()
             if maps.shape[-1] == self.size:
                 maps = F.avg_pool2d(maps[:, None], STRIDE)[:, 0]
-            judged["maps"] = blur(maps, self.config.sigma * maps.shape[-1] / 256)
-            parts.append({name: value.float().cpu().numpy() for name, value in judged.items()})
-        joined = {name: np.concatenate([batch[name] for batch in parts])[: len(images)] for name in parts[0]}
-        return Prediction(joined.pop("maps"), joined)
+            smooth = blur(maps, self.config.sigma * maps.shape[-1] / 256).cpu().numpy()
+            parts.append(Prediction(smooth, {name: value.float().cpu().numpy() for name, value in judged.items()}))
+        return Prediction.joined(parts, len(images))
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """Scores by the map's mean, of the region of interest where that is given: (N,) float32."""
@@ -222,7 +219,20 @@ def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     return ((maps * inside).sum((1, 2)) / inside.sum((1, 2))).astype(np.float32)
 
 
-# Networks that several of the paper's comparators share: an encoder into a code, and critics of images and codes.
+# Networks that several of the paper's comparators share: one on the given encoder, an encoder into a code, and critics
+# of images and codes.
+
+
+class EncoderNet(nn.Module):
+    """Base of networks that train the given encoder and read its coarsest maps."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder.requires_grad_(True)
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Computes the encoder's coarsest maps: (B, 3, S, S) -> (B, F, h, w)."""
+        return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
 
 
 def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:

@@ -21,7 +21,7 @@ from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.nets import NetConfig, NetDetector, NetTraining
+from core.engine.detectors.comparators.nets import EncoderNet, NetConfig, NetDetector, NetTraining
 from core.engine.detectors.nearest.memory import Memory
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
@@ -48,12 +48,11 @@ class PANDAConfig(NetConfig):
             raise BadConfig(f"neighbours is at least 1, clip above 0, and frozen one of {STRIDES[:-1]}")
 
 
-class PANDANet(nn.Module):
+class PANDANet(EncoderNet):
     """The encoder, its early layers frozen, always in eval mode: a mean of batches is no feature of an image."""
 
     def __init__(self, encoder: Encoder, frozen: int) -> None:
-        super().__init__()
-        self.encoder = encoder.requires_grad_(True)
+        super().__init__(encoder)
         side = 64
         depth = [s for s in STRIDES if s <= frozen]
         self.encoder.eval().maps(torch.zeros(1, 3, side, side), depth)[frozen].sum().backward()
@@ -64,10 +63,6 @@ class PANDANet(nn.Module):
 
     def train(self, mode: bool = True) -> PANDANet:
         return super().train(False)
-
-    def maps(self, x: Tensor) -> Tensor:
-        """Computes the encoder's coarsest maps: (B, 3, S, S) -> (B, F, h, w)."""
-        return self.encoder.maps(x, STRIDES[-1:])[STRIDES[-1]]
 
 
 class PANDATraining(NetTraining):

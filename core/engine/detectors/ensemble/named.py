@@ -235,6 +235,13 @@ def _score_scales(stored: dict[str, dict[str, float]]) -> dict[str, dict[str, fl
     return {name: {"mean": scale["score_mean"], "sd": scale["score_sd"]} for name, scale in stored.items()}
 
 
+def _scales(stored: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Scales of an ensemble that read a region of interest on the whole image's scale."""
+    scores = _score_scales(stored)
+    regional = {name + "_roi": scale for name, scale in scores.items()}
+    return {"map_scales": _map_scales(stored), "reading_scales": {**scores, **regional}}
+
+
 def _blend(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
     values = {"colour": bool(stored.get("colours")), **stored["config"]}
     return BlendConfig.from_dict(values).ensemble(), {
@@ -261,18 +268,13 @@ def _blend_head(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, d
 
 
 def _combined(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
-    weights, scales = stored["weights"], _score_scales(stored["scales"])
+    weights = stored["weights"]
     return CombinedConfig.from_dict(stored["config"]).ensemble(), {
         "map_weights": {"head": 1.0, "padim": weights["map"]},
         "reading_weights": {"head": 1.0, "padim": weights["score"]},
-        "map_scales": _map_scales(stored["scales"]),
-        "reading_scales": {**scales, **{name + "_roi": scale for name, scale in scales.items()}},
+        **_scales(stored["scales"]),
     }
 
 
 def _heads(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
-    scales = _score_scales(stored["scales"])
-    return HeadsConfig.from_dict(stored["config"]).ensemble(), {
-        "map_scales": _map_scales(stored["scales"]),
-        "reading_scales": {**scales, **{name + "_roi": scale for name, scale in scales.items()}},
-    }
+    return HeadsConfig.from_dict(stored["config"]).ensemble(), _scales(stored["scales"])

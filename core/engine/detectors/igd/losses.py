@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.engine.backbones.base import IMAGENET_MEAN, IMAGENET_STD
 from core.engine.losses.ms_ssim import dissimilarity_map, ms_ssim
 from core.engine.tensors import constant
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGENET_RANGE = 4.7579  # from the lowest to the highest value an image can take once normalised
 
 
@@ -28,7 +28,7 @@ class Reconstruction:
         x, y = x.float(), y.float()
         if self.space == "unit":
             return x, y, 1.0
-        mean, std = (constant(v, x.device, x.dtype).view(1, 3, 1, 1) for v in (MEAN, STD))
+        mean, std = (constant(v, x.device, x.dtype).view(1, 3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_STD))
         return (x - mean) / std, (y - mean) / std, IMAGENET_RANGE
 
     def __call__(self, x: Tensor, y: Tensor) -> Tensor:

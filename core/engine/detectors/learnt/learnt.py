@@ -30,7 +30,7 @@ from core.engine.calibration.outlines import holding
 from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
-from core.engine.detectors.base import Detector, FitContext, Marks, Prediction
+from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught
 from core.engine.detectors.map_detector import maps_of
@@ -268,7 +268,7 @@ class Learnt(Detector):
 
     def _joined(self, logits: np.ndarray, base: np.ndarray, weight: float) -> np.ndarray:
         """The map (N, h, w) of both: logits (N, h, w) and the base's map, as it gives it."""
-        return _cut(logits, LOGIT) + weight * self._standard(base, logits.shape[-1])
+        return np.clip(logits, *LOGIT) + weight * self._standard(base, logits.shape[-1])
 
     def _rule(
         self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: Read, check: Check
@@ -300,7 +300,7 @@ class Learnt(Detector):
             valid &= use[:, None, None]
         curves, cells, most = {}, {}, {}  # by weight: Dice (levels, m), joined cells, what held-out normals reach
         for weight in self.config.weights:
-            cells[weight] = _cut(own, LOGIT) + weight * base_maps
+            cells[weight] = np.clip(own, *LOGIT) + weight * base_maps
             maps = upsample(cells[weight], side)
             curves[weight] = np.stack([overlaps_of((maps > t) & valid, truth, valid)[0] for t in LEVELS])
             normal = self._joined(held.logits, held.maps, weight)
@@ -368,7 +368,7 @@ class Learnt(Detector):
 
     def _standard(self, maps: np.ndarray, side: int) -> np.ndarray:
         """The base's maps (N, h, w) on a grid of that side, in units of held-out normals, cut."""
-        return _cut((upsample(maps, side) - self.scales.usual) / self.scales.spread, BASE)
+        return np.clip((upsample(maps, side) - self.scales.usual) / self.scales.spread, *BASE)
 
     @torch.inference_mode()
     def _bank(self, marks: Marks, sick: np.ndarray) -> Tensor:
@@ -399,15 +399,12 @@ class Learnt(Detector):
         if not self.decoders:
             return self._base(images, roi)
         self.demand_size(images)
-        if not len(images):
-            empty = self.predict(np.zeros((1, self.size, self.size, 3), np.uint8), roi=None if roi is None else roi[:0])
-            return Prediction(empty.maps[:0], {k: v[:0] for k, v in empty.extras.items()})
+        shown = at_least_one(images)
         parts = []
-        for start in range(0, len(images), batch):
-            rows = np.asarray(images[start : start + batch])
+        for start in range(0, len(shown), batch):
+            rows = np.asarray(shown[start : start + batch])
             parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
-        extras = {name: np.concatenate([prediction.extras[name] for prediction in parts]) for name in parts[0].extras}
-        return Prediction(np.concatenate([prediction.maps for prediction in parts]), extras)
+        return Prediction.joined(parts, len(images))
 
     def _read(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
         every = self._logits(images, self.decoders)
@@ -442,7 +439,7 @@ class Learnt(Detector):
         name = "" if roi is None else "_roi"
         pooled = getattr(self.scales, "joined" + name)(pooled_odds(prediction.maps, roi))
         below = getattr(self.scales, "base" + name)(self.base.image_score(base, small))
-        return np.asarray(pooled + self.rule.score_weight * _cut(below, SCORE), np.float32)
+        return np.asarray(pooled + self.rule.score_weight * np.clip(below, *SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """Returns the prediction with other maps; the learnt map follows the change, the base's stays."""
@@ -594,10 +591,6 @@ def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterato
         yield np.asarray(images[start : start + 32]), None if roi is None else roi[start : start + 32]
 
 
-def _cut(x: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
-    return np.clip(x, *ends)
-
-
 def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
     """Chooses that of SCORE_WEIGHTS with the highest AUROC, by scores of held-out normals and of marks left out.
 
@@ -606,7 +599,7 @@ def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> flo
     """
     labels = np.repeat([0, 1], [len(x) for x in pooled])
     learnt, other = (np.concatenate(x) for x in (pooled, base))
-    aurocs = {w: auroc(learnt + w * _cut(other, SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
+    aurocs = {w: auroc(learnt + w * np.clip(other, *SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
     return max(aurocs, key=lambda w: (round(aurocs[w], 3), w))
 
 

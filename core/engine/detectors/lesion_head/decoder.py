@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
+from core.engine.backbones.config import NAMED
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig, Normal, features_of
@@ -17,7 +18,6 @@ from core.engine.detectors.map_detector import fit_together
 from core.engine.tensors import to_batch
 
 SKIPS = (2, 4, 8, 16)  # strides of the maps that are fused, fine to coarse
-NAMED = {"stem": "2", "layer1": "4", "layer2": "8", "layer3": "16"}  # how heads were saved that knew ResNet alone
 
 
 def _smooth(width: int) -> nn.Sequential:
@@ -61,7 +61,7 @@ def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object
     for name in [n for n in state if n.startswith(prefix)]:
         parts = name[len(prefix) :].split(".")
         if parts[0] in ("lateral", "smooth") and parts[1] in NAMED:
-            state[".".join([f"{prefix}{parts[0]}", NAMED[parts[1]], *parts[2:]])] = state.pop(name)
+            state[".".join([f"{prefix}{parts[0]}", str(NAMED[parts[1]]), *parts[2:]])] = state.pop(name)
 
 
 class LesionNet(nn.Module):

@@ -191,7 +191,6 @@ class LesionHead(Detector):
         saved = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
         write_json(Path(folder) / ABOUT, saved | {"encoder": self.net.encoder.config.to_dict()})
         shutil.rmtree(Path(folder) / PARTIAL, ignore_errors=True)
-        (Path(folder) / "lesion-progress.safetensors").unlink(missing_ok=True)  # the same of version 0.1
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:

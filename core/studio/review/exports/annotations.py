@@ -26,7 +26,6 @@ from PIL import Image
 
 from core.studio.db import audit
 from core.studio.db.store import Store, now
-from core.studio.ingest import burned_in
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
 from core.studio.review.decisions import finding_labels, insert_finding
 from core.studio.review.exports import anomalib, pictures
@@ -404,9 +403,7 @@ def export_annotations(store: Store, study: str, target: Path, format: str, by: 
                 out.writestr("classes.txt", "\n".join(labels))
     if not cases:
         raise pictures.NothingToExport
-    burned = burned_in.among(store, study, cases)
-    details = {"format": format, "shapes": shapes, "named": keep_names, "burned_in": len(burned["cases"])}
-    audit.record(store, by, "export", study=study, after=details)
+    burned = pictures.recorded(store, study, by, names, format, cases, shapes=shapes)
     return {"shapes": shapes, "file": str(target), "burned_in": burned}
 
 

@@ -12,9 +12,7 @@ import json
 import cv2
 import numpy as np
 
-from core.studio.db import audit
 from core.studio.db.store import Store
-from core.studio.ingest import burned_in
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.originals import image_of
 from core.studio.ingest.unreadable import Unreadable
@@ -28,6 +26,7 @@ from core.studio.review.exports.pictures import (
     labels_of,
     newest_masks,
     put,
+    recorded,
 )
 from core.studio.review.exports.tables import Names
 from core.studio.review.results import settled
@@ -75,9 +74,7 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
         written.append(case["id"])
     if not store.one("SELECT 1 FROM cases WHERE study = ? AND split != 'test'", [study]) or not written:
         raise NothingToExport("this study has no normal image to train with")
-    text = burned_in.among(store, study, written)
-    details = {"format": "anomalib", "files": len(written), "masks": drawn, "named": keep_names}
-    audit.record(store, by, "export", study=study, after=details | {"burned_in": len(text["cases"])})
+    text = recorded(store, study, by, names, "anomalib", written, files=len(written), masks=drawn)
     return {"files": len(written), "masks": drawn, "left_out": left, "burned_in": text}
 
 

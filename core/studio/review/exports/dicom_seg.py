@@ -20,9 +20,7 @@ import pydicom
 from pydicom.uid import SecondaryCaptureImageStorage
 
 from core.engine.registry import DETECTORS
-from core.studio.db import audit
 from core.studio.db.store import Store
-from core.studio.ingest import burned_in
 from core.studio.ingest.dicom import is_dicom
 from core.studio.ingest.masks import decode_mask
 from core.studio.review.decisions import finding_labels as study_labels
@@ -179,9 +177,7 @@ def write_all(
         passed += files == count
     if not files:
         raise NothingToExport(nothing)
-    text = burned_in.among(store, study, written)
-    details = {"format": format, "files": files, "named": names.keep, "burned_in": len(text["cases"])}
-    audit.record(store, by, "export", study=study, after=details)
+    text = pictures.recorded(store, study, by, names, format, written, files=files)
     return {"files": files, "passed_over": passed, "burned_in": text}
 
 

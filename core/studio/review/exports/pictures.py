@@ -118,6 +118,14 @@ def put(out: Target, name: str, data: bytes) -> None:
         (out / name).write_bytes(data)
 
 
+def recorded(store: Store, study: str, by: str, names: Names, format: str, cases: list[int], **counts: int) -> dict:
+    """Records an export of these cases in the audit trail; returns what `burned_in.among` says of them."""
+    text = burned_in.among(store, study, cases)
+    details = {"format": format, **counts, "named": names.keep, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=details)
+    return text
+
+
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
     """Writes one 1-bit PNG for each case with a mask, byte for byte as it is stored; {"files", "burned_in"}.
 
@@ -129,10 +137,7 @@ def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool 
         written.append(row["id"])
     if not written:
         raise NothingToExport
-    text = burned_in.among(store, study, written)
-    details = {"format": "png", "files": len(written), "named": keep_names, "burned_in": len(text["cases"])}
-    audit.record(store, by, "export", study=study, after=details)
-    return {"files": len(written), "burned_in": text}
+    return {"files": len(written), "burned_in": recorded(store, study, by, names, "png", written, files=len(written))}
 
 
 def file_name(name: str, case_id: int) -> str:

@@ -81,7 +81,7 @@ def test_reconstruction_error(space):
     rec = losses.Reconstruction(3, (0.5, 0.5), rho=1.0, space=space)
     x = torch.full((1, 3, 32, 32), 0.25)
     y = torch.full((1, 3, 32, 32), 0.75)
-    expected = 0.5 if space == "unit" else sum(0.5 / s for s in losses.STD) / 3 / losses.IMAGENET_RANGE
+    expected = 0.5 if space == "unit" else sum(0.5 / s for s in losses.IMAGENET_STD) / 3 / losses.IMAGENET_RANGE
     assert rec(x, y).item() == pytest.approx(expected, rel=1e-4)
     assert rec.map(x, y).mean().item() == pytest.approx(expected, rel=1e-4)
     assert rec(x, x).item() == pytest.approx(0, abs=1e-6)
