@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
@@ -27,6 +29,7 @@ def test_each_hole_that_was_found_names_the_test_that_keeps_it_closed():
     assert len(rows) > 20 and not [row[:80] for row in rows if not NAMED.search(row)]
 
 
+@pytest.mark.slow
 def test_each_test_that_is_named_is_there():
     missing = []
     texts = [(ROOT / name).read_text("utf-8") for name in ("SECURITY.md", "app/README.md")]

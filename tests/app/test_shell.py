@@ -10,6 +10,8 @@ import pytest
 from app.theme import DARK, LIGHT
 from tests.app.conftest import STUDY, Served
 
+pytestmark = pytest.mark.slow
+
 PRIVATE = ["config", "gradio_api/info", "api/training/forms", "api/study/small/overview", "page/widgets/study/study.js"]
 
 
@@ -102,7 +104,6 @@ def shared(own_home):
     server.stop()
 
 
-@pytest.mark.slow
 def test_strangers_see_nothing(shared):
     assert [status(shared.url + path) for path in PRIVATE] == [401] * len(PRIVATE)
     page = urllib.request.urlopen(urllib.request.Request(shared.url, headers={"Accept": "text/html"}), timeout=20)

@@ -82,6 +82,7 @@ def test_grey_and_empty_images():
         find_roi(np.zeros((40, 50, 3), np.float32))
 
 
+@pytest.mark.slow
 def test_it_finds_the_drawn_frames_octagon_and_keeps_their_lesions():
     kept = []
     for i in range(6):

@@ -35,6 +35,7 @@ def store(old, no_worker):
 GONE = ("reconstruction",)  # detectors that version 0.2 had: what they read stays, and nothing new is scored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in (*DETECTORS, "marked") if name not in GONE])
 def test_each_detector_scores_as_it_did(store, old, name):
     run = old.facts["marked"] if name == "marked" else old.facts["fits"][name]
@@ -65,6 +66,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_goes_on_to_the_same_weights(store, old, one_thread):
     folder = records.run_folder(store, old.facts["paused"])
     stopped = load_file(next(folder.glob("checkpoint-*.safetensors")))
@@ -83,6 +85,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_weights(store, old, one
     assert np.abs(sizes(final) - expected).sum() < 0.05 * np.abs(begun - expected).sum()
 
 
+@pytest.mark.slow
 def test_a_fit_is_repeated(store, old):
     again = requests.repeat(store, old.facts["fits"]["padim"], wake=False)
     worker.run_queue(store)

@@ -12,6 +12,8 @@ from core.studio.review import people
 from tests.app.routes.clients import PASSWORD, visitor, whole_server
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
+pytestmark = pytest.mark.slow
+
 ROLES = ("nobody", "reader", "blind reader", "reader of another study", "administrator")
 ANSWERED = (401, 200, 200, 200, 200)
 FUNCTIONS = {
@@ -57,7 +59,6 @@ def test_who_is_answered(served):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.slow
 def test_nobody_is_given_files_of_the_machine_or_the_home(served):
     store, _, clients = served
     case = store.one("SELECT path FROM cases LIMIT 1")["path"]

@@ -25,6 +25,7 @@ def ask(client: TestClient, old: str, new: str = NEW, again: str | None = None):
     return client.post("/password", data={"old": old, "new": new, "again": new if again is None else again})
 
 
+@pytest.mark.slow
 def test_it_is_changed_and_this_browser_alone_stays_signed_in(served):
     store, server = served
     here, there = visitor(server, "ann"), visitor(server, "ann")
@@ -81,6 +82,7 @@ def test_an_account_removed_meanwhile_gets_no_session(served, monkeypatch):
     assert store.query("SELECT * FROM sessions") == [] and not real(store, "ann", NEW)
 
 
+@pytest.mark.slow
 def test_strangers_sign_in_first_and_one_user_has_none(served):
     store, server = served
     assert visitor(server).get("/password").status_code == 401

@@ -36,6 +36,7 @@ def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: 
     assert root.put(f"/api/study/drop/{mine}?path=a.png", content=b"x" * 5000).status_code == 200
 
 
+@pytest.mark.slow
 def test_files_that_come_at_once_are_counted_together(room, monkeypatch):  # noqa: F811
     from app.routes import studies as module
 

@@ -15,6 +15,7 @@ def test_nothing_breaks_a_reader(name):
     assert row["refused"] > 0
 
 
+@pytest.mark.slow
 def test_a_failure_is_counted_and_named():
     reader = fuzz.Reader("broken", lambda data: 1 / 0, [b"seed"])
     row = fuzz._fuzz(reader, 20)

@@ -39,6 +39,7 @@ def test_a_blind_session_of_ones_own_closes_what_shows_labels(reading, single_us
     assert [client.get(f"/api/{room}").status_code for room in rooms] == before and 403 not in before
 
 
+@pytest.mark.slow
 def test_numbers_and_versions_of_ones_own_masks_do_not_count_others(reading):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE label = 'normal' AND split = 'test'")
@@ -85,6 +86,7 @@ def test_medmix_names_no_file_and_measures_no_lesion_of_a_study_read_blind(readi
     assert visitor(server, "root").post("/api/medmix/grid", json=scene).status_code == 200
 
 
+@pytest.mark.slow
 def test_no_error_says_where_the_home_lies(reading):  # noqa: F811
     store, run, server = reading
     sessions.set_blind(store, STUDY, False, "root")
@@ -94,6 +96,7 @@ def test_no_error_says_where_the_home_lies(reading):  # noqa: F811
     assert answer.status_code == 400 and str(store.home.path) not in answer.text and "nearest.json" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "coco", "png"])
 def test_an_export_has_no_mark_of_the_file_it_was_made_in(reading, kind):  # noqa: F811
     answer = visitor(reading[2], "root").post(f"/api/export/{STUDY}/{kind}")

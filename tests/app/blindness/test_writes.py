@@ -292,6 +292,7 @@ def test_long_walks_of_writes(built, tmp_path, seed):
     write(built, tmp_path, seed, 500)
 
 
+@pytest.mark.slow
 def test_settings_are_stored_as_a_whole_or_not_at_all(built, tmp_path):
     shutil.copytree(built / "home", tmp_path / "home")
     writer = Writer(tmp_path / "home", random.Random(0).choice)

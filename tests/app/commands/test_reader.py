@@ -48,6 +48,7 @@ def test_the_last_administrator_stays_and_each_act_is_in_the_audit_trail(tmp_pat
     assert sorted(kinds) == sorted((kind, "command line") for kind in acts)
 
 
+@pytest.mark.slow
 def test_a_short_password_is_named_in_a_sentence(tmp_path):
     code, _, said = reader(tmp_path, "add", "Ada", "--password-stdin", given="short\n")
     assert code == 2 and "at least 8" in said and "Traceback" not in said

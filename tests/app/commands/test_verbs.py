@@ -148,6 +148,7 @@ def test_a_table_has_aligned_columns():
     assert lines == ["a      b", "0.123  yes", "-      x"]
 
 
+@pytest.mark.slow
 def test_the_parser_is_light():
     """`--help` must not wait for torch."""
     code = (

@@ -38,6 +38,7 @@ def rows(client) -> dict[str, dict]:
     return {row["name"]: row for row in client.get(LIST).json()["accounts"]}
 
 
+@pytest.mark.slow
 def test_strangers_and_readers_are_refused(served):
     store, server = served
     before = (people.list_readers(store), audit.verify(store)["head"])
@@ -72,6 +73,7 @@ def test_a_name_that_is_taken_or_none_is_refused(served, name):
     assert len(people.list_readers(store)) == 3 and people.verify(store, "ann", PASSWORD)
 
 
+@pytest.mark.slow
 def test_a_role_holds_at_once_and_a_reset_or_removal_ends_sessions(served):
     store, server = served
     root, ann, ben = (visitor(server, name) for name in ("root", "ann", "ben"))

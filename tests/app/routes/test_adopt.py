@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.review import sessions
 from core.studio.review.cases import scored_runs
 from tests.app.routes.clients import visitor
@@ -9,6 +11,7 @@ from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.studio.review.conftest import STUDY, add_readings
 
 
+@pytest.mark.slow
 def test_a_run_is_adopted_and_rolled_back(reading):  # noqa: F811
     store, run, server = reading
     root, path = visitor(server, "root"), f"/api/learn/{STUDY}/adopt"

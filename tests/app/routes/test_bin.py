@@ -26,6 +26,7 @@ def asked(room):  # noqa: F811
     return store, run, client_of(store)
 
 
+@pytest.mark.slow
 def test_a_run_is_removed_and_brought_back_by_who_made_it(asked):
     store, run, client = asked
     assert client.post(f"/api/training/run/{run}/delete", json={}, headers=ANN).json()["ok"]
@@ -47,6 +48,7 @@ def test_a_study_is_removed_and_brought_back_by_an_administrator(asked):
     assert [s["id"] for s in list_studies(store)] == [STUDY]
 
 
+@pytest.mark.slow
 def test_administrators_import_from_named_folders_alone(asked, tmp_path):
     store, _, client = asked
     named, other = draw_folder(tmp_path / "named" / "a"), draw_folder(tmp_path / "other")

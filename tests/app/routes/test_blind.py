@@ -91,6 +91,7 @@ def test_reading_all_cases_blind_reveals_none(reading):
     assert {e["case_id"] for e in events} == {c["id"] for c in labels}, "what is stored has the cases' own numbers"
 
 
+@pytest.mark.slow
 def test_own_numbers_are_no_way_in_for_a_blind_reader(reading):
     store, run, server = reading
     case = store.one("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])["id"]

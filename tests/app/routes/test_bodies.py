@@ -53,6 +53,7 @@ def fields_of(route) -> dict[str, str]:
     return {field.alias or name: name for name, field in model.model_fields.items()} if model else {}
 
 
+@pytest.mark.slow
 def test_bodies_that_are_none_are_422(asked):
     _, client, found = asked
     tried = 0

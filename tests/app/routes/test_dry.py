@@ -48,6 +48,7 @@ def test_dry_runs_take_turns(room, monkeypatch):  # noqa: F811
         assert most == [2]
 
 
+@pytest.mark.slow
 def test_a_reader_names_no_file_of_weights(room, tmp_path, monkeypatch):  # noqa: F811
     """One answer for a real file, a folder and nothing, of a dry run, a check and a start: none is looked for."""
     store, _ = room

@@ -28,6 +28,7 @@ def test_a_full_disk_is_said(room):  # noqa: F811
     assert answer.status_code == 507 and "The disk is full" in answer.json()["error"]
 
 
+@pytest.mark.slow
 def test_what_nobody_foresaw_is_said_and_kept_for_the_administrator(room):  # noqa: F811
     store, _ = room
     client = client_of(store, single_user=True)
@@ -41,6 +42,7 @@ def test_what_nobody_foresaw_is_said_and_kept_for_the_administrator(room):  # no
     assert "RuntimeError: inside" in (store.home.path / "errors.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_log_names_no_file(room):  # noqa: F811
     store, _ = room
     client = client_of(store, single_user=True)
@@ -57,6 +59,7 @@ def test_sentences_of_models():
     assert errors.sentence_of(RequestValidationError(found)) == "labels must be a list."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error, status, sentence",
     [

@@ -45,6 +45,7 @@ def test_a_tile_is_small_and_has_the_heat_map_where_the_run_is_named(room):
     assert cv2.imdecode(np.frombuffer(large.content, np.uint8), 1).shape == (60, 72, 3), "never made larger"
 
 
+@pytest.mark.slow
 def test_a_tile_is_kept_by_the_browser_until_the_map_is_another(room):
     store, run, client = room
     case = store.first("SELECT id FROM cases WHERE split = 'test'")["id"]
@@ -60,6 +61,7 @@ def test_a_tile_is_kept_by_the_browser_until_the_map_is_another(room):
     assert {r["id"]: r["map"] for r in row}[case] == "later", "the list says so, and the address changes with it"
 
 
+@pytest.mark.slow
 def test_places_lead_to_rows_and_round_to_the_next_unread(room):
     store, run, client = room
     at = f"/api/review/{{}}?study={STUDY}&run={run}"
@@ -81,6 +83,7 @@ def test_places_lead_to_rows_and_round_to_the_next_unread(room):
     assert set(labels) == {r["id"] for r in store.query("SELECT id FROM cases WHERE label = 'abnormal'")}
 
 
+@pytest.mark.slow
 def test_tags_are_put_on_a_selection_and_filter_the_list(room):
     store, run, client = room
     rows = client.get(f"/api/review/list?study={STUDY}&run={run}").json()["rows"]
@@ -95,6 +98,7 @@ def test_tags_are_put_on_a_selection_and_filter_the_list(room):
         assert client.post("/api/review/tag", json=wrong).status_code in (400, 422)
 
 
+@pytest.mark.slow
 def test_a_blind_reader_has_pictures_and_places_and_nothing_that_tells(reading):
     store, run, server = reading
     store.execute("UPDATE cases SET tags = '[\"scratch\"]' WHERE label = 'abnormal'")

@@ -46,6 +46,7 @@ def test_what_is_learnt_is_offered_beside_the_old_one(store, tiny_study, monkeyp
     assert [one["id"] for one in runs] == [fit, made["run"]], "the old one stays the first"
 
 
+@pytest.mark.slow
 def test_a_fit_of_another_study_is_refused_and_blind_readers_learn_nothing(store, tiny_study):
     store.execute("INSERT INTO studies (id, name, created) VALUES ('other', 'other', '')")
     _, fit = scored_padim(store, tiny_study)

@@ -28,6 +28,7 @@ def asked(room):  # noqa: F811
     return store, run, client_of(store)
 
 
+@pytest.mark.slow
 def test_readers_and_adjudicators_are_refused(asked, tmp_path):
     store, _, client = asked
     calls = [
@@ -54,6 +55,7 @@ def test_readers_and_adjudicators_are_refused(asked, tmp_path):
     assert client_of(store, single_user=True).get(f"/api/manage/{STUDY}").status_code == 200
 
 
+@pytest.mark.slow
 def test_where_a_studys_files_lie_administrators_see_alone(asked):
     store, _, client = asked
     folder = store.one("SELECT folder FROM studies WHERE id = ?", [STUDY])["folder"]
@@ -62,6 +64,7 @@ def test_where_a_studys_files_lie_administrators_see_alone(asked):
     assert not any(folder in seen[who].text or seen[who].json()["study"]["folder"] for who in ("ann", "jo"))
 
 
+@pytest.mark.slow
 def test_dealing_singly_then_doubly_then_taking_back(asked):
     store, _, client = asked
     root = {"x-user": "root"}
@@ -92,6 +95,7 @@ def test_dealing_singly_then_doubly_then_taking_back(asked):
     assert [r["id"] for r in mine] == [case]
 
 
+@pytest.mark.slow
 def test_labels_watch_and_a_missing_study(asked, tmp_path):
     store, run, client = asked
     root = {"x-user": "root"}
@@ -111,6 +115,7 @@ def test_labels_watch_and_a_missing_study(asked, tmp_path):
     assert "no study" in client.post("/api/manage/nothing/labels", json={"labels": ["a"]}, headers=root).json()["error"]
 
 
+@pytest.mark.slow
 def test_a_bundle_comes_in_by_the_page(asked, bare, tmp_path):  # noqa: F811
     store, _, client = asked
     export_bundle(store, STUDY, tmp_path / "room.zip", "root")

@@ -7,6 +7,7 @@ import io
 import json
 
 import numpy as np
+import pytest
 
 from core.studio.clusters import library, projected
 from core.studio.clusters.config import MapConfig
@@ -46,6 +47,7 @@ def _project(store, key: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_readers_map_has_no_names_and_an_administrators_has(asked):  # noqa: F811
     store, _, client = asked
     key = _map(store)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.app.routes.clients import visitor
 from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.studio.review.conftest import STUDY
 
 
+@pytest.mark.slow
 def test_a_case_is_finished_and_its_normal_places_come_back(reading):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])["id"]

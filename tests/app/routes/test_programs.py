@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from app.routes import programs
 from core.studio.programs.looks import Looks
@@ -14,6 +15,7 @@ from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import room  # noqa: F401
 
 
+@pytest.mark.slow
 def test_images_that_are_asked_for_at_once_are_unpacked_one_after_the_other(room, monkeypatch):  # noqa: F811
     store, run = room
     client, at_work, most, met = client_of(store), [], [], threading.Event()

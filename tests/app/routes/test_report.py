@@ -14,6 +14,7 @@ def client(room):  # noqa: F811
     return client_of(room[0], single_user=True), room[0]
 
 
+@pytest.mark.slow
 def test_the_board_counts_what_is_missing(client):
     ask, _ = client
     shown = ask.get(f"/api/report/{STUDY}?seeds=1").json()
@@ -24,6 +25,7 @@ def test_the_board_counts_what_is_missing(client):
     assert "budgets" in ask.get(f"/api/report/{STUDY}?budget=lavish").json()["error"]
 
 
+@pytest.mark.slow
 def test_the_network_of_all_rows_is_said_and_chosen(client):
     ask, store = client
     shown = ask.get(f"/api/report/{STUDY}?seeds=1").json()
@@ -42,6 +44,7 @@ def test_the_network_of_all_rows_is_said_and_chosen(client):
     assert asked.job_of(store, STUDY)["args"]["network"] == "lite0"
 
 
+@pytest.mark.slow
 def test_a_report_is_queued_once(client):
     ask, store = client
     body = {"tables": ["ssl"], "seeds": 3, "protocol": "held-out"}

@@ -33,6 +33,7 @@ def _kept(store) -> list:
     return [store.query(f"SELECT * FROM {table}") for table in (*tables, "current_reviews", "case_tags", "mask_drafts")]
 
 
+@pytest.mark.slow
 def test_what_is_answered_as_a_mistake_is_not_stored(reading):  # noqa: F811
     store, run, server = reading
     fill(store, 5, "open")
@@ -90,6 +91,7 @@ def test_a_decision_sent_twice_is_one_row_whatever_its_first_answer_was(reading)
     assert store.first("SELECT count(*) AS n FROM reviews")["n"] == 1
 
 
+@pytest.mark.slow
 def test_after_a_commitment_another_studys_list_shows_neither_number_nor_hash(reading):  # noqa: F811
     store, run, server = reading
     fill(store, 5, "open")
@@ -106,6 +108,7 @@ def test_after_a_commitment_another_studys_list_shows_neither_number_nor_hash(re
     assert back.status_code == 200
 
 
+@pytest.mark.slow
 def test_other_peoples_findings_and_masks_are_withheld_as_their_decisions_are(reading):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE label = 'normal' AND split = 'test'")

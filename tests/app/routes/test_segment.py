@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import numpy as np
+import pytest
 
 from core.studio.review import boxes
 from core.studio.review.masks import segment
@@ -13,6 +14,7 @@ from tests.app.routes.test_blind import reading  # noqa: F401
 from tests.studio.review.conftest import STUDY
 
 
+@pytest.mark.slow
 def test_clicks_are_answered_with_bits(reading):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
@@ -29,6 +31,7 @@ def test_clicks_are_answered_with_bits(reading):  # noqa: F811
     assert hidden.status_code >= 400 and case["name"] not in hidden.text
 
 
+@pytest.mark.slow
 def test_a_mask_is_corrected_by_clicks(reading):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])
@@ -44,6 +47,7 @@ def test_a_mask_is_corrected_by_clicks(reading):  # noqa: F811
         assert refused.status_code == 400 and "540" in refused.json()["error"]
 
 
+@pytest.mark.slow
 def test_boxes_are_answered_with_bits_and_refused_with_sentences(reading, monkeypatch):  # noqa: F811
     store, run, server = reading
     case = store.first("SELECT * FROM cases WHERE study = ? AND label = 'abnormal'", [STUDY])

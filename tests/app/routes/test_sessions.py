@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from core.studio.review import sessions
 from tests.app.routes.clients import visitor
 from tests.app.routes.test_blind import reading  # noqa: F401
@@ -29,6 +31,7 @@ def test_a_session_without_a_case_is_refused_and_the_open_one_goes_on(reading): 
     assert again["cases"] == 2 and sessions.open_session(store, "root")["id"] == again["session"]
 
 
+@pytest.mark.slow
 def test_the_report_of_a_session_is_its_readers_and_administrators_and_tells_nothing_while_reading_is_blind(
     reading,  # noqa: F811
 ):

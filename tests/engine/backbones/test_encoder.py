@@ -70,6 +70,7 @@ def test_init_from_a_local_file(tmp_path, resnet, form):
     assert same_backbone(build_encoder(EncoderConfig(init=str(path))), resnet)
 
 
+@pytest.mark.slow
 def test_init_from_an_earlier_run_takes_its_head_too(tmp_path):
     first = build_encoder(EncoderConfig(seed=1))
     save_encoder(first, tmp_path)
@@ -127,6 +128,7 @@ def test_imagenet_fills_the_backbone(monkeypatch, resnet):
     assert same_backbone(build_encoder(EncoderConfig(init="imagenet")), resnet)
 
 
+@pytest.mark.slow
 def test_saved_whole_in_any_memory_format(tmp_path):
     encoder = build_encoder(EncoderConfig(seed=4, dim=32)).to(memory_format=torch.channels_last)
     save_encoder(encoder, tmp_path, {"epoch": 3}, centres=torch.ones(4, 32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
@@ -21,6 +22,7 @@ def test_both_pipelines_make_the_same_kind_of_batches():
         assert abs(float(a.mean() - b.mean())) < 0.1 and abs(float(a.std() - b.std())) < 0.1
 
 
+@pytest.mark.slow
 def test_the_report():
     report = augment.augment(quick=True)
     assert report["ratio"] == report["baseline_seconds"] / report["seconds"] > 0

@@ -30,6 +30,7 @@ def literal_jumper(p, jump) -> list[float]:
     return out
 
 
+@pytest.mark.slow
 def test_the_capital_is_the_literal_one_and_its_mean_stays():
     rng = np.random.default_rng(2)
     p = rng.random(50)

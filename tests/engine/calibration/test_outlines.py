@@ -80,6 +80,7 @@ def normals(n=10, side=64):
     return smooth.permute(0, 2, 3, 1).numpy().astype(np.uint8), np.ones((n, side, side), np.uint8)
 
 
+@pytest.mark.slow
 def test_lesions_of_every_kind_are_pasted_and_can_be_repeated():
     images, roi = normals()
     first, again = (list(pasted(images, roi, 5)) for _ in range(2))
@@ -93,6 +94,7 @@ def test_lesions_of_every_kind_are_pasted_and_can_be_repeated():
     assert (first[2][0] != images).mean() > 0.9, "changed all over"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blunt", [1, 9])
 def test_a_blunt_map_is_cut_higher_than_a_sharp_one(blunt):
     """A detector that sees what was pasted, spread over `blunt` pixels: the share is where such maps overlap best."""

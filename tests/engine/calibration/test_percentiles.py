@@ -14,6 +14,7 @@ from core.engine.calibration.percentiles import Calibration
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(finite, min_size=1, max_size=60), st.lists(finite, max_size=20), st.floats(0.5, 100))
 def test_flagged_is_percentile_of_q_or_more(held, new, q):
@@ -88,6 +89,7 @@ def peak(tmp_path, count):
     return most
 
 
+@pytest.mark.slow
 def test_a_calibration_keeps_numbers_of_maps_not_maps(tmp_path):
     few, many = peak(tmp_path, 200), peak(tmp_path, 1000)
     assert many - few < 800 * 64 * 64 * 4 / 20

@@ -31,6 +31,8 @@ from core.engine.registry import DETECTORS
 from tests.conftest import ARCH
 from tests.engine._images import normals
 
+pytestmark = pytest.mark.slow
+
 SIDE = 64
 
 
@@ -208,7 +210,6 @@ def test_the_encoder_learns_too_where_marks_left_out_gain_by_it_and_the_one_give
     assert not stays.tuned and np.array_equal(stays.predict(shown).maps, plain.predict(shown).maps)
 
 
-@pytest.mark.slow
 def test_one_mark_several_kinds_normal_cases_and_places_ignored(encoder, base):
     marks = marked(1)
     one = Learnt.fit(encoder, normals(24, SIDE), config_of(base, steps=2), FitContext(marks=marks))

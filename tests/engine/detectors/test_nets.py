@@ -89,6 +89,7 @@ def test_stopped_and_resumed_is_the_same_as_undisturbed_and_kept(name, frames, e
         again.predict(np.zeros((1, 64, 64, 3), np.uint8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["panda", "cutpaste"])
 def test_it_starts_from_the_given_encoder_and_leaves_that_alone(name, frames, encoder):
     kind, config = small(name, steps=1, lr=1e-9)

@@ -25,6 +25,7 @@ def test_registry_lists_it():
     assert DETECTORS.get("padim") is PaDiM and DETECTORS.about("padim")["title"] == "PaDiM"
 
 
+@pytest.mark.slow
 def test_maps_are_numpys_mahalanobis_distances(encoder, images):
     padim = PaDiM.fit(encoder, images, PLAIN)
     got = padim.predict(images[:2]).maps
@@ -40,6 +41,7 @@ def test_maps_are_numpys_mahalanobis_distances(encoder, images):
     np.testing.assert_allclose(got, expected, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_batches_do_not_matter(encoder, images):
     a = PaDiM.fit(encoder, images, PLAIN).predict(images[:3], batch=1)
     b = PaDiM.fit(encoder, images, PLAIN.replace(batch=24)).predict(images[:3])
@@ -68,6 +70,7 @@ def test_score_in_a_region_of_interest(encoder, images):
     np.testing.assert_array_equal(inside, [m[cells].max() for m in spotted.maps])
 
 
+@pytest.mark.slow
 def test_save_and_load(encoder, images, tmp_path):
     padim = PaDiM.fit(encoder, images, PaDiMConfig(seed=5))
     padim.save(tmp_path / "fit")
@@ -78,6 +81,7 @@ def test_save_and_load(encoder, images, tmp_path):
     assert again.config == padim.config
 
 
+@pytest.mark.slow
 def test_a_fit_from_before_other_backbones_is_read(encoder, images, tmp_path):
     """Such a fit has ResNet's layers where strides are now."""
     named = {"4": "layer1", "8": "layer2", "16": "layer3"}
@@ -95,6 +99,7 @@ def test_a_fit_from_before_other_backbones_is_read(encoder, images, tmp_path):
     assert again.config == padim.config and np.array_equal(again.predict(images).maps, padim.predict(images).maps)
 
 
+@pytest.mark.slow
 def test_another_backbone(images, tmp_path):
     padim = PaDiM.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images[:20], PaDiMConfig(sigma=0.0))
     assert sum(map(len, padim.kept.values())) == 100

@@ -53,6 +53,7 @@ def test_figures_are_those_of_all_at_once(with_roi, shift):
     assert binned.pros_all == pytest.approx(exact.pros_all, abs=5e-3)
 
 
+@pytest.mark.slow
 def test_maps_of_few_values_have_their_ties_counted_half():
     given = study(n=80, side=24)
     given["maps"] = np.repeat(np.repeat(np.round(given["maps"]), 2, 1), 2, 2)  # at full size: nothing in between

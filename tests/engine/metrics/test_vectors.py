@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from core.engine.metrics import vectors
@@ -25,6 +26,7 @@ def test_neighbours_among_the_allowed_only_and_never_oneself():
     assert vectors.nearest(x, 2, 10, allowed)[0].tolist() == [4, 5]
 
 
+@pytest.mark.slow
 def test_the_page_gets_neighbours_without_loading_torch():
     code = "import sys, core.studio.clusters.explore; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

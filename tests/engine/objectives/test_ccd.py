@@ -46,6 +46,7 @@ def test_a_global_model_sees_pairs_of_neighbouring_patches(name):
     assert (small[:, 0, 1:] - small[:, 0, :-1]).mean() == pytest.approx(1 / 64, rel=0.05)
 
 
+@pytest.mark.slow
 def test_pmsacl_has_l_pos_only_where_asked():
     plain, encoder = build("pmsacl")
     assert plain.place is None and "l_pos" not in outcome_of(plain, encoder)[-1].terms

@@ -12,6 +12,8 @@ from core.engine.registry import STRONG
 from core.engine.training.base import STEP, generator
 from tests.engine.objectives.build import CONFIG, STILL, build, images, outcome_of
 
+pytestmark = pytest.mark.slow
+
 
 def test_two_weak_views_of_one_strong_image_per_class():
     """With weak views that change nothing, partners are the same picture and class 0 is the image itself."""

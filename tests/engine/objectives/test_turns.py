@@ -33,6 +33,7 @@ def test_rotnet_classifies_the_turn():
     assert outcome.loss.item() == pytest.approx(reference.cross_entropy(logits, views.labels), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_droc_turns_images_by_chance_and_contrasts_one_way():
     """Against a loop from Sohn et al.'s Eq. 3: anchors are first views, all others are second views."""
     objective, encoder = build("droc", tau=0.5, weak=STILL.to_dict())
@@ -60,6 +61,7 @@ def test_csi_contrasts_and_classifies():
     assert outcome.loss.item() == pytest.approx(0.5 * contrast + classes, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rotnet", "csi"])
 def test_the_gradient_reaches_backbone_and_head(name):
     objective, encoder = build(name)

@@ -11,13 +11,14 @@ from core.engine.phantom.lesions import KINDS, Lesion, grow
 from core.engine.phantom.render import draw_camera, look
 from core.engine.phantom.scene import draw_scene
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def study():
     return draw_study(3, 40, 40, 40, 64)
 
 
-@pytest.mark.slow
 def test_shapes_and_kinds(study):
     assert study["train"].shape == study["test_normal"].shape == study["test_abnormal"].shape == (40, 64, 64, 3)
     assert study["masks"].shape == (40, 64, 64)
@@ -27,7 +28,6 @@ def test_shapes_and_kinds(study):
     assert areas.min() > 0.002 and areas.max() < 0.5 and areas.std() > 0.02
 
 
-@pytest.mark.slow
 def test_the_same_seed_draws_the_same_arrays_and_another_does_not(study):
     again = draw_study(3, 2, 1, 2, 64)  # a shorter study is the beginning of the longer one
     for name, n in (("train", 2), ("test_normal", 1), ("test_abnormal", 2), ("masks", 2)):

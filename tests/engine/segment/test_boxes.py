@@ -21,6 +21,7 @@ def model():
     return lite_medsam.load()
 
 
+@pytest.mark.slow
 @installed
 def test_a_box_round_a_lesion_becomes_its_mask(model):
     image, truth = drawn((60, 60, 20))

@@ -109,6 +109,7 @@ def test_the_next_click_is_the_most_interior_point_of_the_largest_error():
     assert next_click(truth, truth) is None and dice(truth, truth) == 1
 
 
+@pytest.mark.slow
 def test_weights_are_learnt_from_clicks(encoder):
     samples = []
     for discs in (((50, 60, 22),), ((90, 50, 16),), ((100, 70, 28),)):

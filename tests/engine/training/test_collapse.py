@@ -78,6 +78,7 @@ def train(tmp_path, **changes):
     return pretrain(normals(32), config, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_provoked_collapse_is_reported(tmp_path):
     """Centres re-estimated each epoch and a learning rate too high: no such run ends as if all were well."""
     try:

@@ -37,6 +37,7 @@ def test_the_batch_holds_the_other_studys_pixels(objective):
         assert not blue[views.labels == 0].any()
 
 
+@pytest.mark.slow
 def test_a_training_is_not_resumed_with_other_donors(tmp_path):
     first = pretrain(normals(6), CONFIG, tmp_path, pool=BLUE, max_steps=1)
     assert len(first.history) == 1

@@ -22,6 +22,7 @@ from tests.engine._images import normals
 from tests.engine.training.tiny import IMAGES, TINY, same, weights_of
 
 
+@pytest.mark.slow
 def test_what_is_said_and_kept(tmp_path):
     threads, seen = torch.get_num_threads(), []
     random = torch.get_rng_state()
@@ -65,6 +66,7 @@ def test_validation_does_not_touch_the_training(tmp_path):
     assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_the_one_with_the_lowest_held_out_l_aug(tmp_path):
     config = TINY.replace(epochs=4, select="best", snapshot_every=1, optimiser="adamw", lr=1e-3)
     result = pretrain(IMAGES, config, tmp_path, holdout=normals(6, seed=9))
@@ -87,6 +89,7 @@ def test_frozen_centres_are_the_untrained_encoders_means_and_leave_it_alone():
     assert torch.equal(trainer.centres, centres)
 
 
+@pytest.mark.slow
 def test_re_estimated_centres_move_when_they_are_due_and_frozen_ones_never():
     for kind, moved in (("re-estimated", True), ("frozen", False)):
         config = TINY.replace(centres=kind, reestimate_every=1, lr=1e-3)
@@ -185,6 +188,7 @@ def test_random_layers_are_not_frozen(tmp_path):
         pretrain(normals(8), config, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_encoder_is_compiled_where_that_is_asked_for(tmp_path, monkeypatch):
     """What the compiler makes of it stands in for it in each step, and nothing of it is kept."""
     asked = []

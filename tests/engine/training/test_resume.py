@@ -44,6 +44,7 @@ def test_stopping_anywhere_changes_nothing(tmp_path, variant):
     assert cut[0] == cut[1] and [line["step"] for line in cut[0]] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_a_request_to_stop_is_met_at_the_next_step_with_a_checkpoint(tmp_path):
     seen = []
     with pytest.raises(Stopped):
@@ -83,6 +84,7 @@ def test_a_training_that_began_from_other_weights_is_not_gone_on_with(tmp_path):
         pretrain(IMAGES, begun, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_runs_of_the_version_before(tmp_path):
     """A finished one is opened; one that was not finished is refused."""
     for steps, finished in ((1, False), (None, True)):

@@ -69,6 +69,7 @@ def training():
     return Pretraining(config, Data(rng.integers(0, 255, (8, 32, 32, 3), np.uint8), None), torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_a_step_changes_what_learns_and_nothing_else(training):
     encoder = training.encoder
     frozen = {n for stride in (2, 4, 8) for layer in stages(encoder)[stride] for n in _names(encoder, layer)}
@@ -80,6 +81,7 @@ def test_a_step_changes_what_learns_and_nothing_else(training):
     assert [g["lr"] for g in training.optimiser.param_groups] == pytest.approx([1e-3, 5e-4, 1e-2, 1e-2])
 
 
+@pytest.mark.slow
 def test_resumed_with_groups_it_goes_on_bit_for_bit(training):
     training.prepare()
     training.advance()

@@ -95,6 +95,7 @@ def traffic(monkeypatch):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "objective", "most"),
     [
@@ -154,6 +155,7 @@ def test_a_step_of_igd(local, flip, most, traffic):
     assert found["waits"] == 1 and found.get("blocking", 0) == 0 and found["pinned"] <= most, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dae", "ms-ssim-ae", "ocgan", "f-anogan", "adgan"])
 def test_a_step_of_a_detector_with_networks_of_its_own(name, traffic):
     kind = DETECTORS.get(name)

@@ -6,6 +6,7 @@ import pytest
 from core.studio.benches import promise
 
 
+@pytest.mark.slow
 def test_exchangeable_scores_break_the_promise_as_often_as_is_expected():
     rng = np.random.default_rng(0)
     drawn = [promise.promised(rng.normal(size=200), rng.normal(2, 1, 50), 20)[1] for _ in range(60)]

@@ -1,9 +1,12 @@
 """The review room's bench, on lists small enough for a test: every filter has its figures, every case is found."""
 
+import pytest
+
 from core.studio.benches import review
 from core.studio.review import worklist
 
 
+@pytest.mark.slow
 def test_every_filter_has_its_figures(monkeypatch):
     monkeypatch.setattr(review, "SIZES", (300, 600))
     monkeypatch.setattr(worklist, "SORTS", ("percentile", "name"))

@@ -70,6 +70,7 @@ def test_procrustes_undoes_a_turn_and_a_mirror_and_keeps_every_distance():
     )
 
 
+@pytest.mark.slow
 def test_without_align_each_epoch_is_a_fit_of_its_own():
     series, _ = drifting(60)
     config = MapConfig(method="tsne", align=False)

@@ -19,6 +19,7 @@ def other(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_a_map_is_carried_with_its_points_and_features(world, other, tmp_path):
     plain = library.open_map(world.store, world.embed(epochs=(0, 2)))
     patches = library.open_map(world.store, world.embed(feature="patch", grid=4, patches=3))

@@ -16,6 +16,7 @@ def made(world):
     return library.open_map(world.store, world.embed(epochs=(0, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
 def test_a_figure_is_the_same_each_time(made, format, start):
     one = figure.draw(made, format)

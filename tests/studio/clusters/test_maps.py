@@ -53,6 +53,7 @@ def test_what_a_umap_compiles_is_kept_for_the_next_process(x):
         assert list(Path(used.cache_path).glob(f"*{function.__name__}*.nbc"))
 
 
+@pytest.mark.slow
 def test_maps_are_centred_at_one_scale(x):
     for method in ("pca", "tsne"):
         coords = maps.fit_map(x, MapConfig(method=method))
@@ -96,6 +97,7 @@ def test_bad_settings_are_sentences():
     assert MapConfig.from_dict(json.loads(config.to_json())) == config
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tsne", "umap"])
 def test_a_fit_reports_how_far_it_is_and_can_be_stopped_on_the_way(x, method):
     config, seen = MapConfig(method=method, iterations=300, seed=7), []

@@ -36,6 +36,7 @@ def embed(world, capsys, monkeypatch):
     return call
 
 
+@pytest.mark.slow
 def test_the_figure_of_before_and_after_by_one_command(embed, tmp_path):
     file = tmp_path / "fig.svg"
     status, answer, said = embed("--method", "pca", "--features", "projected", "--epochs", "ends", "--out", str(file))

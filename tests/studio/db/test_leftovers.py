@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from core.studio.db import backup, leftovers
 from core.studio.ingest import copies
 from core.studio.ingest.studies import import_study
@@ -57,6 +59,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_held_goes_at_once_and_what_one_holds_stays(store):
     child = subprocess.Popen(
         [sys.executable, "-c", HOLDING, str(store.home.path)], stdout=subprocess.PIPE, text=True, cwd=ROOT

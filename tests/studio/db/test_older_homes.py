@@ -40,6 +40,7 @@ def contents(home: Home) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in home.path.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_home_of_0_2_has_the_tables_of_a_new_one(tmp_path, home):
     old, new = opening.open(Home(unpacked(tmp_path).home)), opening.open(home)
     assert schema(old) == schema(new) and len(schema(new)) > 80

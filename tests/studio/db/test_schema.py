@@ -1,5 +1,7 @@
 """The schema's page holds what the database holds."""
 
+import pytest
+
 from core.studio.db import migrate, schema
 
 
@@ -22,6 +24,7 @@ def test_each_column_names_the_migration_that_made_it():
     assert "reviews_no_delete" in tables["reviews"].triggers and "jobs_one_running" in tables["jobs"].indexes
 
 
+@pytest.mark.slow
 def test_the_verb_prints_and_writes_it(capsys, tmp_path):
     from app.commands import main
 

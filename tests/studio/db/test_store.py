@@ -120,6 +120,7 @@ def test_a_statement_that_returns_what_it_wrote_is_committed(store):
     assert store.query(sql) == [{"key": "k"}] and not store.db.conn.in_transaction
 
 
+@pytest.mark.slow
 def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(home):
     """POSIX locks are of the process: whoever opens and closes the file by hand lets go of all of them, and another
     process then takes itself for the last one and removes the log that the first still reads."""

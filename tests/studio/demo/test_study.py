@@ -57,6 +57,7 @@ def test_the_demo_from_end_to_end(store, monkeypatch):
     assert all(keys <= set(row) for row in rows)
 
 
+@pytest.mark.slow
 def test_the_same_seed_draws_the_same_study(store):
     demo.make_demo(store, 1, {"train": 2, "test_normal": 1, "test_abnormal": 1}, side=64)
     folder = store.home.files / "demo-1"

@@ -20,11 +20,13 @@ def fit(store, tiny_study):
     return scored_padim(store, tiny_study)[1]
 
 
+@pytest.mark.slow
 def test_all_is_well(store, fit):
     for check in ("images", "caches", "runs"):
         assert [level for level, _ in found(store, check)] == ["ok"], check
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_goes_and_is_made_again(store, fit, tiny_study):
     file = next(store.home.cache.glob("*/32-*/images.npy"))
     data = bytearray(file.read_bytes())

@@ -43,6 +43,7 @@ def test_arms_by_seeds_and_a_second_time_for_nothing(store, tiny_study):
     assert "PaDiM" in markdown(lines) and "synthetic" not in markdown(lines)
 
 
+@pytest.mark.slow
 def test_judged_rows_hold_synthetic_figures(store, tiny_study):
     rows = run_plan(store, tiny_study, ARMS[:1], [0], size=32, device="cpu", bootstrap=0, judged=True)
     row = next(r for r in rows if r["roi"])
@@ -81,6 +82,7 @@ def test_the_families_experiment_never_judges_by_what_it_trains_on():
         assert not set(trained) & set(JUDGES), arm.label
 
 
+@pytest.mark.slow
 def test_claims_are_tested_on_the_same_images(store, tiny_study):
     one, two = (Arm(n, "padim", UNTRAINED, pretrain=NARROW, fit={"channels": c}) for n, c in (("one", 20), ("two", 8)))
     arms = [one, two]

@@ -42,6 +42,7 @@ def associated(node, title="SCANNER", called="PMSACL"):
     return ae.associate("127.0.0.1", node.port, ae_title=called)
 
 
+@pytest.mark.slow
 def test_what_is_sent_comes_into_the_study_once(node, watched, clock, tmp_path):
     store, study, folder = watched
     association, sent = associated(node), [image(tmp_path, seed) for seed in (1, 2)]
@@ -59,6 +60,7 @@ def test_what_is_sent_comes_into_the_study_once(node, watched, clock, tmp_path):
     assert store.one("SELECT count(*) AS n FROM cases WHERE label = 'unknown'")["n"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title, called", [("STRANGER", "PMSACL"), ("SCANNER", "OTHER")])
 def test_a_foreign_title_is_refused(node, title, called):
     association = associated(node, title, called)
@@ -67,12 +69,14 @@ def test_a_foreign_title_is_refused(node, title, called):
         assert node.lines == ["Refused 'STRANGER' from 127.0.0.1: it is not among those that may send"]
 
 
+@pytest.mark.slow
 def test_a_foreign_address_is_refused(watched):
     store, study, _ = watched
     with Node(store, study, "PMSACL", [Peer.of("SCANNER@192.0.2.0/24")], port=0) as node:
         assert associated(node).is_rejected
 
 
+@pytest.mark.slow
 def test_what_is_no_whole_image_is_refused_and_nothing_of_it_stays(node, watched, tmp_path):
     _, _, folder = watched
     association, whole = associated(node), image(tmp_path, 3)

@@ -71,6 +71,7 @@ def test_an_administrator_sends_to_a_server_that_the_machine_names(scored, sent,
     assert main(["dicom", "server", "nobody", "--remove", *home]) == 2
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_counted_and_nothing_at_all_is_said(scored, sent):  # noqa: F811
     store, study, _, run = scored
     store.execute("DELETE FROM lesion_masks")

@@ -14,6 +14,7 @@ from tests.studio.ingest.recordings import write_video
 from tests.studio.review.conftest import list_of
 
 
+@pytest.mark.slow
 def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
     store, study, folder = watched
     _, fit = scored_padim(store, study)
@@ -42,6 +43,7 @@ def test_what_came_is_scored_as_scoring_everything_would(watched, clock):
     assert all(np.isfinite(r["score"]) for r in soon)
 
 
+@pytest.mark.slow
 def test_cases_added_by_hand_are_scored_in_a_study_that_is_not_watched(store, tiny_study, tmp_path):
     _, fit = scored_padim(store, tiny_study)
     studies.add_cases(store, tiny_study, [write(tmp_path / "by-hand.png", picture(81)[0])])

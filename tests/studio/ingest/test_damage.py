@@ -42,6 +42,7 @@ def test_damaged_arrays_are_made_again(store, tiny_study, name, damage):
     assert not list(store.home.cache.rglob("*.partial"))
 
 
+@pytest.mark.slow
 def test_scores_do_not_come_from_damaged_arrays(store, tiny_study):
     _, fit = scored_padim(store, tiny_study)
     query = "SELECT case_id, score, flagged FROM readings WHERE run = ? ORDER BY case_id"

@@ -18,6 +18,8 @@ from core.studio.ingest.studies import add_cases, load_arrays
 from core.studio.runs import pipeline
 from tests.conftest import ARCH, picture, write
 
+pytestmark = pytest.mark.slow
+
 SIZE = 32
 ROW = SIZE * SIZE * 5  # bytes of an image, a region and a mask
 BESIDE = 4096  # bytes of headers, hashes and descriptions of a part

@@ -87,6 +87,7 @@ def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_st
     assert incoming.chosen_run(store, tiny_study, fit) == fit, "it has its scale now"
 
 
+@pytest.mark.slow
 def test_the_page_shows_both_only_while_both_run(store, tiny_study, run, scored, capsys):
     job = add(store, "pretrain", run)
     execution.claim(store, "long")

@@ -47,6 +47,7 @@ def begun(store, code: str, job: int) -> subprocess.Popen:
     return child
 
 
+@pytest.mark.slow
 def test_what_runs_and_what_waits_is_paused_and_goes_on(store, run, slow):  # noqa: F811
     job, start = slow
     waiting = jobs.submit(store, [{"step": "score", "run": run}], start=False)
@@ -58,6 +59,7 @@ def test_what_runs_and_what_waits_is_paused_and_goes_on(store, run, slow):  # no
     assert stopping.pause(store) == [] and stopping.sentence(store) == ""
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_look_is_ended_and_goes_on_later(store, run):
     job = jobs.submit(store, chain(run, "pretrain", "score"), start=False)
     child = begun(store, DEAF, job)
@@ -67,6 +69,7 @@ def test_a_step_that_does_not_look_is_ended_and_goes_on_later(store, run):
     assert status(store, job) == "paused"
 
 
+@pytest.mark.slow
 def test_the_demos_own_jobs_are_paused_and_go_on_at_the_next_start(store, run, slow, monkeypatch):  # noqa: F811
     job, start = slow
     process = start()
@@ -82,6 +85,7 @@ def test_the_demos_own_jobs_are_paused_and_go_on_at_the_next_start(store, run, s
     assert status(store, job) == "cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [True, False])
 def test_a_worker_whose_home_is_gone_ends_and_makes_nothing_anew(store, run, looks):
     jobs.submit(store, chain(run, "pretrain"), start=False)

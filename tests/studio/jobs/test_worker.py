@@ -81,6 +81,7 @@ def test_kill_minus_nine_is_noticed_by_the_process_id(store, run, slow):
     start()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_asked_to_end_leaves_its_job_to_be_resumed(store, slow):
     job, start = slow
     process = start()

@@ -13,6 +13,7 @@ BILLION = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text, sentence",
     [

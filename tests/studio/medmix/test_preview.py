@@ -29,6 +29,7 @@ def scene(**changes) -> medmix_view.Scene:
     return medmix_view.Scene.from_dict({"study": "tiny", "size": 64, "samples": 3, **changes})
 
 
+@pytest.mark.slow
 def test_whoever_leaves_leaves_no_work_behind(samples, store):
     for work in (
         lambda left: medmix_view.draw_grid(samples, scene(config={"k": 7}), should_stop=left),
@@ -99,6 +100,7 @@ def test_the_images_proportions_are_known_or_said_to_differ(samples, tmp_path, s
     assert medmix_view.draw_grid(samples, scene()).aspect == samples.aspect([case], 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", figure.TYPES)
 def test_figures(samples, kind):
     made = figure.figure(medmix_view.draw_grid(samples, scene()), kind)

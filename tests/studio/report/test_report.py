@@ -142,6 +142,7 @@ def test_a_report_is_queued_paused_between_cells_and_gone_on_with(store, tiny_st
     assert set(first) < {r["id"] for r in list_runs(store, tiny_study) if r["status"] == "done"}
 
 
+@pytest.mark.slow
 def test_a_weights_file_is_where_all_rows_start(store, tiny_study, tmp_path):
     file = tmp_path / "theirs" / "narrow.pth"
     file.parent.mkdir()

@@ -142,6 +142,7 @@ def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
     assert "planted lesions" in believe.as_text(kept, found) and UNKNOWN in believe.as_text(kept, found)
 
 
+@pytest.mark.slow
 def test_pictures_show_how_images_differ(tiny_study, store):
     _, fit = scored_padim(store, tiny_study)
     (few,) = store.columns(

@@ -144,6 +144,7 @@ def test_files_elsewhere_stay_and_are_named_and_work_is_waited_for(tmp_path, no_
     store.close()
 
 
+@pytest.mark.slow
 def test_the_verb_and_the_route_name_first_and_erase_what_was_named(ward, capsys):
     store, mine, *_ = ward
     home = ["--home", str(store.home.path), "--json"]

@@ -9,6 +9,8 @@ from core.studio.review.people import add_reader
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, STUDY, asks, decide, every_page, list_of
 
+pytestmark = pytest.mark.slow
+
 
 def _plain(store, query):
     """The same order, by Python."""

@@ -8,6 +8,8 @@ from core.studio.review import decisions, worklist
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, asks, decide, every_page, list_of
 
+pytestmark = pytest.mark.slow
+
 FILTERS = [
     {},
     {"flagged": True},

@@ -55,6 +55,7 @@ def test_scoring_says_how_steady_each_reading_is(store, scored):
     assert "steady" not in _extra(store, scored, rows[0]["case_id"])
 
 
+@pytest.mark.slow
 def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch):
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
     said = {"flagged": [True, False, True, True], "percentile": [96.0, 93.5, 99.0, 97.0], "sd": 0.5, "spread": 1.0}
@@ -78,6 +79,7 @@ def test_words_and_csv_follow_what_was_kept(store, scored, tmp_path, monkeypatch
     assert not certainty.wanted(store, scored) and certainty.wanted(store, scored, True)
 
 
+@pytest.mark.slow
 def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
     copy = store.one("SELECT id FROM cases WHERE split = 'test' AND name LIKE '%test-normal-01%'")["id"]
     original = store.one("SELECT sha256 FROM cases WHERE id = ?", [copy])["sha256"]
@@ -95,6 +97,7 @@ def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
         nearest.nearest(store, scored, twins[0]["id"] if twins[0]["split"] == "train" else 10**6)
 
 
+@pytest.mark.slow
 def test_a_blind_reader_learns_nothing_of_it(store, scored):
     case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
     sessions.set_blind(store, "small", True, "root")

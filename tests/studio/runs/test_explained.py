@@ -61,6 +61,7 @@ def test_an_abnormal_case_is_set_beside_held_out_normals(store, tiny_study, fitt
     assert found["case"]["name"] and len(found["case"]["v"]) == 10
 
 
+@pytest.mark.slow
 def test_other_detectors_and_other_cases_are_refused(store, tiny_study, fitted):
     _, padim = scored_padim(store, tiny_study)
     with pytest.raises(ValueError, match="nearest patches"):
@@ -69,6 +70,7 @@ def test_other_detectors_and_other_cases_are_refused(store, tiny_study, fitted):
         explained.explain(store, fitted("nearest", {"patches": 50, "pool": 100}), 10_000)
 
 
+@pytest.mark.slow
 def test_each_run_says_whether_it_compares_patches(store, tiny_study, fitted):
     compare = {name for name in DETECTORS.names() if DETECTORS.fact(name, "compares")}
     alone = {name for name in DETECTORS.names() if issubclass(DETECTORS.get(name), Nearest)}

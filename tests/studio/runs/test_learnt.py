@@ -57,6 +57,7 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_study):
     _, base = scored_padim(store, tiny_study)
     sick, well = (cases_of(store, tiny_study, label) for label in ("abnormal", "normal"))
@@ -160,6 +161,7 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     assert repeated["summary"]["comparison"] == {**beside, "run": again["run"]}, "as the first: same base, same marks"
 
 
+@pytest.mark.slow
 def test_masks_that_are_gone_are_not_learnt_from(store, tiny_study):
     _, base = scored_padim(store, tiny_study)
     for case in cases_of(store, tiny_study, "abnormal")[:3]:

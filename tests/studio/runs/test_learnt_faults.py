@@ -27,6 +27,7 @@ def masks_of(store) -> list[dict]:
     return store.query("SELECT id, case_id, reader, png FROM lesion_masks ORDER BY id")
 
 
+@pytest.mark.slow
 def test_readers_who_contradict_each_other_teach_once_it_is_settled(store, tiny_study, base):
     sick = cases_of(store, tiny_study, "abnormal")
     mark(store, sick[0], part=slice(4, 10))

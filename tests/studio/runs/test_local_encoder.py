@@ -28,6 +28,7 @@ def untrained(store, study, seed):
     return run
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_local_model_its_weights(store, tiny_study):
     one, other = (untrained(store, tiny_study, seed) for seed in (0, 5))
     fit = fitted(store, one, local_encoder=other)

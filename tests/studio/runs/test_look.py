@@ -1,5 +1,7 @@
 """A first look: one job from pretrained features to readings, its encoder shared by later looks."""
 
+import pytest
+
 from core.studio.clusters import library
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
@@ -8,6 +10,7 @@ from core.studio.runs import records as runs
 from tests.conftest import ARCH
 
 
+@pytest.mark.slow
 def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
     encoder = look.create_untrained(store, tiny_study, 32, init="random", arch=ARCH)
     made = {"encoder": encoder, "fit": look.create_fit(store, encoder, "padim", name=look.NAME)}

@@ -32,6 +32,7 @@ def scored(store, tiny_study):
     return scored_padim(store, tiny_study)
 
 
+@pytest.mark.slow
 def test_every_held_out_and_test_case_has_a_reading(store, tiny_study, scored):
     rows = store.query("SELECT r.*, c.split, c.label FROM readings r JOIN cases c ON c.id = r.case_id")
     assert sorted(r["split"] for r in rows) == ["holdout"] * 6 + ["test"] * 12
@@ -58,6 +59,7 @@ def test_a_bright_lesion_is_found_and_evaluation_prints_both_regions(store, tiny
     assert len(results.evaluations(store, tiny_study, scored[1])) == 2, "the same row is replaced"
 
 
+@pytest.mark.slow
 def test_outlines_follow_each_image_in_readings_and_results(store, tiny_study, scored):
     kept = runs.get_run(store, scored[1])["summary"]
     scale = results.pixels_of({"summary": kept})
@@ -95,6 +97,7 @@ def test_the_mean_colour_baseline_has_a_row(store, tiny_study):
     assert 0 <= row["auroc"] <= 1
 
 
+@pytest.mark.slow
 def test_maps_survive_the_store(store, scored):
     heat = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
     assert np.abs(unpack_map(pack_map(heat)) - heat).max() <= (heat.max() - heat.min()) / 65535

@@ -18,6 +18,7 @@ def filled(store, study, count, width, height):
         db.table("cases").insert_all({**same, "name": str(i), "path": str(i), "row": i} for i in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count, width, height, side",
     [
@@ -38,6 +39,7 @@ def test_few_and_large_images_are_looked_at_more_closely(store, tiny_study, coun
         assert runs.get_run(store, made["encoder"])["config"]["size"] == used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count, changes, side",
     [

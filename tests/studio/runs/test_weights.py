@@ -39,6 +39,7 @@ def test_a_detector_that_was_changed_or_cut_is_refused(store, fitted):
     assert scoring.load_detector(store, fit, "cpu") is not None
 
 
+@pytest.mark.slow
 def test_a_cut_detector_of_an_older_version_is_refused_too(store, fitted):
     _, _, fit, folder = fitted
     for seal in folder.rglob(f"*{SUFFIX}"):
@@ -50,6 +51,7 @@ def test_a_cut_detector_of_an_older_version_is_refused_too(store, fitted):
         scoring.load_detector(store, fit, "cpu")
 
 
+@pytest.mark.slow
 def test_nothing_is_fitted_on_a_damaged_encoder(store, fitted):
     encoder, folder, *_ = fitted
     again = pipeline.create_fit(store, encoder, "padim", {"channels": 20})
@@ -60,6 +62,7 @@ def test_nothing_is_fitted_on_a_damaged_encoder(store, fitted):
         load_encoder(folder)
 
 
+@pytest.mark.slow
 def test_the_state_of_work_in_progress_is_not_sealed(store, fitted):
     folder = fitted[1]
     (folder / "checkpoint.json").write_text("{}")

@@ -62,6 +62,7 @@ def test_more_classes_than_the_augmentation_makes_are_refused(store, run):
         training.checked({**config, "k": 5})
 
 
+@pytest.mark.slow
 def test_dry_run_measures_real_steps(store, run):
     from core.studio.training.dryrun import measure
 

@@ -100,6 +100,7 @@ def test_before_the_demo_is_drawn_all_that_follows_is_in_the_list(store):
     assert now["left"] > 300 and now["jobs"] == [job]
 
 
+@pytest.mark.slow
 def test_the_drawing_can_be_stopped(store, monkeypatch):
     monkeypatch.setattr(demo, "COUNTS", {"train": 4, "test_normal": 1, "test_abnormal": 1})
     monkeypatch.setattr(demo, "SIDE", 32)

@@ -296,6 +296,7 @@ def test_a_summary_of_a_trials_list_can_be_read_once_it_is_closed(staffed):
     assert session_report.sheet(store, held, True)["which"] == session_report.TRIAL
 
 
+@pytest.mark.slow
 def test_the_report_holds_the_figures_and_lists_that_others_read(staffed, tmp_path):
     store, run = staffed
     trial = begun(store, run, repeats=2)

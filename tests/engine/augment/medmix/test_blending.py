@@ -38,6 +38,7 @@ def blobs(count: int, side: int) -> torch.Tensor:
     return depth(line.expand(count, -1), line.expand(count, -1), waves, shapes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [13, 32, 50])
 def test_poisson_against_an_exact_solver(side):
     under, over = tissue(6, side, 1), tissue(6, side, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from sklearn.covariance import OAS
 
@@ -68,6 +69,7 @@ def test_as_published_embeddings_are_normalised_and_whole_images_jittered(monkey
     torch.testing.assert_close(fitted.normals["mean"].float(), mean, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_learns_the_three_classes_of_a_batch():
     config = CutPaste.presets["quick"].replace(lr=0.02, latent=32)
     torch.manual_seed(0)

@@ -80,6 +80,7 @@ def test_scales_come_from_images_that_neither_has_seen(fitted):
     assert abs(inside.mean()) < 0.1
 
 
+@pytest.mark.slow
 def test_the_map_says_nothing_where_normal_images_show_nothing(fitted, tmp_path):
     """One image of 24 shows what lies left of the others' regions: less than a twentieth of them."""
     detector, images = fitted

@@ -19,6 +19,7 @@ def fitted():
     return Combined.fit(encoder(), images, CONFIG, FitContext(roi=roi))
 
 
+@pytest.mark.slow
 def test_score_is_the_weighted_sum_of_standardised_scores():
     detector, images = fitted(), normals(5, seed=3)
     roi = np.ones(images.shape[:3], np.uint8)
@@ -33,6 +34,7 @@ def test_score_is_the_weighted_sum_of_standardised_scores():
     assert prediction.maps.shape == (5, 16, 16)
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_scores_the_same(tmp_path):
     detector, images = fitted(), normals(4, seed=5)
     detector.save(tmp_path)
@@ -52,6 +54,7 @@ def test_weight_goes_to_the_member_that_knows():
     assert choose_weight(knows, knows + 0.1 * rng.normal(size=600), labels) == 1.0  # as good: equal halves
 
 
+@pytest.mark.slow
 def test_learnt_weights_are_used_and_kept(tmp_path):
     detector = Combined.fit(encoder(), normals(24), CONFIG.replace(learn=True))
     images = normals(4, seed=7)

@@ -14,6 +14,7 @@ from tests.engine.detectors.lesion_head.test_lesion_head import FAST, encoder, n
 CONFIG = HeadsConfig(head=FAST, members=2)
 
 
+@pytest.mark.slow
 def test_scores_and_maps_are_means_and_members_differ(tmp_path):
     reported = []
     detector = Heads.fit(encoder(), normals(24), CONFIG, FitContext(report=reported.append))

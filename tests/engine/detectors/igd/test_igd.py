@@ -71,6 +71,7 @@ def test_it_learns_to_reconstruct_and_to_gather(encoder, images):
     assert seen[0]["lr"] == pytest.approx(1e-3) and seen[45]["lr"] == pytest.approx(1e-3 * 0.5**0.9)
 
 
+@pytest.mark.slow
 def test_every_part_learns(encoder, images):
     start = IGD._build(BOTH, 64, encoder, None, "cpu")
     end = IGD.fit(encoder, images, BOTH)
@@ -81,6 +82,7 @@ def test_every_part_learns(encoder, images):
         assert all(torch.equal(x, y) for x, y in zip(a.encoder.parameters(), b.encoder.parameters(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_tuned_encoder_learns_and_the_given_one_is_left_alone(encoder, images, tmp_path):
     before = {k: v.clone() for k, v in encoder.state_dict().items()}
     igd = IGD.fit(encoder, images, SMALL.replace(encoder="tuned"))
@@ -110,6 +112,7 @@ def test_stopped_and_resumed_is_the_same_as_undisturbed(encoder, images, tmp_pat
     assert same(undisturbed, resumed)
 
 
+@pytest.mark.slow
 def test_another_configuration_begins_anew(encoder, images, tmp_path):
     with pytest.raises(Stopped):
         IGD.fit(encoder, images, SMALL, FitContext(folder=tmp_path, should_stop=lambda: True))
@@ -117,6 +120,7 @@ def test_another_configuration_begins_anew(encoder, images, tmp_path):
     assert same(IGD.fit(encoder, images, other, FitContext(folder=tmp_path)), IGD.fit(encoder, images, other))
 
 
+@pytest.mark.slow
 def test_other_images_begin_anew(encoder, images, tmp_path):
     seen: list = []
     stop = FitContext(folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= 1)
@@ -149,6 +153,7 @@ def test_save_and_load(encoder, images, tmp_path, config):
     assert a.maps.shape == (12, 32, 32) and a.maps.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_scores_by_their_formulas(encoder, images):
     igd = IGD.fit(encoder, images, BOTH)
     p = igd.predict(images[:5], batch=2)
@@ -168,6 +173,7 @@ def test_scores_by_their_formulas(encoder, images):
     np.testing.assert_allclose(p.maps, torch.nn.functional.avg_pool2d(heat[:, None], 2)[:, 0], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_score_in_a_region_of_interest(encoder, images):
     igd = IGD.fit(encoder, images, BOTH)
     spotted = images[:4].copy()
@@ -181,6 +187,7 @@ def test_score_in_a_region_of_interest(encoder, images):
     np.testing.assert_allclose(igd.image_score(p, nowhere), igd.image_score(p), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_local_model_takes_its_own_encoder(encoder, images, tmp_path):
     other = build_encoder(EncoderConfig(arch=ARCH, seed=77))
     save_encoder(other, tmp_path / "local")

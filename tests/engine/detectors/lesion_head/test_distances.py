@@ -52,6 +52,7 @@ def test_the_reference_stays_as_it_was_and_is_kept(mode, tmp_path):
     assert not np.allclose(head.predict(images[:4]).maps, again.predict(images[:4]).maps), "the decoder looks at it"
 
 
+@pytest.mark.slow
 def test_the_best_checked_network_is_kept():
     """Qualities rise, then fall: what is kept is the average of the second check and not of the last."""
     told, seen = iter([0.5, 0.9, 0.4]), []

@@ -37,6 +37,7 @@ def same(a, b):
     return all(torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
 
 
+@pytest.mark.slow
 def test_registered_and_shapes():
     assert DETECTORS.get("lesion-head") is LesionHead
     images = normals(30)  # enough to leave normals out for choosing the score
@@ -65,6 +66,7 @@ def test_a_head_from_before_other_backbones_is_read():
     assert same(net, other)
 
 
+@pytest.mark.slow
 def test_another_backbone(tmp_path):
     images = normals()
     head = LesionHead.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images, FAST)
@@ -91,6 +93,7 @@ def test_loss_against_a_loop():
     assert lesion_loss(logits, masks, FAST).item() == pytest.approx(bce + 0.5 * dice, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_save_and_load_score_the_same(tmp_path):
     images = normals()
     head = LesionHead.fit(encoder(), images, FAST)
@@ -113,12 +116,14 @@ def test_modes_train_what_they_say(mode):
     assert all(np.isfinite(v) for v in terms.values())
 
 
+@pytest.mark.slow
 def test_given_encoder_is_not_changed():
     start = encoder()
     LesionHead.fit(start, normals(), FAST)
     assert same(start, encoder())
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_is_not_stopped(tmp_path):
     images, calls = normals(), []
     whole = LesionHead.fit(encoder(), images, FAST, FitContext(folder=tmp_path / "whole"))

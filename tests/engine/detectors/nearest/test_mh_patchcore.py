@@ -44,6 +44,7 @@ def test_without_shrinkage_patches_vary_alike_in_all_directions():
     assert flat.isfinite().all()
 
 
+@pytest.mark.slow
 def test_maps_and_scores_are_of_all_patches_of_the_region(encoder, images, tmp_path):
     config = MHPatchCoreConfig(patches=60, pool=400, sigma=0.0)
     roi = np.ones(images.shape[:3], np.uint8)

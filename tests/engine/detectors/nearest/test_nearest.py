@@ -16,6 +16,8 @@ from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 from tests.engine.detectors.conftest import with_spot
 
+pytestmark = pytest.mark.slow
+
 WHOLE = NearestConfig(patches=5000, pool=5000, sigma=0.0, neighbours=0, batch=7)  # every patch is kept
 
 
@@ -120,7 +122,6 @@ def test_scales():
     assert float(even[5]) == pytest.approx(0.5 * 2**0.5, rel=0.01)
 
 
-@pytest.mark.slow
 def test_save_and_load(encoder, images, tmp_path):
     detector = Nearest.fit(encoder, images[:20], NearestConfig(patches=200, pool=500, position=0.3))
     detector.save(tmp_path / "fit")
@@ -134,7 +135,6 @@ def test_save_and_load(encoder, images, tmp_path):
         Nearest.load(tmp_path)
 
 
-@pytest.mark.slow
 def test_several_share_one_pass(encoder, images, monkeypatch):
     wanted = [(PaDiM, PaDiMConfig(channels=20, batch=8)), (Nearest, NearestConfig(patches=200, pool=500, batch=8))]
     alone = [kind.fit(encoder, images, config) for kind, config in wanted]

@@ -36,6 +36,7 @@ def hyperkvasir(root, cecum=1009, ileum=9, bbps=1148, polyps=1000):
             (root / "hyper-kvasir/segmented-images" / part / f"polyp{i}.jpg").touch()
 
 
+@pytest.mark.slow
 def test_hyperkvasir_as_it_unpacks_gives_the_papers_counts(tmp_path):
     hyperkvasir(tmp_path / "down")
     made = recipes.make("hyperkvasir", tmp_path / "down", tmp_path / "out.csv")

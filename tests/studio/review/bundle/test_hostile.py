@@ -12,6 +12,8 @@ from core.studio.review.people import add_reader, list_readers
 from core.studio.runs.records import delete_run, run_folder
 from tests.studio.review.bundle.conftest import files_of, rewrite
 
+pytestmark = pytest.mark.slow
+
 
 def test_readers_become_names_without_a_door(sent, other, tmp_path):
     _, _, bundle = sent

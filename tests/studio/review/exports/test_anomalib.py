@@ -95,6 +95,7 @@ def test_without_a_mask_only_where_nobody_has_one(room, tmp_path):
     assert not (tmp_path / "no.zip").exists()
 
 
+@pytest.mark.slow
 def test_the_verb_knows_every_form(room, tmp_path, capsys):
     store, _ = room
     order, home = ["study", "export", "room"], ["--home", str(store.home.path)]

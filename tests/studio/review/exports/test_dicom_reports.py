@@ -106,6 +106,7 @@ def test_a_report_for_each_reader_and_for_the_algorithm(scored, tmp_path):
         export_dicom_sr(store, study, tmp_path / "no", "root", run="nobody")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPORTS)
 def test_exported_again_it_is_the_same_and_names_nobody(scored, tmp_path, kind):
     store, study, *_ = scored
