@@ -46,12 +46,7 @@ def detector_config(detector: str, preset: str | None, changes: dict):
     """Returns a detector's configuration: its preset (quick when there is one) with changes."""
     from core.engine.registry import DETECTORS
 
-    kind = DETECTORS.get(detector)
-    presets = getattr(kind, "presets", {})
-    if preset and preset not in presets:
-        raise UserError(f"{detector} has no preset {preset!r}; it has: {', '.join(presets) or 'none'}")
-    base = presets.get(preset or "quick") or kind.Config()
-    return base.replace(**changes)
+    return DETECTORS.get(detector).preset(preset).replace(**changes)
 
 
 def run_fit(args) -> int:

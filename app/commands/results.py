@@ -221,7 +221,7 @@ def study_of(store, args) -> str:
 def _has_preset(detector: str, preset: str) -> bool:
     from core.engine.registry import DETECTORS
 
-    return preset in getattr(DETECTORS.get(detector), "presets", {})
+    return preset in DETECTORS.get(detector).presets
 
 
 def run_experiment(args) -> int:

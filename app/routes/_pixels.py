@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -56,6 +56,15 @@ def raw(case: dict) -> tuple[dict, bytes]:
 def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
     """Packs pixels (H, W): returns headers, and one bit for each pixel, row by row, highest bit first."""
     return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
+
+
+def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
+    """Unpacks the bits of a mask of the case's image: uint8 (H, W). Raises ValueError unless they fit its size."""
+    shape = case["height"], case["width"]
+    wanted = -(-shape[0] * shape[1] // 8)
+    if len(packed) != wanted:
+        raise ValueError(f"The mask has {len(packed)} bytes where its image needs {wanted}.")
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=shape[0] * shape[1]).reshape(shape)
 
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -91,7 +90,7 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict
         context.demand_open()
         saved = masks.save(
             context,
-            _pixels(context, bits),
+            pixels.of_bits(context.asked_case, bits),
             source=facts["source"],
             threshold=facts["threshold"],
             note=(facts["note"] or label)[:2000],
@@ -100,15 +99,6 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict
             decisions.add_finding(context, label, facts["note"], saved["version"])
         findings = decisions.findings_of(context, context.asked_case["id"])
         return {"ok": True, **_saved(context, saved), "findings": findings}
-
-
-def _pixels(context: RequestContext, bits: bytes) -> np.ndarray:
-    """uint8 (H, W) of the asked case's bits. Raises ValueError unless there are as many as its image needs."""
-    width, height = (context.asked_case[side] for side in ("width", "height"))
-    wanted = -(-width * height // 8)
-    if len(bits) != wanted:
-        raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
-    return np.unpackbits(np.frombuffer(bits, np.uint8), count=width * height).reshape(height, width)
 
 
 @router.post("/finished/{case_id}", response_model=SavedMarks)
@@ -142,7 +132,7 @@ async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id
     def kept() -> dict:
         with ctx.writing(request, number=case_id) as context:
             context.demand_open()
-            return {"ok": True, "marks": masks.set_normal_places(context, _pixels(context, bits))}
+            return {"ok": True, "marks": masks.set_normal_places(context, pixels.of_bits(context.asked_case, bits))}
 
     return await run_in_threadpool(kept)
 

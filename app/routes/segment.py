@@ -93,15 +93,11 @@ def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks)
 
 def _mask_of(start: str, case: dict) -> np.ndarray:
     """bool (H, W) from base64. Raises ValueError if it is not of the image's size."""
-    shape = case["height"], case["width"]
     try:
         bits = base64.b64decode(start, validate=True)
     except binascii.Error:
         bits = b""
-    wanted = -(-shape[0] * shape[1] // 8)
-    if len(bits) != wanted:
-        raise ValueError(f"The mask has {len(bits)} bytes where its image needs {wanted}.")
-    return np.unpackbits(np.frombuffer(bits, np.uint8), count=shape[0] * shape[1]).reshape(shape) > 0
+    return pixels.of_bits(case, bits) > 0
 
 
 @router.post("/box/{case_id}", **binary("application/octet-stream"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from core.engine import processes
 from core.engine.augment.strong import Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import masked_maps
-from core.engine.config import Config
+from core.engine.config import BadConfig, Config
 from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
@@ -103,12 +103,24 @@ class Detector(abc.ABC):
     """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`.
 
     size: side in pixels of the images that it was fitted on. shares: whether torchrun's processes fit one together.
+    presets: named settings, as `Config`s.
     """
 
     name: ClassVar[str]
     shares: ClassVar[bool] = False
     Config: ClassVar[type[Config]]
+    presets: ClassVar[Mapping[str, Any]] = {}
     size: int
+
+    @classmethod
+    def preset(cls, name: str | None = None) -> Any:
+        """Returns the settings of a preset; of None those of `quick`, or the defaults where the detector has no such.
+
+        Raises BadConfig (a ValueError) on a preset that the detector does not have.
+        """
+        if name and name not in cls.presets:
+            raise BadConfig(f"{cls.name} has no preset {name!r}; it has: {', '.join(cls.presets) or 'none'}")
+        return cls.presets.get(name or "quick") or cls.Config()
 
     @classmethod
     @abc.abstractmethod

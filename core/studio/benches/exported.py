@@ -81,8 +81,7 @@ def _drawn(folder: Path, tests: int) -> Path:
 def _config(name: str) -> dict[str, Any]:
     from core.engine.registry import DETECTORS
 
-    kind = DETECTORS.get(name)
-    config = (getattr(kind, "presets", {}).get("quick") or kind.Config()).to_dict()
+    config = DETECTORS.get(name).preset().to_dict()
     if "head" in config:
         config["head"] |= SHORT
     if name == "lesion-head":

@@ -98,11 +98,9 @@ def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict
     config = PRETRAIN_PRESETS["quick"].replace(**{"seed": seed, "encoder.seed": seed, **changes})
     runs_made = {"pretrain": create_pretrain(store, study, config)}
     for name in shown_detectors():
-        quick = getattr(DETECTORS.get(name), "presets", {}).get("quick")
-        runs_made[name] = create_fit(store, runs_made["pretrain"], name, quick)
+        runs_made[name] = create_fit(store, runs_made["pretrain"], name, DETECTORS.get(name).preset())
     runs_made["untrained"] = create_untrained(store, study, config.size, seed)
-    quick = getattr(DETECTORS.get("padim"), "presets", {}).get("quick")
-    runs_made["untrained padim"] = create_fit(store, runs_made["untrained"], "padim", quick)
+    runs_made["untrained padim"] = create_fit(store, runs_made["untrained"], "padim", DETECTORS.get("padim").preset())
     return runs_made
 
 

@@ -33,7 +33,7 @@ class Arm(Config):
     def start(self) -> Config:
         """Returns the detector's settings before the changes of `fit`: those of its preset, if it has that one."""
         kind = DETECTORS.get(self.detector)
-        return getattr(kind, "presets", {}).get(self.fit_preset) or kind.Config()
+        return kind.presets.get(self.fit_preset) or kind.Config()
 
 
 def medmix(preset: str) -> dict:

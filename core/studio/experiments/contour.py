@@ -67,7 +67,7 @@ def run_contour(
             for arm in arms:
                 started = time.monotonic()
                 kind = DETECTORS.get(arm.detector)
-                config = (getattr(kind, "presets", {}).get(arm.fit_preset) or kind.Config()).replace(seed=seed)
+                config = arm.start().replace(seed=seed)
                 around = FitContext(
                     rows_of(arrays.roi, fitted_rows),
                     pick_device(device),

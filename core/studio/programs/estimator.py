@@ -53,7 +53,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if not 0 < self.contamination < 1:
             raise ValueError("contamination lies between 0 and 1")
         kind, device = DETECTORS.get(self.detector), pick_device(self.device)
-        config = (getattr(kind, "presets", {}).get("quick") or kind.Config()).replace(**self.settings or {})
+        config = kind.preset().replace(**self.settings or {})
         encoder = self.encoder or build_encoder(EncoderConfig(arch=self.arch, init=self.init))
         self.detector_ = kind.fit(encoder.to(device), X, config, FitContext(device=device))
         self.n_features_in_ = int(np.prod(X.shape[1:]))

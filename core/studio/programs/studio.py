@@ -129,11 +129,7 @@ class Studio:
         **settings: Any,
     ) -> str:
         """Fit a detector on an encoder's run; returns the run's id. settings: any of its configuration."""
-        kind = DETECTORS.get(detector)
-        presets = getattr(kind, "presets", {})
-        if preset and preset not in presets:
-            raise ValueError(f"{detector} has no preset {preset!r}; it has: {', '.join(presets) or 'none'}")
-        config = (presets.get(preset or "quick") or kind.Config()).replace(**settings)
+        config = DETECTORS.get(detector).preset(preset).replace(**settings)
         run = pipeline.create_fit(self.store, encoder, detector, config, name)
         return self._worked(run, pipeline.chain(fits=[run], score=False, evaluate=False, device=self.device))
 

@@ -237,7 +237,7 @@ def _with(table: Table, budget: str, only: list[str] | None, network: Network) -
 def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
     own = f"published-{arm.encoder}"
     encoder = own if budget == "paper" and table != ablation.__name__ and own in PRETRAIN_PRESETS else budget
-    fits = getattr(DETECTORS.get(arm.detector), "presets", {})
+    fits = DETECTORS.get(arm.detector).presets
     return {"preset": encoder, "fit_preset": "published" if budget == "paper" and "published" in fits else budget}
 
 

@@ -64,9 +64,8 @@ def _detector_order(name: str) -> tuple:
 
 def _detector(name: str) -> dict:
     kind = DETECTORS.get(name)
-    presets = getattr(kind, "presets", {})
-    learns = presets.keys() >= LESION_TITLES.keys()  # from fake lesions
-    lesions = {name: presets[name].to_dict() for name in LESION_TITLES} if learns else {}
+    learns = kind.presets.keys() >= LESION_TITLES.keys()  # from fake lesions
+    lesions = {name: kind.presets[name].to_dict() for name in LESION_TITLES} if learns else {}
     return {
         "title": DETECTORS.title(name),
         "form": form(kind.Config),
