@@ -253,7 +253,7 @@ def _fuzz(reader: Reader, inputs: int, seconds: float = math.inf) -> dict:
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     slowest = longest = 0.0
-    before, began = _peak_mb(), time.monotonic()
+    before, began = _peak_mb(), math.inf  # of the first input: what comes before is not the reader's
 
     @settings(
         max_examples=inputs, database=None, deadline=None, derandomize=True, phases=[Phase.generate],
@@ -261,8 +261,9 @@ def _fuzz(reader: Reader, inputs: int, seconds: float = math.inf) -> dict:
     )  # fmt: skip
     @given(_requests(reader) if reader.name == "requests" else _changed(reader.seeds))
     def one(data: Any) -> None:
-        nonlocal slowest, longest
+        nonlocal slowest, longest, began
         started, computed = time.monotonic(), time.process_time()
+        began = min(began, started)
         if started - began > seconds:
             raise _Over
         try:
