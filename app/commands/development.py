@@ -16,10 +16,14 @@ from app.commands._common import UserError, finish, say, verb
 
 @dataclasses.dataclass(frozen=True)
 class Tier:
-    """A choice of tests. markers: pytest's expression (pyproject.toml); minutes: that two cores may take for it."""
+    """A choice of tests. markers: pytest's expression (pyproject.toml); minutes: that two cores may take for it.
+
+    alone: what its tests are, where they are run after the default ones and without the checks.
+    """
 
     markers: str
-    minutes: int | None
+    minutes: int | None = None
+    alone: str = ""
 
 
 CHECKS: Mapping[str, list[str]] = {
@@ -36,13 +40,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TIERS = {
     "quick": Tier("not browser and not slow and not long and not longest", 2),
     "default": Tier("not long and not longest", 12),
-    "long": Tier("long and not longest", None),
-    "longest": Tier("longest", None),
-    "all": Tier("", None),
-}
-ALONE = {  # tiers that come after the default one, without the checks
-    "long": "tests that take seconds to half a minute each",
-    "longest": "tests that take half a minute or more",
+    "long": Tier("long and not longest", alone="tests that take seconds to half a minute each"),
+    "longest": Tier("longest", alone="tests that take half a minute or more"),
+    "all": Tier(""),
 }
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -133,8 +133,8 @@ def _add_test(subparsers) -> None:
     tier.add_argument("--quick", dest="tier", action="store_const", const="quick", help=quick)
     every = f"everything; without a flag all that takes a moment, {TIERS['default'].minutes} minutes on two cores"
     tier.add_argument("--all", dest="tier", action="store_const", const="all", help=every)
-    for name, what in ALONE.items():
-        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, help=f"only {what}")
+    for name in (n for n, t in TIERS.items() if t.alone):
+        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, help=f"only {TIERS[name].alone}")
 
 
 def run_test(args) -> int:
@@ -155,7 +155,7 @@ def run_test(args) -> int:
         return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
 
     checks = {}
-    for name in () if named or tier in ALONE else QUICK if tier == "quick" else CHECKS:
+    for name in () if named or TIERS[tier].alone else QUICK if tier == "quick" else CHECKS:
         say(args, f"{name}:")
         checks[name] = passes(CHECKS[name])
     tested = passes(pytest(args.paths, args.k, tier))

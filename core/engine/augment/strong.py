@@ -6,7 +6,7 @@ Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`)
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from core.engine.config import Config as BaseConfig
+from core.engine.registry import STRONG
 from core.engine.tensors import to_device
 
 
@@ -21,6 +22,7 @@ class Strong(abc.ABC):
     """Base of the strong augmentations. Parameters are drawn on the CPU, pixels computed on the images' device."""
 
     Config: ClassVar[type[BaseConfig]]
+    presets: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, config: BaseConfig | None = None) -> None:
         self.config: Any = self.Config() if config is None else config
@@ -174,6 +176,20 @@ def make_classes(
 
 
 # One lesion in each image, of several kinds.
+
+
+def family(name: str) -> Strong:
+    """Builds an augmentation by name: "medmix:soft" is MedMix's preset `soft`; "growth" alone takes the defaults.
+
+    Raises ValueError on a preset that it does not have.
+    """
+    kind, _, preset = name.partition(":")
+    member = STRONG.get(kind)
+    if not preset:
+        return member()
+    if preset not in member.presets:
+        raise ValueError(f"{kind} has no preset {preset!r}; it has: {', '.join(sorted(member.presets))}")
+    return member(member.presets[preset])
 
 
 def paste_in_turn(

@@ -156,19 +156,14 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
     """
     import torch
 
-    from core.engine.augment.config import MEDMIX_PRESETS
-    from core.engine.augment.strong import paste_in_turn
-    from core.engine.registry import STRONG
+    from core.engine.augment.medmix.medmix import MedMix
+    from core.engine.augment.strong import family, paste_in_turn
     from core.engine.tensors import to_batch, to_pixels
 
     plain, inside = to_batch(np.ascontiguousarray(images), torch.device("cpu")), torch.from_numpy(np.array(roi))
     draws = torch.Generator().manual_seed(seed)
-    kinds = []
-    for name in PASTED:
-        kind, _, preset = name.partition(":")
-        strong = STRONG.get(kind)
-        config = strong.presets[preset] if kind == "growth" else MEDMIX_PRESETS[preset]
-        kinds.append(strong(config.replace(size=SIZES, opacity=OPACITY) if kind == "medmix" else config))
+    kinds = [family(name) for name in PASTED]
+    kinds = [MedMix(k.config.replace(size=SIZES, opacity=OPACITY)) if isinstance(k, MedMix) else k for k in kinds]
     for turn in range(4):
         x, within = (plain, inside) if turn < 2 else changed(plain, inside, draws)
         mixed, alpha = paste_in_turn(kinds, x, draws, within, turn)

@@ -9,10 +9,9 @@ from collections import OrderedDict
 
 import numpy as np
 
-from core.engine.roi import find_roi
 from core.studio.db.store import Store
 from core.studio.ingest.originals import shown
-from core.studio.ingest.resize import ROI_SIDE, fraction, mask_at, shrink
+from core.studio.ingest.resize import mask_at, prepare
 from core.studio.runs import marks
 
 
@@ -69,10 +68,7 @@ class Samples:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         image = shown(case)
-        scale = min(1.0, ROI_SIDE / max(image.shape[:2]))
-        roi = find_roi(shrink(image, round(image.shape[1] * scale), round(image.shape[0] * scale)))
-        inside = (fraction(roi, size) >= 0.5).astype(np.uint8)
-        loaded = shrink(image, size, size), inside, image.shape[1] / image.shape[0]
+        loaded = *prepare(image, size), image.shape[1] / image.shape[0]
         with self._lock:
             self._kept[key] = loaded
             while len(self._kept) > self._most:

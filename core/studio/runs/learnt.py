@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from core.engine.calibration.percentiles import Calibration
-from core.engine.detectors.learnt.config import LearntConfig
+from core.engine.detectors.learnt.config import LearntConfig, plural
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
@@ -68,21 +68,17 @@ def _notes(masks: int, whole: int, contradicting: int, unfinished: int) -> list[
     if masks == 1:
         notes.append("Of one mask none can be left out to learn how good the result is.")
     if whole:
-        notes.append(f"{_count(whole, 'mask')} of a whole image: nothing is learnt from that.")
+        notes.append(f"{plural(whole, 'mask')} of a whole image: nothing is learnt from that.")
     if contradicting:
         notes.append(
-            f"In {_count(contradicting, 'case')} readers contradict each other: they teach once they are adjudicated."
+            f"In {plural(contradicting, 'case')} readers contradict each other: they teach once they are adjudicated."
         )
     if unfinished:
         notes.append(
-            f"In {_count(unfinished, 'case')} nobody has said that all is marked: only marks and places called normal "
+            f"In {plural(unfinished, 'case')} nobody has said that all is marked: only marks and places called normal "
             "teach there."
         )
     return notes
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def seconds(store: Store, fit: str) -> float | None:

@@ -7,6 +7,8 @@ import pytest
 
 from app.commands import development, main
 
+ALONE = [name for name, tier in development.TIERS.items() if tier.alone]
+
 
 @pytest.fixture
 def ran(monkeypatch):
@@ -70,12 +72,12 @@ def test_each_test_is_of_one_tier_and_all_has_every_one():
     marks = ("browser", "slow", "long", "longest")
     tests = [dict(zip(marks, has, strict=True)) for has in itertools.product((False, True), repeat=len(marks))]
     run = {name: [eval(t.markers or "True", {}, dict(has)) for has in tests] for name, t in development.TIERS.items()}
-    assert {sum(tiers) for tiers in zip(*(run[name] for name in ("default", *development.ALONE)), strict=True)} == {1}
+    assert {sum(tiers) for tiers in zip(*(run[name] for name in ("default", *ALONE)), strict=True)} == {1}
     assert all(quick <= default for quick, default in zip(run["quick"], run["default"], strict=True))
     assert all(run["all"])
 
 
-@pytest.mark.parametrize("tier", development.ALONE)
+@pytest.mark.parametrize("tier", ALONE)
 def test_what_takes_long_is_run_alone_without_the_checks(ran, tier):
     assert main(["test", f"--{tier}"]) == 0
     assert len(ran) == 1 and development.TIERS[tier].markers in ran[0][0]

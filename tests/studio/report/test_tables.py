@@ -68,7 +68,7 @@ def test_comparators_as_published_are_used_by_name_and_every_difference_has_a_re
     for name, source in SOURCES.items():  # and the file says so
         module = sys.modules[(OBJECTIVES if name in PUBLISHED else DETECTORS).get(name).__module__]
         assert [setting for setting in source.why if f"`{setting}`" not in module.__doc__] == [], name
-    assert {n for n in DETECTORS.names() if "published" in getattr(DETECTORS.get(n), "presets", {})} < set(SOURCES)
+    assert {n for n in DETECTORS.names() if "published" in DETECTORS.get(n).presets} < set(SOURCES)
     kept = Path(__file__).parents[3] / "assets" / "results" / "comparators.md"
     assert kept.read_text() == as_markdown(), "write it anew: core.studio.report.comparators.as_markdown"
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.colour import apply_colour, grey_images, keep_grey
-from core.engine.augment.config import MedMixConfig
+from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix.appearance import (
     coverage,
@@ -49,6 +49,7 @@ class MedMix(Strong):
     """
 
     Config = MedMixConfig
+    presets = MEDMIX_PRESETS
     config: MedMixConfig
 
     def __init__(

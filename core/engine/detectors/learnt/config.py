@@ -39,3 +39,8 @@ class LearntConfig(Config):
             raise BadConfig("weights are 0 or more, ascending")
         if self.rate <= 0 or self.tune < 0:
             raise BadConfig("rate is above 0, and tune is not below")
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns the count and its noun, which takes an s unless there is one: "3 marks"."""
+    return f"{count} {noun}{'s' * (count != 1)}"

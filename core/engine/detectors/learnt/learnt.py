@@ -31,7 +31,7 @@ from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
-from core.engine.detectors.learnt.config import LearntConfig
+from core.engine.detectors.learnt.config import LearntConfig, plural
 from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught
 from core.engine.detectors.map_detector import maps_of
 from core.engine.files import write_json, write_tensors
@@ -88,7 +88,7 @@ class Rule(Config):
     def told(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
         """Returns the rule with what `cases` say of its gain. patients: of all marks, where they are known."""
         if not cases:
-            return self.replace(words=f"Learnt from {_plural(self.images, 'mark')}.")
+            return self.replace(words=f"Learnt from {plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
         rule = self.replace(
             dice=float(dice.mean()), base_dice=float(before.mean()), difference=float((dice - before).mean()),
@@ -278,7 +278,7 @@ class Learnt(Detector):
         safe = Rule(self.config.weights[-1], 1.0, **counts)
         if not parts:
             words = (
-                f"Learnt from {_plural(len(sick), 'mark')}: too few to leave one out, so nothing is known of its gain."
+                f"Learnt from {plural(len(sick), 'mark')}: too few to leave one out, so nothing is known of its gain."
             )
             return safe.replace(words=words)
         roi = None if marks.roi is None else marks.roi[sick]
@@ -309,7 +309,7 @@ class Learnt(Detector):
         known = ~np.isnan(curves[weight][0])
         if not known.any():
             return safe.replace(
-                words=f"Learnt from {_plural(len(sick), 'mark')}, none of them in the region of interest."
+                words=f"Learnt from {plural(len(sick), 'mark')}, none of them in the region of interest."
             )
 
         def chosen(rows: np.ndarray) -> tuple[float, float, float]:
@@ -626,7 +626,7 @@ def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, flo
 
 def _words(rule: Rule) -> str:
     assert rule.difference is not None
-    where = f"On {_plural(len(rule.cases), 'marked case')} left out in turn"
+    where = f"On {plural(len(rule.cases), 'marked case')} left out in turn"
     if rule.interval is None:
         return f"{where}, Dice is {rule.dice:.2f} instead of {rule.base_dice:.2f}; too few to say how sure that is."
     low, high = rule.interval
@@ -636,7 +636,3 @@ def _words(rule: Rule) -> str:
     least, most = sorted((abs(low), abs(high)))
     word = "better" if rule.difference > 0 else "worse"
     return f"{where}, Dice is {word} by {abs(rule.difference):.2f} (95 %: {least:.2f} to {most:.2f})."
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -10,29 +10,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.engine.augment.colour import grey_images
-from core.engine.augment.config import MEDMIX_PRESETS
-from core.engine.augment.strong import Strong
+from core.engine.augment.strong import family
 from core.engine.calibration.heatmap import upsample
 from core.engine.detectors.base import Detector
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
-from core.engine.registry import STRONG
 from core.engine.tensors import constant, normal, on_device, to_batch, to_pixels
 from core.engine.training.base import JUDGES as JUDGES_DRAWS
 from core.engine.training.base import VALIDATION, generator
 
 _BODY = 0.3  # of a lesion's weight: its soft rim and its shadow are not asked for
-
-
-def family(name: str) -> Strong:
-    """Builds an augmentation by name: "medmix:soft" is MedMix's preset `soft`; "growth" alone takes the defaults."""
-    kind, _, preset = name.partition(":")
-    member = STRONG.get(kind)
-    presets = MEDMIX_PRESETS if kind == "medmix" else getattr(member, "presets", {})
-    if not preset:
-        return member()
-    if preset not in presets:
-        raise ValueError(f"{kind} has no preset {preset!r}; it has: {', '.join(sorted(presets))}")
-    return member(presets[preset])
 
 
 @dataclass
@@ -224,9 +210,9 @@ def judge(
     plain = detector.predict(images)
     plain_scores, plain_maps = detector.image_score(plain, roi), upsample(plain.maps, size)
     figures = {}
-    for family in judges:
+    for name in judges:
         counts = torch.full((len(images),), lesions)
-        pair = Pairs((family,), 3)(
+        pair = Pairs((name,), 3)(
             to_batch(images, torch.device("cpu")), inside, generator(seed, JUDGES_DRAWS), counts=counts
         )
         masks = pair.masks.numpy()
@@ -238,7 +224,7 @@ def judge(
         labels = np.r_[np.zeros(len(images)), np.ones(len(scores))]
         cells = np.r_[plain_maps[counted], maps[counted[use]]]
         truth = np.r_[np.zeros(int(counted.sum())), masks[use][counted[use]]]
-        figures[family] = {
+        figures[name] = {
             "auroc": float(roc_auc_score(labels, np.r_[plain_scores, scores])),
             "pixel_auroc": float(roc_auc_score(truth, cells)),
         }

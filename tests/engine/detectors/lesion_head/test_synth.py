@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from core.engine.detectors.lesion_head.synth import Pairs, family, jitter_view, visible
+from core.engine.augment.strong import family
+from core.engine.detectors.lesion_head.synth import Pairs, jitter_view, visible
 
 
 def frames(batch=8, side=32):
