@@ -200,7 +200,9 @@ def _add_experiment(subparsers) -> None:
         help="for every detector that has it: paper; fundus, xray, ultrasound, ... (default: each arm's)",
     )
     parser.add_argument("--bootstrap", type=int, default=1000)
-    parser.add_argument("--out", metavar="FILE", help="also write the rows and the table here, as JSON")
+    parser.add_argument(
+        "--out", metavar="FILE", help="also write the rows and the table here, as JSON; of `marks` as each row comes"
+    )
 
 
 def study_of(store, args) -> str:
@@ -247,23 +249,33 @@ def run_experiment(args) -> int:
         arms = [a.replace(fit_preset=args.fit_preset) if _has_preset(a.detector, args.fit_preset) else a for a in arms]
     study = study_of(store, args)
     seeds = list(range(args.first_seed, args.first_seed + args.seeds))
-    if args.name in ("contour", "marks"):
-        run = run_contour if args.name == "contour" else run_marks
-        rows = run(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
+    settings = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}
+    pairs = CLAIMS.get(args.name, [])
+
+    def told(rows: list[dict]) -> tuple[dict, list]:
+        """(what is answered, and written where that is asked for; tests of the claims) of the rows so far."""
+        claims = claims_of_rows(store, arms, pairs, rows) if pairs else []
+        payload = settings | {"claims": [asdict(c) for c in claims], "seconds": round(time.monotonic() - started, 1)}
+        payload |= {"rows": rows, "summary": summarise(rows)}
+        if args.out:
+            had = [{name: value for name, value in row.items() if value is not None} for row in rows]
+            Path(args.out).write_text(json.dumps({**payload, "rows": had}, indent=1, default=str) + "\n")
+        return payload, claims
+
+    rows: list[dict] = []
+    if args.name == "marks":
+        for row in run_marks(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line)):
+            rows.append(row)
+            told(rows)  # a row takes minutes
+    elif args.name == "contour":
+        rows = run_contour(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
     else:
         rows = run_plan(
             store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
             judged=args.name in JUDGED, report=lambda line: say(args, line),
         )  # fmt: skip
-    lines = summarise(rows)
-    payload = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}
-    pairs = CLAIMS.get(args.name, [])
-    claims = claims_of_rows(store, arms, pairs, rows) if pairs else []
-    payload |= {"claims": [asdict(c) for c in claims]}
-    payload |= {"seconds": round(time.monotonic() - started, 1), "rows": rows, "summary": lines}
-    if args.out:
-        had = [{name: value for name, value in row.items() if value is not None} for row in rows]
-        Path(args.out).write_text(json.dumps({**payload, "rows": had}, indent=1, default=str) + "\n")
+    payload, claims = told(rows)
+    lines = payload["summary"]
     tested = "\n\n" + claims_markdown(claims) if claims else ""
     return finish(args, payload, "\n" + markdown(lines) + tested)
 

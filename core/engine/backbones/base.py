@@ -70,6 +70,13 @@ class Backbone(abc.ABC):
         They come fine to coarse. What lies deeper than the coarsest stride asked for is not computed.
         """
 
+    def onwards(self, net: nn.Module, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
+        """Computes the maps of `strides`, all coarser than `stride`, from the map h (B, C, h, w) at that one.
+
+        None where the network has more to hand on from one stride to the next than that map.
+        """
+        return None
+
     def tokens(self, net: nn.Module, x: Tensor) -> Tensor:
         """Computes patch tokens: x (B, 3, S, S), normalised -> (B, C, h, w).
 

@@ -71,6 +71,16 @@ class Encoder(nn.Module):
         """
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
+    def onwards(self, maps: dict[int, Tensor], strides: Iterable[int] = STRIDES) -> dict[int, Tensor] | None:
+        """Computes the maps of `strides` from maps by stride: these as they are, coarser ones from the coarsest.
+
+        None where the network cannot go on from a map, as a transformer.
+        """
+        wanted, last = ordered(strides), max(maps)
+        coarser = tuple(s for s in wanted if s > last)
+        further = self.arch.onwards(self.net, maps[last], last, coarser) if coarser else {}
+        return None if further is None else {s: maps[s] if s in maps else further[s] for s in wanted}
+
     def tokens(self, x: Tensor) -> Tensor:
         """Computes a vision transformer's last patch tokens: (B, 3, S, S) -> (B, C, h, w), on its own grid.
 

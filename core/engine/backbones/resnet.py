@@ -35,13 +35,17 @@ class ResNet(Backbone):
         return {2: 64} | {stride: width * expansion for stride, width in ((4, 64), (8, 128), (16, 256), (32, 512))}
 
     def maps(self, net: Any, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
-        h = net.relu(net.bn1(net.conv1(x)))
-        out = {2: h}
-        for stride, layer in ((4, net.layer1), (8, net.layer2), (16, net.layer3), (32, net.layer4)):
-            if stride > strides[-1]:
-                break
-            out[stride] = h = layer(net.maxpool(h) if stride == 4 else h)
+        out = {2: net.relu(net.bn1(net.conv1(x)))}
+        coarser = tuple(s for s in strides if s > 2)
+        out |= self.onwards(net, out[2], 2, coarser) if coarser else {}
         return {stride: out[stride] for stride in strides}
+
+    def onwards(self, net: Any, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor]:
+        out = {}
+        for at, layer in ((4, net.layer1), (8, net.layer2), (16, net.layer3), (32, net.layer4)):
+            if stride < at <= strides[-1]:
+                out[at] = h = layer(net.maxpool(h) if at == 4 else h)
+        return {at: out[at] for at in strides}
 
     def imagenet(self) -> Pretrained:
         return Pretrained(weights.torchvision_weights(self.name), self.sources[0].name, self.licence)

@@ -109,6 +109,15 @@ class TimmBackbone(Backbone):
         layers = dict(zip(indices, maps, strict=True))
         return {s: _resized(layers[plan[s]], (-(-shape[0] // s), -(-shape[1] // s))) for s in strides}
 
+    def onwards(self, net: Any, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
+        ends = getattr(net, "stage_ends", None)  # of a network that is a stem and blocks one after another
+        if ends is None or self.fixed:
+            return None
+        plan, out = _plan(net), {}
+        for at in range(ends[plan[stride]], ends[plan[strides[-1]]]):
+            out[at + 1] = h = net.blocks[at](h)
+        return {s: out[ends[plan[s]]] for s in strides}
+
     def tokens(self, net: Any, x: Tensor) -> Tensor:
         if not _is_vit(net):
             return super().tokens(net, x)

@@ -130,8 +130,8 @@ def sets_of(store: Store, study: str, side: int) -> Sets:
 
 def run_marks(
     store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print
-) -> list[dict]:
-    """Runs every arm with every seed; returns one row each, with MEASURES and `cases`.
+) -> Iterator[dict]:
+    """Runs every arm with every seed; yields one row each as it comes, with MEASURES and `cases`.
 
     `pro` is over the abnormal test images as in the paper, `pro_all` over all of them, `any_normal` the share of normal
     images with any outline; `cases`: Dice of each tested lesion image.
@@ -147,7 +147,6 @@ def run_marks(
     lesions = diameters([m for m in masks if decode_mask(m["png"]).any()])
     usual = side_for_marks(store, study, lesions, side)
     sets: dict[int, Sets] = {}
-    rows = []
     bases: dict[str, tuple[Encoder, Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed, arm in itertools.product(seeds, arms):
@@ -166,9 +165,8 @@ def run_marks(
                     fit_base(encoder, sets[own], side, device, base).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
             row = run_arm(sets[own], *bases[name], side, arm, seed, device)
-            rows.append({"label": arm.label, "seed": seed, "roi": True, **row})
             report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
-    return rows
+            yield {"label": arm.label, "seed": seed, "roi": True, **row}
 
 
 def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu", base: str = Blend.name) -> Detector:

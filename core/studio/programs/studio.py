@@ -170,7 +170,7 @@ class Studio:
     def learn(self, run: str, reader: str | None = None, **settings: Any) -> str:
         """Learn on from a scored fit by what readers marked; returns the new fit's id, scored and compared.
 
-        settings: options that differ from the usual ones; `tune=0` leaves the encoder as it is, in a fifth of the time.
+        settings: options that differ from the usual ones; `tune=0` leaves the encoder as it is, in a third of the time.
         """
         learnt_run = learnt.create_learnt(self.store, run, reader, **settings)
         return self._worked(learnt_run, learnt.steps(learnt_run, self.device))

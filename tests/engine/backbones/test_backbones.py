@@ -34,6 +34,12 @@ def test_maps_at_every_stride(arch):
         }
         assert torch.allclose(encoder.maps(x, (8,))[8], maps[8], atol=1e-5)
         assert encoder(x).shape == (1, 128) and encoder.backbone(x).shape == (1, encoder.features)
+        further = encoder.onwards({s: maps[s] for s in (4, 8)}, (4, 8, 16, 32))
+    # A transformer, and a network whose blocks timm runs in a way of its own, are read from the image again.
+    assert (further is None) == (not arch.startswith(("resnet", "wide_resnet", "efficientnet")))
+    if further is not None:
+        assert all(torch.equal(further[s], maps[s]) for s in (4, 8))
+        assert all(torch.allclose(further[s], maps[s], atol=1e-5) for s in (16, 32))
     about = find(arch)
     assert about.licence and about.size >= 224 and all(0 < s < 1 for s in about.std)
     assert all(source.url or source.package for source in about.sources) and about.sources

@@ -32,7 +32,7 @@ from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
 from core.engine.detectors.learnt.config import LearntConfig, plural
-from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught
+from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught, taught_on
 from core.engine.detectors.map_detector import maps_of
 from core.engine.files import write_json, write_tensors
 from core.engine.metrics import bootstrap
@@ -51,8 +51,7 @@ LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
 PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
 ENOUGH = 4  # patients with marks: with fewer an encoder that learns too learns them by heart
-GAIN = 0.01  # of Dice on marks left out that an encoder which learns too must bring
-LOST = 0.01  # of Dice on marks left out that a larger weight may cost
+LOST = 0.01  # of Dice on marks left out that a larger weight may cost, or an encoder which learns too
 SPOTS = np.arange(0, 10.01, 0.5)  # above the level of the outline, that are tried for what a part must exceed
 FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in which nothing then need be outlined
 DOUBT = 4  # marks that the level without any counts as
@@ -209,18 +208,19 @@ class Learnt(Detector):
         of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
         folds = [sick[of == fold] for fold in range(max(parts, 1))]
         lessons = Lessons(self.reader, rows_of(images, taught_rows), context.of(taught_rows).roi, marks, config, folds)
-        # What is learnt at which rate of the encoder, its part of the time, and what comes after it.
-        tries = [("Learning", 0.0, 9, "Joining with the detector before")]
-        if config.tune and parts and patients >= ENOUGH:
-            tries.append(("Learning with the encoder", config.tune, 45, "Joining that with the detector before"))
-        progress = Progress(context, {k: v for title, _, long, join in tries for k, v in ((title, long), (join, 1))})
         known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
-        attempts: list[Self] = []
-        for title, tune, _, join in tries:
-            attempt = type(self)(config, self.base, self.encoder, self.size)
-            attempt.decoders = taught(lessons, self.encoder, parts, len(marks.names), progress(title), tune)
-            attempt._joined_by_marks(*known, progress(join))
-            attempts.append(attempt)
+        learns_too = config.tune > 0 and parts > 0 and patients >= ENOUGH
+        stages = {"Learning": 9, "Joining with the detector before": 1}  # by title, its part of the time
+        if learns_too:
+            stages |= {"Learning with the encoder": 17, "Joining that with the detector before": 1}
+        check = Progress(context, stages)
+        decoders = taught(lessons, parts, check("Learning"))
+        attempts = [self._with(decoders)]
+        attempts[0]._joined_by_marks(*known, check("Joining with the detector before"))
+        if learns_too:
+            decoders = taught_on(lessons, self.encoder, decoders, check("Learning with the encoder"))
+            attempts.append(self._with(decoders))
+            attempts[1]._joined_by_marks(*known, check("Joining that with the detector before"))
         told = [attempt.rule.cases for attempt in attempts]
         best = attempts[better(told)]
         if len(told) > 1 and told[0]:
@@ -228,6 +228,9 @@ class Learnt(Detector):
             best.rule = best.rule.told(by_others(told, [fold_of[case[0]] for case in told[0]]), marks.patients)
             best.remarks = (best.rule.words, *best.remarks[1:])
         return best
+
+    def _with(self, decoders: list[Decoder]) -> Self:
+        return type(self)(self.config, self.base, self.encoder, self.size, decoders)
 
     @property
     def tuned(self) -> bool:
@@ -524,10 +527,13 @@ Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Chooses among several tries, in their order: each must bring GAIN of mean Dice over that taken before."""
+    """Chooses among several tries, in their order: each is taken unless it loses LOST of mean Dice to that before.
+
+    On images that were not marked later tries gained more than marks left out had told.
+    """
     best = 0
     for i, cases in enumerate(tries):
-        if cases and np.mean([c[2] for c in cases]) > np.mean([c[2] for c in tries[best]]) + GAIN:
+        if cases and np.mean([c[2] for c in cases]) > np.mean([c[2] for c in tries[best]]) - LOST:
             best = i
     return best
 

@@ -32,6 +32,7 @@ DRAWN = 100  # steps whose views are drawn anew; they are then shown again, in a
 TURN, ZOOM, SHIFT = 180.0, (0.7, 1.4), 0.09  # degrees; factor; of the side
 LOUD = {4: 7.0, 8: 6.5, 16: 5.5, 32: 2.5}  # deviation of each map, about as EfficientNet-lite0 has them
 DROP, NOISE = 0.2, 0.3  # share of channels; deviation of their shift, in their own
+CALMER = 0.4  # of the decoder's rate, where the encoder learns with it
 STILL = 8  # stride up to which an encoder that learns too stays as it is: half of the work, edges and colours
 MARKED, PASTED, NORMAL = 4, 2, 2  # views of a step that a decoder learns from
 Check = Callable[[float], None]  # called with the part that is done, 0 to 1; raises Stopped when asked to stop
@@ -135,7 +136,7 @@ class Lessons:
         self.well = _endless(well, self.draw) if len(well) else None
         self.share = min(0.5, 4 * len(well) / max(len(normals), 1))
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def __call__(self) -> Views:
         drawn = [self._view(role, view) for role, view in self.plan]
         images, target, ignored, kinds = (np.stack(x) for x in zip(*drawn, strict=True))
@@ -214,41 +215,58 @@ def _coloured(image: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     return np.clip(x, 0, 255).astype(np.uint8)
 
 
-def taught(
-    lessons: Lessons, encoder: Encoder, parts: int, kinds: int, check: Check, tune: float = 0.0
-) -> list[Decoder]:
-    """Trains decoders side by side: one for each of `parts` folds, from all but the marks of it, then one from all.
-
-    tune: rate at which a copy of the encoder learns with each; 0: it stays as it is.
-    """
-    config, device = lessons.config, lessons.reader.mean.device
+def taught(lessons: Lessons, parts: int, check: Check) -> list[Decoder]:
+    """Trains decoders side by side: one for each of `parts` folds, from all but the marks of it, then one from all."""
+    config, reader = lessons.config, lessons.reader
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        decoders = [Decoder(lessons.reader.widths, config.width, kinds).to(device) for _ in range(parts + 1)]
+        decoders = [
+            Decoder(reader.widths, config.width, len(lessons.marks.names)).to(reader.mean.device)
+            for _ in range(parts + 1)
+        ]
+    lessons.drawn.append(lessons())
+    for decoder in decoders:
+        decoder.standardise(lessons.drawn[0].maps)
     groups = [[{"params": list(d.parameters()), "lr": config.rate}] for d in decoders]
-    if tune:
-        for decoder, group in zip(decoders, groups, strict=True):
-            decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
-            late = parameter_groups(decoder.encoder, STILL, 1.0, 1.0)
-            group.append({"params": [p for layer in late[:-1] for p in layer["params"]], "lr": tune})
+    return _trained(lessons, decoders, groups, config.steps, check)
+
+
+def taught_on(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check: Check) -> list[Decoder]:
+    """Goes on with copies of decoders that were taught, and lets a copy of the encoder learn with each.
+
+    A decoder that starts anew would pull the encoder about before it knows anything (Kumar et al. 2022, "Fine-tuning
+    can distort pretrained features").
+    """
+    config, groups = lessons.config, []
+    decoders = [copy.deepcopy(decoder).train().requires_grad_() for decoder in decoders]
+    for decoder in decoders:
+        own = {"params": list(decoder.parameters()), "lr": CALMER * config.rate}
+        decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
+        late = parameter_groups(decoder.encoder, STILL, 1.0, 1.0)[:-1]
+        groups.append([own, {"params": [p for layer in late for p in layer["params"]], "lr": config.tune}])
+    return _trained(lessons, decoders, groups, config.tune_steps, check)
+
+
+def _trained(
+    lessons: Lessons, decoders: list[Decoder], groups: list[list[dict[str, Any]]], steps: int, check: Check
+) -> list[Decoder]:
+    """The decoders; each has learnt its groups of parameters from all marks but its own fold's, the last from all."""
     optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]
     schedules = [
-        torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], config.steps, pct_start=0.1)
+        torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], steps, pct_start=0.1)
         for o in optimisers
     ]
     drawn = lessons.drawn
-    for step in range(config.steps):
-        check(step / config.steps)
+    for step in range(steps):
+        check(step / steps)
         if len(drawn) <= step < DRAWN:
             drawn.append(lessons())
         elif step and step % DRAWN == 0:
             lessons.draw.shuffle(drawn)
         views = drawn[step % DRAWN]
-        for number, (decoder, optimiser, schedule) in enumerate(zip(decoders, optimisers, schedules, strict=True)):
-            if step == 0:
-                decoder.standardise(views.maps)
-            left_out = number if number < parts else parts
-            loss = _loss(decoder, views.of(torch.nonzero(views.part != left_out)[:, 0]), kinds)
+        for fold, (decoder, optimiser, schedule) in enumerate(zip(decoders, optimisers, schedules, strict=True)):
+            last = fold == len(decoders) - 1
+            loss = _loss(decoder, views if last else views.of(torch.nonzero(views.part != fold)[:, 0]))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             optimiser.step()
@@ -256,13 +274,15 @@ def taught(
     return [decoder.eval().requires_grad_(False) for decoder in decoders]
 
 
-def _loss(decoder: Decoder, views: Views, kinds: int) -> Tensor:
+def _loss(decoder: Decoder, views: Views) -> Tensor:
     maps = views.maps
     if decoder.encoder is not None:
-        maps = decoder.encoder.maps(to_batch(views.images, views.target.device), STRIDES)
+        still = {s: m.float() for s, m in maps.items() if s <= STILL}
+        further = decoder.encoder.onwards(still, STRIDES)
+        maps = further or decoder.encoder.maps(to_batch(views.images, views.target.device), STRIDES)
     y = F.interpolate(decoder(maps), size=views.target.shape[-2:], mode="bilinear", align_corners=False)
     loss = lesion_loss(y[:, 0], views.target, ~views.ignored)
-    if kinds and (named := (views.kinds > 0) & ~views.ignored).any():
+    if y.shape[1] > 1 and (named := (views.kinds > 0) & ~views.ignored).any():
         loss = loss + F.cross_entropy(y[:, 1:].permute(0, 2, 3, 1)[named], views.kinds[named] - 1)
     return loss
 
