@@ -227,6 +227,7 @@ def _has_preset(detector: str, preset: str) -> bool:
 
 
 def run_experiment(args) -> int:
+    from core.engine.backbones.embed import remembering
     from core.studio.experiments.contour import run_contour
     from core.studio.experiments.marks import run_marks
     from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
@@ -264,9 +265,10 @@ def run_experiment(args) -> int:
 
     rows: list[dict] = []
     if args.name == "marks":
-        for row in run_marks(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line)):
-            rows.append(row)
-            told(rows)  # a row takes minutes
+        with remembering():  # arms are tested on the same images
+            for row in run_marks(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line)):
+                rows.append(row)
+                told(rows)  # a row takes minutes
     elif args.name == "contour":
         rows = run_contour(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
     else:

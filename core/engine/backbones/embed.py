@@ -16,7 +16,8 @@ import hashlib
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from contextvars import ContextVar
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -219,12 +220,12 @@ class Memory:
         if missing:
             fresh = compute(np.ascontiguousarray(images[missing]), set(STRIDES))
             for place, i in enumerate(missing):
-                maps[i] = {s: m[place].clone() for s, m in fresh.items()}
+                maps[i] = {s: m[place : place + 1].clone() for s, m in fresh.items()}
                 self._keep(keys[i], maps[i])
         for key in keys:
             if key in self.kept:
                 self.kept.move_to_end(key)
-        return {s: torch.stack([maps[i][s] for i in range(len(keys))]) for s in sorted(strides)}
+        return {s: torch.cat([maps[i][s] for i in range(len(keys))]) for s in sorted(strides)}
 
     def _keep(self, key: tuple[str, bytes], maps: dict[int, Tensor]) -> None:
         if key in self.kept:
@@ -235,23 +236,26 @@ class Memory:
             self.held -= _bytes(self.kept.popitem(last=False)[1])
 
 
-_memory: Memory | None = None
+_memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
 def memory() -> Memory | None:
-    """Returns the memory of the `remembering` that is under way in this process, if any."""
-    return _memory
+    """Returns the memory of the `remembering` that is under way in this thread, if any."""
+    return _memory.get()
 
 
 @contextlib.contextmanager
 def remembering(limit: int = LIMIT) -> Iterator[Memory]:
-    """Keeps feature maps of at most `limit` bytes until the block ends. One at a time in a process."""
-    global _memory
-    before, _memory = _memory, Memory(limit)
+    """Keeps feature maps of at most `limit` bytes until the block ends; inside another block, that one does."""
+    there = _memory.get()
+    if there is not None:
+        yield there
+        return
+    token = _memory.set(Memory(limit))
     try:
-        yield _memory
+        yield cast(Memory, _memory.get())
     finally:
-        _memory = before
+        _memory.reset(token)
 
 
 def _bytes(maps: dict[int, Tensor]) -> int:

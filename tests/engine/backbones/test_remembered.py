@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,16 @@ def test_another_encoder_is_not_taken_for_this_one(encoder, images):
     with remembering(), torch.inference_mode():
         a, b = (map_detector.maps_of(e, images[:2], {16})[16] for e in (encoder, other))
     assert not torch.allclose(a, b)
+
+
+def test_a_block_inside_another_keeps_nothing_of_its_own_and_another_thread_is_not_in_it():
+    with remembering() as outer:
+        with remembering() as inner:
+            assert inner is outer is memory()
+        assert memory() is outer
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(memory).result() is None
+    assert memory() is None
 
 
 def test_what_was_used_longest_ago_is_forgotten(encoder, images):

@@ -1,5 +1,6 @@
 """Learning from marks: what is pasted, what is ignored, marks left out, the base where nothing is marked."""
 
+import copy
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.calibration.outlines import level_of
 from core.engine.calibration.percentiles import Calibration
+from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import (
@@ -163,6 +165,21 @@ def test_it_finds_what_was_marked_and_says_by_how_much(fitted, encoder, tmp_path
     np.testing.assert_allclose(again.image_score(same, roi), fitted.image_score(found, roi), atol=1e-3)
     repeated = Learnt.fit(encoder, normals(24, SIDE), fitted.config, FitContext(marks=marked(6)))
     assert repeated.rule == rule, "the same marks and seed give the same"
+
+
+def test_an_image_is_read_once_for_itself_and_its_base(fitted, monkeypatch):
+    """Beside it only its mirror image is read; by an encoder that has learnt too both are."""
+    decoders = copy.deepcopy(fitted.decoders)
+    for decoder in decoders:
+        decoder.encoder = None
+    still = Learnt(fitted.config, fitted.base, fitted.encoder, SIDE, decoders, fitted.rule, fitted.scales, fitted.bank)
+    seen = []
+    plain = map_detector.to_batch
+    monkeypatch.setattr(map_detector, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
+    for detector, readings in ((still, 2), (fitted, 3)):
+        seen.clear()
+        detector.predict(marked(3, seed=4).images)
+        assert seen == [3] * readings and detector.tuned == (readings == 3)
 
 
 def test_an_image_and_its_mirror_image_are_read_alike(fitted):

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.embed import inference_copy
+from core.engine.backbones.embed import inference_copy, remembering
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import counted, roi_at, upsample
 from core.engine.calibration.outlines import holding
@@ -192,7 +192,8 @@ class Learnt(Detector):
             fresh.rule = Rule(words="Nothing is marked: the detector before is used as it was.")
             fresh.remarks = (fresh.rule.words,)
             return fresh
-        return fresh._learnt(images, marks, context)
+        with remembering():  # of marks and held-out normals, which are read again and again
+            return fresh._learnt(images, marks, context)
 
     def _learnt(self, images: np.ndarray, marks: Marks, context: FitContext) -> Self:
         config = self.config
@@ -406,7 +407,8 @@ class Learnt(Detector):
         parts = []
         for start in range(0, len(shown), batch):
             rows = np.asarray(shown[start : start + batch])
-            parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
+            with remembering():  # what the base reads of an image is read of it here, where both have one encoder
+                parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
         return Prediction.joined(parts, len(images))
 
     def _read(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
