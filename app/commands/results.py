@@ -253,7 +253,7 @@ def run_experiment(args) -> int:
     settings = {"study": study, "experiment": args.name, "size": args.size, "seeds": seeds}
     pairs = CLAIMS.get(args.name, [])
 
-    def told(rows: list[dict]) -> tuple[dict, list]:
+    def answered(rows: list[dict]) -> tuple[dict, list]:
         """(what is answered, and written where that is asked for; tests of the claims) of the rows so far."""
         claims = claims_of_rows(store, arms, pairs, rows) if pairs else []
         payload = settings | {"claims": [asdict(c) for c in claims], "seconds": round(time.monotonic() - started, 1)}
@@ -268,7 +268,7 @@ def run_experiment(args) -> int:
         with remembering():  # arms are tested on the same images
             for row in run_marks(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line)):
                 rows.append(row)
-                told(rows)  # a row takes minutes
+                answered(rows)  # a row takes minutes
     elif args.name == "contour":
         rows = run_contour(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line))
     else:
@@ -276,7 +276,7 @@ def run_experiment(args) -> int:
             store, study, arms, seeds, size=args.size, device=args.device, bootstrap=args.bootstrap,
             judged=args.name in JUDGED, report=lambda line: say(args, line),
         )  # fmt: skip
-    payload, claims = told(rows)
+    payload, claims = answered(rows)
     lines = payload["summary"]
     tested = "\n\n" + claims_markdown(claims) if claims else ""
     return finish(args, payload, "\n" + markdown(lines) + tested)

@@ -169,14 +169,14 @@ def test_it_finds_what_was_marked_and_says_by_how_much(fitted, encoder, tmp_path
 
 def test_an_image_is_read_once_for_itself_and_its_base(fitted, monkeypatch):
     """Beside it only its mirror image is read; by an encoder that has learnt too both are."""
-    decoders = copy.deepcopy(fitted.decoders)
-    for decoder in decoders:
-        decoder.encoder = None
-    still = Learnt(fitted.config, fitted.base, fitted.encoder, SIDE, decoders, fitted.rule, fitted.scales, fitted.bank)
+    (still,), (tuned,) = (copy.deepcopy(fitted.decoders[-1:]) for _ in range(2))
+    still.encoder, tuned.encoder = None, build_encoder(EncoderConfig(arch=ARCH, seed=4)).eval()
+    known = fitted.rule, fitted.scales, fitted.bank
     seen = []
     plain = map_detector.to_batch
     monkeypatch.setattr(map_detector, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
-    for detector, readings in ((still, 2), (fitted, 3)):
+    for decoder, readings in ((still, 2), (tuned, 3)):
+        detector = Learnt(fitted.config, fitted.base, fitted.encoder, SIDE, [decoder], *known)
         seen.clear()
         detector.predict(marked(3, seed=4).images)
         assert seen == [3] * readings and detector.tuned == (readings == 3)
