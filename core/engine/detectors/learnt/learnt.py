@@ -49,6 +49,7 @@ SCORE = (-1.0, 8.0)  # ends at which the base's part of the image's score is cut
 SCORE_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of that part, that are tried
 LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
 PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
+READ = 1 << 29  # bytes of maps that are kept while images are read: some batches of them
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
 ENOUGH = 4  # patients with marks: with fewer an encoder that learns too learns them by heart
 LOST = 0.01  # of Dice on marks left out that a larger weight may cost, or an encoder which learns too
@@ -210,7 +211,7 @@ class Learnt(Detector):
         folds = [sick[of == fold] for fold in range(max(parts, 1))]
         lessons = Lessons(self.reader, rows_of(images, taught_rows), context.of(taught_rows).roi, marks, config, folds)
         known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
-        learns_too = config.tune > 0 and parts > 0 and patients >= ENOUGH
+        learns_too = config.tune > 0 and patients >= ENOUGH
         stages = {"Learning": 9, "Joining with the detector before": 1}  # by title, its part of the time
         if learns_too:
             stages |= {"Learning with the encoder": 17, "Joining that with the detector before": 1}
@@ -405,9 +406,9 @@ class Learnt(Detector):
         self.demand_size(images)
         shown = at_least_one(images)
         parts = []
-        for start in range(0, len(shown), batch):
-            rows = np.asarray(shown[start : start + batch])
-            with remembering():  # what the base reads of an image is read of it here, where both have one encoder
+        with remembering(READ):  # what the base reads of an image is read of it here, where both have one encoder
+            for start in range(0, len(shown), batch):
+                rows = np.asarray(shown[start : start + batch])
                 parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
         return Prediction.joined(parts, len(images))
 
