@@ -203,6 +203,7 @@ def _add_experiment(subparsers) -> None:
     parser.add_argument(
         "--out", metavar="FILE", help="also write the rows and the table here, as JSON; of `marks` as each row comes"
     )
+    parser.add_argument("--go-on", action="store_true", help="of `marks`: rows that FILE has are not run again")
 
 
 def study_of(store, args) -> str:
@@ -226,8 +227,21 @@ def _has_preset(detector: str, preset: str) -> bool:
     return preset in DETECTORS.get(detector).presets
 
 
+def _rows_of(args, study: str) -> list[dict]:
+    """The rows of the file that --out names, none where it is not there."""
+    if not args.out:
+        raise UserError("--go-on goes on with the file that --out names")
+    if not Path(args.out).exists():
+        return []
+    there = json.loads(Path(args.out).read_text())
+    if there["study"] != study:
+        raise UserError(f"{args.out} holds rows of {there['study']}, not of {study}")
+    return there["rows"]
+
+
 def run_experiment(args) -> int:
     from core.engine.backbones.embed import remembering
+    from core.studio.experiments import taught
     from core.studio.experiments.contour import run_contour
     from core.studio.experiments.marks import run_marks
     from core.studio.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
@@ -265,8 +279,12 @@ def run_experiment(args) -> int:
 
     rows: list[dict] = []
     if args.name == "marks":
+        rows = _rows_of(args, study) if args.go_on else []
+        done = {(row["label"], row["seed"]) for row in rows}
         with remembering():  # arms are tested on the same images
-            for row in run_marks(store, study, arms, seeds, device=args.device, report=lambda line: say(args, line)):
+            for row in run_marks(
+                store, study, arms, seeds, device=args.device, report=lambda line: say(args, line), done=done
+            ):
                 rows.append(row)
                 answered(rows)  # a row takes minutes
     elif args.name == "contour":
@@ -279,6 +297,8 @@ def run_experiment(args) -> int:
     payload, claims = answered(rows)
     lines = payload["summary"]
     tested = "\n\n" + claims_markdown(claims) if claims else ""
+    if args.name == "marks":
+        tested = "\n\n" + taught.words(rows)
     return finish(args, payload, "\n" + markdown(lines) + tested)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,15 @@ from core.studio.runs.sides import ARCH, SIZE, side_for, side_for_marks
 
 COUNTS = (0, 3, 5, 10, 20, 40)
 ANY = 0.002  # share of a normal image: an outline of less is none
-ORDERS = ("what teaches most", "score")  # of the later half of the marks, where not by chance
+ORDERS = ("what teaches most", "score")  # of what is marked next, where not by chance
+STEPS = COUNTS[1:5]  # after which it is learnt and ordered anew; of the arms that tell orders apart
+USUAL, NOTHING_PASTED, STAYS = "20 marks", "nothing pasted", "the encoder stays"
+PAIRS = [(USUAL, f"{USUAL}, {other}") for other in (NOTHING_PASTED, STAYS)] + [(f"{USUAL}, {PMSACL}", USUAL)]
+PAIRS += [
+    (f"{n} marks, {STAYS}, by {ORDERS[0]}", f"{n} marks, {STAYS}{by}")
+    for n in STEPS[1:]
+    for by in ("", f", by {ORDERS[1]}")
+]
 TRAINED_BEFORE: dict[str, Any] = {"encoder": "pmsacl", "preset": "imagenet", "sized": False, "pretrain": {}}
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all", "any_normal", "seconds")
 Report = Callable[[str], None]
@@ -60,21 +68,21 @@ def marks() -> list[Arm]:
     """Lists arms that try what marks teach: by their number, and in other ways.
 
     The others are: without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on the others;
-    with the later half of the marks in an order that a detector gives which has learnt from the first; with an encoder
-    that stays in any case; beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's; and
-    by SuperSimpleNet, which learns from marks without a base, at its own side.
+    with an encoder that stays in any case, marked by chance and in ORDERS that a detector gives which has learnt from
+    the marks before; beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's; and by
+    SuperSimpleNet, which learns from marks without a base, at its own side.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
-        _arm("20 marks, nothing pasted", 20, paste=False),
-        _arm(f"20 marks, {PMSACL}", 20).replace(**TRAINED_BEFORE),
+        _arm(f"{USUAL}, {NOTHING_PASTED}", 20, paste=False),
+        _arm(f"{USUAL}, {PMSACL}", 20).replace(**TRAINED_BEFORE),
         _arm("the smaller half marked, the larger tested: 0", 0, apart=True),
         _arm("the smaller half marked, the larger tested: 20", 20, apart=True),
     ]
-    arms += [
-        _arm(f"{count} marks, the later half by {order}", count, order=order) for count in (10, 20) for order in ORDERS
-    ]
-    arms.append(_arm("20 marks, the encoder stays", 20, tune=0.0))
+    stays = [_arm(f"{count} marks, {STAYS}", count, tune=0.0) for count in STEPS]
+    arms += stays
+    for order in ORDERS:
+        arms += [arm.replace(label=f"{arm.label}, by {order}", fit={**arm.fit, "order": order}) for arm in stays[1:]]
     for count in (0, 20):
         on_head = _arm(f"{count} marks on {HEADED.lower()}", count, base="blend-head")
         pmsacl = on_head.replace(label=f"{on_head.label}, {PMSACL}", **TRAINED_BEFORE)
@@ -129,12 +137,15 @@ def sets_of(store: Store, study: str, side: int) -> Sets:
 
 
 def run_marks(
-    store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print
-) -> Iterator[dict]:
-    """Runs every arm with every seed; yields one row each as it comes, with MEASURES and `cases`.
+    store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print,
+    done: Iterable[tuple[str, int]] = (),
+) -> Iterator[dict]:  # fmt: skip
+    """Runs every arm with every seed, but those `done`; yields one row each as it comes, with MEASURES and `cases`.
+
+    done: labels and seeds.
 
     `pro` is over the abnormal test images as in the paper, `pro_all` over all of them, `any_normal` the share of normal
-    images with any outline; `cases`: Dice of each tested lesion image.
+    images with any outline; `cases`: Dice of each tested lesion image; `whose`: the number of its patient.
     """
     from core.studio.experiments.runner import _encoder
 
@@ -149,7 +160,12 @@ def run_marks(
     sets: dict[int, Sets] = {}
     bases: dict[str, tuple[Encoder, Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
+        fits: dict[Any, Fit] = {}
         for seed, arm in itertools.product(seeds, arms):
+            if arm is arms[0]:
+                fits = {}
+            if (arm.label, seed) in done:
+                continue
             own = arm.fit_size or usual
             if own not in sets:
                 sets[own] = sets_of(store, study, own)
@@ -164,7 +180,7 @@ def run_marks(
                 if base:
                     fit_base(encoder, sets[own], side, device, base).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
-            row = run_arm(sets[own], *bases[name], side, arm, seed, device)
+            row = run_arm(sets[own], *bases[name], side, arm, seed, device, fits)
             report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
             yield {"label": arm.label, "seed": seed, "roi": True, **row}
 
@@ -177,41 +193,66 @@ def fit_base(encoder: Encoder, sets: Sets, side: int, device: str = "cpu", base:
     return kind.fit(encoder.eval(), images, kind.Config(), FitContext(roi, pick_device(device), patients=patients))
 
 
+Fit = tuple[Detector, float]  # and the seconds that it took
+
+
 def run_arm(
-    sets: Sets, encoder: Encoder, base: Path, side: int, arm: Arm, seed: int, device: str = "cpu"
-) -> dict[str, Any]:
-    """Computes MEASURES of one arm, means over the halves.
+    sets: Sets, encoder: Encoder, base: Path, side: int, arm: Arm, seed: int, device: str = "cpu",
+    fits: dict[Any, Fit] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Computes MEASURES of one arm, means over the halves, and what it has of each case.
 
     Of the arm's settings "marks" says how many, "apart" whether the smaller lesions are marked and the larger tested,
     "order" which of ORDERS; the others are the detector's. base: where the detector lies that one of the kind `learnt`
-    is joined with, at the side `side`. seconds: of the last fit.
+    is joined with, at the side `side`. fits: those made for other arms, which are not made again; this one's are added.
+    seconds: of the last fit.
     """
     kind, fit = DETECTORS.get(arm.detector), arm.fit
     joined = {"base_run": str(base), "base_side": side} if kind is Learnt else {}
     config = arm.start().replace(**joined, seed=seed, **{k: v for k, v in fit.items() if k not in OWN})
-    figures, cases = [], []
+    known = {} if fits is None else fits
+
+    def fitted(rows: np.ndarray) -> Fit:
+        rows = np.sort(rows)
+        key = id(sets), id(encoder), kind.name, config, rows.tobytes()
+        if key not in known:
+            started = time.monotonic()
+            detector = _fitted(kind, sets, rows, encoder, config, device)
+            known[key] = detector, time.monotonic() - started
+        return known[key]
+
+    figures, cases, whose = [], [], []
+    numbers = np.unique(sets.sick.patients, return_inverse=True)[1]
     for may, test in halves(sets, fit.get("apart", False)):
-        drawn, count = np.random.default_rng(seed).permutation(may), fit["marks"]
-        if "order" in fit:
-            first, others = np.split(drawn, [count // 2])
-            halfway = _fitted(kind, sets, first, encoder, config, device)
-            drawn = np.concatenate([first, others[_order(halfway, sets.sick.of(others), fit["order"], seed)]])
-        started = time.monotonic()
-        fitted = _fitted(kind, sets, drawn[:count], encoder, config, device)
-        seconds = time.monotonic() - started
-        means, dice = measured(fitted, sets, test)
+        rows = drawn(sets.sick, may, fit["marks"], seed, fit.get("order"), lambda rows: fitted(rows)[0])
+        detector, seconds = fitted(rows)
+        means, dice = measured(detector, sets, test)
         figures.append({**means, "seconds": seconds})
-        cases.append(dice)
-    return {m: float(np.mean([row[m] for row in figures])) for m in MEASURES} | {
-        "cases": np.concatenate(cases).tolist()
-    }
+        cases += dice.tolist()
+        whose += numbers[test].tolist()
+    return {m: float(np.mean([row[m] for row in figures])) for m in MEASURES} | {"cases": cases, "whose": whose}
+
+
+def drawn(
+    sick: Images, may: np.ndarray, count: int, seed: int, order: str | None, fitted: Callable[[np.ndarray], Detector]
+) -> np.ndarray:
+    """Draws `count` of the rows `may` to be marked.
+
+    By chance; or the first of STEPS by chance and what comes after each step in an order, of ORDERS, that `fitted`
+    gives which has learnt from the rows before, as a reader marks who lets it learn whenever the page offers it.
+    """
+    rows = np.random.default_rng(seed).permutation(may)
+    for step in [step for step in STEPS if order and step < count]:
+        marked, others = np.split(rows, [step])
+        rows = np.concatenate([marked, others[_order(fitted(marked), sick.of(others), str(order), seed)]])
+    return rows[:count]
 
 
 def _fitted(
-    kind: type[Detector], sets: Sets, some: np.ndarray, encoder: Encoder, config: Config, device: str
+    kind: type[Detector], sets: Sets, rows: np.ndarray, encoder: Encoder, config: Config, device: str
 ) -> Detector:
-    marked = sets.sick.of(np.sort(some))
-    marks = Marks(marked.images, marked.masks, marked.roi, marked.patients) if len(some) else None
+    marked = sets.sick.of(rows)
+    marks = Marks(marked.images, marked.masks, marked.roi, marked.patients) if len(rows) else None
     patients = sets.train.patients if sets.known else None
     context = FitContext(sets.train.roi, pick_device(device), patients=patients, marks=marks)
     return kind.fit(encoder, sets.train.images, config, context)

@@ -43,7 +43,8 @@ def summarise(rows: list[dict]) -> list[dict]:
             values = [m[metric] for m in members if m.get(metric) is not None]
             line[metric] = float(np.mean(values)) if values else None
             line[f"{metric}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        line["seconds"] = float(np.mean([m["seconds"] for m in members]))
+        took = [m["seconds"] for m in members if m.get("seconds") is not None]
+        line["seconds"] = float(np.mean(took)) if took else None
         lines.append(line)
     return lines
 
@@ -58,5 +59,6 @@ def markdown(lines: list[dict], metrics: tuple[str, ...] = (*SYNTHETIC, *METRICS
         for m in shown:
             sd = line.get(f"{m}_sd")
             cells.append("-" if line[m] is None else f"{line[m]:.3f}" + ("" if sd is None else f" ± {sd:.3f}"))
-        out.append("| " + " | ".join([*cells, f"{line['seconds']:.0f}"]) + " |")
+        cells.append("-" if line["seconds"] is None else f"{line['seconds']:.0f}")
+        out.append("| " + " | ".join(cells) + " |")
     return "\n".join(out)

@@ -64,6 +64,33 @@ def test_what_to_mark_next_is_asked_of_the_detector(sets):
     assert teaching[:4].tolist() == [0, 1, 2, 3] and score.tolist() == list(range(12))[::-1]
 
 
+def test_each_step_is_ordered_by_what_has_learnt_from_the_marks_before(sets):
+    asked = []
+
+    def fitted(rows):
+        asked.append(rows.tolist())
+        return Doubtful()
+
+    by_chance = marks.drawn(sets.sick, np.arange(12), 11, 0, None, fitted)
+    assert not asked and len(set(by_chance.tolist())) == 11
+    rows = marks.drawn(sets.sick, np.arange(12), 11, 0, "score", fitted)
+    assert rows[:3].tolist() == by_chance[:3].tolist() and len(set(rows.tolist())) == 11
+    assert asked == [rows[:3].tolist(), rows[:5].tolist(), rows[:10].tolist()]
+    assert marks.drawn(sets.sick, np.arange(12), 3, 0, "score", fitted).tolist() == by_chance[:3].tolist()
+
+
+def test_what_two_arms_share_is_fitted_once(sets, tmp_path, monkeypatch):
+    monkeypatch.setattr(marks, "_fitted", lambda *a: counted.append(a[2].tolist()) or Doubtful())
+    monkeypatch.setattr(marks, "measured", lambda *a: (dict.fromkeys(marks.MEASURES, 0.5), np.zeros(6)))
+    encoder, counted, fits = build_encoder(EncoderConfig(arch=ARCH, seed=3)), [], {}
+    few, more, ordered = (arm("learnt", n, **by) for n, by in ((3, {}), (5, {}), (5, {"order": "score"})))
+    for one in (few, more, ordered):
+        marks.run_arm(sets, encoder, tmp_path, SIDE, one, 0, fits=fits)
+    assert len(counted) == len({tuple(rows) for rows in counted}) == 6  # three for each half
+    marks.run_arm(sets, encoder, tmp_path, SIDE, few, 1, fits=fits)
+    assert len(counted) == 8
+
+
 @pytest.mark.long
 def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
     encoder = build_encoder(EncoderConfig(arch=ARCH, seed=3))
@@ -71,9 +98,10 @@ def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
     config = {"base": "padim", "width": 16, "steps": 20}
     none, some = (marks.run_arm(sets, encoder, tmp_path, SIDE, arm("learnt", count, **config), 0) for count in (0, 4))
     for row in (none, some):
-        assert set(row) == {*marks.MEASURES, "cases"} and len(row["cases"]) == 12
+        assert set(row) == {*marks.MEASURES, "cases", "whose"} and len(row["cases"]) == len(row["whose"]) == 12
         assert all(0 <= row[name] <= 1 for name in marks.MEASURES if name != "seconds")
         assert row["dice"] == pytest.approx(np.mean(row["cases"]))
+        assert sorted(row["whose"]) == sorted(sets.sick.patients.tolist())
     assert some["pixel_auroc"] > none["pixel_auroc"]
 
 

@@ -1,0 +1,96 @@
+"""What rows of the experiment of marks say: how many marks each way needed, and which way outlines better."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.engine.detectors.learnt.config import plural
+from core.engine.metrics import bootstrap
+from core.engine.metrics.compare import paired_bootstrap
+from core.studio.experiments.arm import Arm
+from core.studio.experiments.marks import PAIRS, marks
+
+ENOUGH = 0.6  # Dice, for which marks are counted
+TIMES = 2000  # that patients are drawn again
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Mean difference of the Dice of the same images, of `better` less that of `than`, over the seeds both have.
+
+    interval: 95 %, and p: two-sided, by drawing patients again.
+    """
+
+    better: str
+    than: str
+    seeds: int
+    images: int
+    difference: float
+    interval: tuple[float, float]
+    p: float
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        sure = f"95 % {low:+.3f} to {high:+.3f}, p {self.p:.3f}; {self.images} images, {plural(self.seeds, 'draw')}"
+        return f"{self.better}, less {self.than}: Dice {self.difference:+.3f} ({sure})"
+
+
+def gaps(rows: list[dict], pairs: list[tuple[str, str]] = PAIRS) -> list[Gap]:
+    """Compares pairs of ways, (better, than) by their labels; those without a seed in common are left out."""
+    by_label: dict[str, dict[int, dict]] = {}
+    for row in rows:
+        by_label.setdefault(row["label"], {})[row["seed"]] = row
+    compared = []
+    for better, than in pairs:
+        both = sorted(set(by_label.get(better, {})) & set(by_label.get(than, {})))
+        if not both:
+            continue
+        ours, theirs = (np.mean([by_label[x][seed]["cases"] for seed in both], 0) for x in (better, than))
+        whose = np.array(by_label[better][both[0]]["whose"])
+        counts = bootstrap.draws(np.ones(len(ours), int), TIMES, 0, whose)
+        low, high = np.quantile(bootstrap.means(ours - theirs, counts), (0.025, 0.975))
+        difference, p = paired_bootstrap(ours, theirs, whose, TIMES)
+        compared.append(Gap(better, than, len(both), len(ours), difference, (float(low), float(high)), p))
+    return compared
+
+
+def needed(arms: list[Arm], rows: list[dict], dice: float = ENOUGH) -> dict[str, list[float]]:
+    """Finds how many marks each way needed for a Dice: one number for each seed, between counts in proportion.
+
+    Of those ways, by their labels, whose every seed has rows with more than one count of marks. Where the smallest
+    count has reached the Dice it is that count; where none has it is infinite.
+    """
+    counts = {arm.label: int(arm.fit.get("marks", 0)) for arm in arms}
+    curves: dict[str, dict[int, list[tuple[int, float]]]] = {}
+    for row in rows:
+        if count := counts.get(row["label"]):
+            way = row["label"].replace(f"{count} marks", "marks", 1)
+            curves.setdefault(way, {}).setdefault(row["seed"], []).append((count, row["dice"]))
+    return {
+        way: [_reached(sorted(curve), dice) for curve in by_seed.values()]
+        for way, by_seed in curves.items()
+        if all(len(curve) > 1 for curve in by_seed.values())
+    }
+
+
+def _reached(curve: list[tuple[int, float]], dice: float) -> float:
+    """The count at which a curve of (count, Dice), ascending in count, first reaches a Dice."""
+    if curve[0][1] >= dice:
+        return float(curve[0][0])
+    for (few, low), (more, high) in itertools.pairwise(curve):
+        if high >= dice:
+            return few + (more - few) * (dice - low) / (high - low)
+    return float("inf")
+
+
+def words(rows: list[dict]) -> str:
+    """Writes both, a line each."""
+    lines = [str(gap) for gap in gaps(rows)]
+    for way, counts in needed(marks(), rows).items():
+        least, middle, most = min(counts), float(np.median(counts)), max(counts)
+        spread = f"{least:.1f} to {most:.1f}"
+        lines.append(f"{way}: Dice {ENOUGH} needs {middle:.1f}, the median of {plural(len(counts), 'draw')} ({spread})")
+    return "\n".join(lines)
