@@ -16,6 +16,7 @@ from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import (
+    DOUBT,
     SCORE_WEIGHTS,
     Learnt,
     Rule,
@@ -136,10 +137,12 @@ def test_the_largest_weight_that_is_not_clearly_worse():
     clearly[24:40] = 0.4
     near = curve.copy()
     near[24:40] = [[0.58, 0.62, 0.55, 0.63, 0.59, 0.61]]
-    assert chosen_weight({0.0: curve, 1.0: near, 2.0: clearly})[0] == 1.0
-    weight, level, dice = chosen_weight({2.0: curve})
+    assert chosen_weight({0.0: curve, 1.0: near, 2.0: clearly}, dict.fromkeys((0.0, 1.0, 2.0), 0.0))[0] == 1.0
+    weight, level, dice = chosen_weight({2.0: curve}, {2.0: 0.0})
     assert weight == 2.0 and dice.tolist() == [0.6] * 6
     assert 0 < level < (24 + 39) / 2 * 0.25 - 6, "drawn towards 0, for six marks are few"
+    lower = chosen_weight({2.0: curve}, {2.0: -5.0})[1]
+    assert lower == pytest.approx(level - 5 * DOUBT / (6 + DOUBT))
 
 
 @pytest.mark.long
@@ -247,6 +250,19 @@ def test_a_single_mark_is_learnt_from(encoder, base):
     found = Learnt.fit(encoder, normals(24, SIDE), config_of(base), FitContext(marks=one))
     learnt, inside = found.predict(others.images).extras["learnt"], others.masks[:, 2::4, 2::4] > 0
     assert learnt[inside].mean() > learnt[~inside].mean() + 1
+    assert found.rule.threshold == found.rule.spot < 0, "what it is sure of is little but the mark itself"
+
+
+def test_few_marks_leave_the_level_to_normal_images(encoder, base, monkeypatch):
+    """From few marks a map is below 0 nearly everywhere; with enough of them 0 says what it should."""
+    asked = config_of(base, steps=8, tune=0.0, weights=(2.0,)), FitContext(marks=marked(4))
+    few = Learnt.fit(encoder, normals(24, SIDE), *asked)
+    monkeypatch.setattr("core.engine.detectors.learnt.learnt.FEW", 4)
+    enough = Learnt.fit(encoder, normals(24, SIDE), *asked)
+    shown = normals(24, SIDE)
+    peaks = few.predict(shown).maps.reshape(24, -1).max(1)
+    assert np.median(peaks) < 0
+    assert few.rule.threshold == pytest.approx(enough.rule.threshold + np.median(peaks) / 2, abs=0.5)
 
 
 def test_without_marks_it_is_the_base(encoder, base, tmp_path):

@@ -56,6 +56,7 @@ LOST = 0.01  # of Dice on marks left out that a larger weight may cost, or an en
 SPOTS = np.arange(0, 10.01, 0.5)  # above the level of the outline, that are tried for what a part must exceed
 FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in which nothing then need be outlined
 DOUBT = 4  # marks that the level without any counts as
+FEW, HALF = 10, 0.5  # with fewer marks it is what HALF of the held-out normals nowhere exceed, at most 0
 
 
 @dataclass(frozen=True)
@@ -275,6 +276,11 @@ class Learnt(Detector):
         """The map (N, h, w) of both: logits (N, h, w) and the base's map, as it gives it."""
         return np.clip(logits, *LOGIT) + weight * self._standard(base, logits.shape[-1])
 
+    def _peaks(self, held: Read, weight: float) -> np.ndarray:
+        """The highest value (N,) of each held-out normal image's joined map."""
+        joined = self._joined(held.logits, held.maps, weight)
+        return np.asarray(np.where(counted(joined, held.roi), joined, -np.inf).max((1, 2)))
+
     def _rule(
         self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: Read, check: Check
     ) -> Rule:
@@ -285,7 +291,9 @@ class Learnt(Detector):
             words = (
                 f"Learnt from {plural(len(sick), 'mark')}: too few to leave one out, so nothing is known of its gain."
             )
-            return safe.replace(words=words)
+            half = float(np.quantile(self._peaks(held, safe.weight), HALF))
+            level = min(half, 0.0) * DOUBT / (DOUBT + 1)  # as if the marks had said 0 and counted as one
+            return safe.replace(threshold=level, spot=level, words=words)
         roi = None if marks.roi is None else marks.roi[sick]
         logits, bases, scores = [], [], []
         for x, r in _blocks(marks.images[sick], roi, check):
@@ -303,14 +311,16 @@ class Learnt(Detector):
             use = finished if finished.any() else np.ones(len(sick), bool)
             valid &= (marks.ignored[sick] == 0) | ~finished.any()
             valid &= use[:, None, None]
-        curves, cells, most = {}, {}, {}  # by weight: Dice (levels, m), joined cells, what held-out normals reach
+        curves, cells = {}, {}  # by weight: Dice (levels, m), joined cells
+        unmarked, most = {}, {}  # level without any mark, and what USUAL of the held-out normals nowhere exceed
         for weight in self.config.weights:
             cells[weight] = np.clip(own, *LOGIT) + weight * base_maps
             maps = upsample(cells[weight], side)
             curves[weight] = np.stack([overlaps_of((maps > t) & valid, truth, valid)[0] for t in LEVELS])
-            normal = self._joined(held.logits, held.maps, weight)
-            peaks = np.where(counted(normal, held.roi), normal, -np.inf).max((1, 2))
+            peaks = self._peaks(held, weight)
             most[weight] = float(np.quantile(peaks, USUAL))
+            # What learnt from few is sure of little but what it has seen: 0 would outline nothing else.
+            unmarked[weight] = min(float(np.quantile(peaks, HALF)), 0.0) if len(sick) < FEW else 0.0
         known = ~np.isnan(curves[weight][0])
         if not known.any():
             return safe.replace(
@@ -319,7 +329,7 @@ class Learnt(Detector):
 
         def chosen(rows: np.ndarray) -> tuple[float, float, float]:
             """(weight, level, spot) by the marks `rows`."""
-            weight, level, _ = chosen_weight({weight: curve[:, rows] for weight, curve in curves.items()})
+            weight, level, _ = chosen_weight({weight: curve[:, rows] for weight, curve in curves.items()}, unmarked)
             maps = upsample(cells[weight][rows], side)
             return weight, level, chosen_spot(maps, level, most[weight], truth[rows], valid[rows])[0]
 
@@ -550,19 +560,19 @@ def by_others(tries: list[Cases], folds: list[int]) -> Cases:
     return tuple(told)
 
 
-def chosen_weight(curves: dict[float, np.ndarray]) -> tuple[float, float, np.ndarray]:
+def chosen_weight(curves: dict[float, np.ndarray], unmarked: dict[float, float]) -> tuple[float, float, np.ndarray]:
     """Chooses (weight, level, Dice (m,)) by the Dice (levels, m) of marks left out, for each weight tried.
 
     Each weight has its own best level, the middle of a plateau. Of the weights whose mean Dice lies within LOST of the
-    best, the largest is taken. The level is drawn towards 0, as if DOUBT more marks had said so, and the Dice is that
-    at the level taken.
+    best, the largest is taken. The level is drawn towards that of `unmarked`, by weight, as if DOUBT more marks had
+    said so, and the Dice is that at the level taken.
     """
     best: dict[float, tuple[float, np.ndarray]] = {}
     for weight, curve in curves.items():
         mean = np.nanmean(curve, 1)
         near = LEVELS[mean >= PLATEAU * mean.max()]
         count = int((~np.isnan(curve[0])).sum())
-        level = float(near.mean() * count / (count + DOUBT))
+        level = float((near.mean() * count + unmarked[weight] * DOUBT) / (count + DOUBT))
         best[weight] = level, curve[int(np.abs(LEVELS - level).argmin())]
     means = {weight: float(np.nanmean(dice)) for weight, (_, dice) in best.items()}
     weight = max(w for w, mean in means.items() if mean >= max(means.values()) - LOST)
