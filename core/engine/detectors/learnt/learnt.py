@@ -3,7 +3,8 @@
 The learnt map is a logit of each place; to it the base's map is added with a weight, in its own units of held-out
 normals and cut at both ends, so that a kind of lesion that nobody marked is still found. Both weights (of the map and
 of the image's score) and the level of the outline come from marks that were left out: of the weights that are not
-clearly worse there the largest is taken, which is the safe one where little is marked.
+clearly worse there the largest is taken, which is the safe one where little is marked. The level of few marks starts
+from what normal images do not exceed.
 """
 
 from __future__ import annotations
