@@ -43,6 +43,14 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
     return [float(v) for v in np.quantile(values, [(1 - level) / 2, (1 + level) / 2])]
 
 
+def interval_of_mean(
+    values: np.ndarray, patients: np.ndarray | None = None, times: int = 2000
+) -> tuple[float, float] | None:
+    """Computes the 95 % interval of the mean of values (N,), drawing patients (N,), or images, again."""
+    bounds = interval(means(values, draws(np.ones(len(values), int), times, 0, patients)))
+    return None if bounds is None else (bounds[0], bounds[1])
+
+
 def means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Computes the mean in each draw: values (N,), counts (times, N) -> (times,)."""
     with np.errstate(invalid="ignore"):  # a draw may hold none of them: NaN, which `interval` leaves out

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,7 +138,7 @@ def sets_of(store: Store, study: str, side: int) -> Sets:
 
 def run_marks(
     store: Store, study: str, arms: list[Arm], seeds: list[int], *, device: str = "auto", report: Report = print,
-    done: Iterable[tuple[str, int]] = (),
+    done: Container[tuple[str, int]] = (),
 ) -> Iterator[dict]:  # fmt: skip
     """Runs every arm with every seed, but those `done`; yields one row each as it comes, with MEASURES and `cases`.
 
@@ -160,12 +160,12 @@ def run_marks(
     sets: dict[int, Sets] = {}
     bases: dict[str, tuple[Encoder, Path]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        fits: dict[Any, Fit] = {}
+        fits: dict[int, dict[Any, Fit]] = {}  # of the seed that is under way
         for seed, arm in itertools.product(seeds, arms):
-            if arm is arms[0]:
-                fits = {}
             if (arm.label, seed) in done:
                 continue
+            if seed not in fits:
+                fits = {seed: {}}
             own = arm.fit_size or usual
             if own not in sets:
                 sets[own] = sets_of(store, study, own)
@@ -180,7 +180,7 @@ def run_marks(
                 if base:
                     fit_base(encoder, sets[own], side, device, base).save(Path(folder) / name)
                 bases[name] = (encoder, Path(folder) / name)
-            row = run_arm(sets[own], *bases[name], side, arm, seed, device, fits)
+            row = run_arm(sets[own], *bases[name], side, arm, seed, device, fits[seed])
             report(f"{study} seed {seed} {arm.label}: " + ", ".join(f"{m} {row[m]:.3f}" for m in MEASURES))
             yield {"label": arm.label, "seed": seed, "roi": True, **row}
 
@@ -242,9 +242,11 @@ def drawn(
     gives which has learnt from the rows before, as a reader marks who lets it learn whenever the page offers it.
     """
     rows = np.random.default_rng(seed).permutation(may)
-    for step in [step for step in STEPS if order and step < count]:
+    if order is None:
+        return rows[:count]
+    for step in (step for step in STEPS if step < count):
         marked, others = np.split(rows, [step])
-        rows = np.concatenate([marked, others[_order(fitted(marked), sick.of(others), str(order), seed)]])
+        rows = np.concatenate([marked, others[_order(fitted(marked), sick.of(others), order, seed)]])
     return rows[:count]
 
 

@@ -14,7 +14,6 @@ from core.studio.experiments.arm import Arm
 from core.studio.experiments.marks import PAIRS, marks
 
 ENOUGH = 0.6  # Dice, for which marks are counted
-TIMES = 2000  # that patients are drawn again
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,10 @@ class Gap:
 
 
 def gaps(rows: list[dict], pairs: list[tuple[str, str]] = PAIRS) -> list[Gap]:
-    """Compares pairs of ways, (better, than) by their labels; those without a seed in common are left out."""
+    """Compares pairs of ways, (better, than) by their labels; those without a seed in common are left out.
+
+    A case without a Dice, whose lesion lies outside the region of interest, has no part in it.
+    """
     by_label: dict[str, dict[int, dict]] = {}
     for row in rows:
         by_label.setdefault(row["label"], {})[row["seed"]] = row
@@ -49,11 +51,12 @@ def gaps(rows: list[dict], pairs: list[tuple[str, str]] = PAIRS) -> list[Gap]:
         if not both:
             continue
         ours, theirs = (np.mean([by_label[x][seed]["cases"] for seed in both], 0) for x in (better, than))
-        whose = np.array(by_label[better][both[0]]["whose"])
-        counts = bootstrap.draws(np.ones(len(ours), int), TIMES, 0, whose)
-        low, high = np.quantile(bootstrap.means(ours - theirs, counts), (0.025, 0.975))
-        difference, p = paired_bootstrap(ours, theirs, whose, TIMES)
-        compared.append(Gap(better, than, len(both), len(ours), difference, (float(low), float(high)), p))
+        known = np.isfinite(ours) & np.isfinite(theirs)
+        ours, theirs, whose = (np.asarray(x)[known] for x in (ours, theirs, by_label[better][both[0]]["whose"]))
+        interval = bootstrap.interval_of_mean(ours - theirs, whose)
+        if interval is not None:
+            difference, p = paired_bootstrap(ours, theirs, whose)
+            compared.append(Gap(better, than, len(both), len(ours), difference, interval, p))
     return compared
 
 

@@ -48,6 +48,12 @@ def test_images_of_one_patient_are_drawn_together():
     assert gap.interval[0] == 0 and gap.p > 0.3  # one patient of five: some draws have none of it
 
 
+def test_a_case_without_a_dice_has_no_part_in_a_gap():
+    better, than = row("a", 0, [0.5] * 5 + [np.nan]), row("b", 0, [0.4] * 6)
+    [gap] = gaps([better, than], [("a", "b")])
+    assert gap.images == 5 and gap.difference == pytest.approx(0.1) and gap.interval == pytest.approx((0.1, 0.1))
+
+
 def test_the_words_hold_both():
     text = words(curve("", 0, {10: 0.5, 20: 0.7}) + [row("20 marks, nothing pasted", 0, [0.6] * 6)])
     assert "20 marks, less 20 marks, nothing pasted: Dice +0.100" in text

@@ -292,8 +292,8 @@ class Learnt(Detector):
             words = (
                 f"Learnt from {plural(len(sick), 'mark')}: too few to leave one out, so nothing is known of its gain."
             )
-            half = float(np.quantile(self._peaks(held, safe.weight), HALF))
-            level = min(half, 0.0) * DOUBT / (DOUBT + 1)  # as if the marks had said 0 and counted as one
+            level = level_without(self._peaks(held, safe.weight))
+            level *= DOUBT / (DOUBT + 1)  # as if the marks had said 0 and counted as one
             return safe.replace(threshold=level, spot=level, words=words)
         roi = None if marks.roi is None else marks.roi[sick]
         logits, bases, scores = [], [], []
@@ -320,8 +320,7 @@ class Learnt(Detector):
             curves[weight] = np.stack([overlaps_of((maps > t) & valid, truth, valid)[0] for t in LEVELS])
             peaks = self._peaks(held, weight)
             most[weight] = float(np.quantile(peaks, USUAL))
-            # What learnt from few is sure of little but what it has seen: 0 would outline nothing else.
-            unmarked[weight] = min(float(np.quantile(peaks, HALF)), 0.0) if len(sick) < FEW else 0.0
+            unmarked[weight] = level_without(peaks) if len(sick) < FEW else 0.0
         known = ~np.isnan(curves[weight][0])
         if not known.any():
             return safe.replace(
@@ -561,6 +560,14 @@ def by_others(tries: list[Cases], folds: list[int]) -> Cases:
     return tuple(told)
 
 
+def level_without(peaks: np.ndarray) -> float:
+    """Computes the level of the outline before any mark is asked, by the highest values (n,) of held-out normals.
+
+    What learnt from few is sure of little but what it has seen: 0 would outline nothing else.
+    """
+    return min(float(np.quantile(peaks, HALF)), 0.0)
+
+
 def chosen_weight(curves: dict[float, np.ndarray], unmarked: dict[float, float]) -> tuple[float, float, np.ndarray]:
     """Chooses (weight, level, Dice (m,)) by the Dice (levels, m) of marks left out, for each weight tried.
 
@@ -639,9 +646,7 @@ def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, flo
     whose = np.arange(len(gain)) if patients is None else np.unique(patients, return_inverse=True)[1]
     if whose.max() < 2:
         return None
-    counts = bootstrap.draws(np.ones(len(gain), int), 2000, 0, whose)
-    bounds = bootstrap.interval(bootstrap.means(gain, counts))
-    return None if bounds is None else (bounds[0], bounds[1])
+    return bootstrap.interval_of_mean(gain, whose)
 
 
 def _words(rule: Rule) -> str:
