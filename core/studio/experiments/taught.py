@@ -11,9 +11,9 @@ from core.engine.detectors.learnt.config import plural
 from core.engine.metrics import bootstrap
 from core.engine.metrics.compare import paired_bootstrap
 from core.studio.experiments.arm import Arm
-from core.studio.experiments.marks import PAIRS, marks
+from core.studio.experiments.marks import ORDERS, PAIRS, STEPS, marks
 
-ENOUGH = 0.6  # Dice, for which marks are counted
+ENOUGH = (0.6, 0.4)  # Dice, for which marks are counted
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,25 @@ def gaps(rows: list[dict], pairs: list[tuple[str, str]] = PAIRS) -> list[Gap]:
     return compared
 
 
-def needed(arms: list[Arm], rows: list[dict], dice: float = ENOUGH) -> dict[str, list[float]]:
-    """Finds how many marks each way needed for a Dice: one number for each seed, between counts in proportion.
+def needed(arms: list[Arm], rows: list[dict], dice: float = ENOUGH[0]) -> dict[str, list[float]]:
+    """Finds how many marks each way, by its label, needed for a Dice: one number a seed, between counts in proportion.
 
-    Of those ways, by their labels, whose every seed has rows with more than one count of marks. Where the smallest
-    count has reached the Dice it is that count; where none has it is infinite.
+    Of seeds that have rows of the way with more than one count of marks. Where the smallest count has reached the Dice
+    it is that count; where none has it is infinite. The first of STEPS is by chance in every order.
     """
     counts = {arm.label: int(arm.fit.get("marks", 0)) for arm in arms}
     curves: dict[str, dict[int, list[tuple[int, float]]]] = {}
     for row in rows:
         if count := counts.get(row["label"]):
             way = row["label"].replace(f"{count} marks", "marks", 1)
-            curves.setdefault(way, {}).setdefault(row["seed"], []).append((count, row["dice"]))
-    return {
-        way: [_reached(sorted(curve), dice) for curve in by_seed.values()]
+            orders = [f"{way}, by {order}" for order in ORDERS] if count == STEPS[0] else []
+            for each in (way, *orders):
+                curves.setdefault(each, {}).setdefault(row["seed"], []).append((count, row["dice"]))
+    reached = {
+        way: [_reached(sorted(curve), dice) for curve in by_seed.values() if len(curve) > 1]
         for way, by_seed in curves.items()
-        if all(len(curve) > 1 for curve in by_seed.values())
     }
+    return {way: numbers for way, numbers in reached.items() if numbers}
 
 
 def _reached(curve: list[tuple[int, float]], dice: float) -> float:
@@ -92,8 +94,13 @@ def _reached(curve: list[tuple[int, float]], dice: float) -> float:
 def words(rows: list[dict]) -> str:
     """Writes both, a line each."""
     lines = [str(gap) for gap in gaps(rows)]
-    for way, counts in needed(marks(), rows).items():
-        least, middle, most = min(counts), float(np.median(counts)), max(counts)
-        spread = f"{least:.1f} to {most:.1f}"
-        lines.append(f"{way}: Dice {ENOUGH} needs {middle:.1f}, the median of {plural(len(counts), 'draw')} ({spread})")
+    for dice in ENOUGH:
+        for way, numbers in needed(marks(), rows, dice).items():
+            middle, least, most = (_count(f(numbers)) for f in (np.median, min, max))
+            draws = f"the median of {plural(len(numbers), 'draw')} ({least} to {most})"
+            lines.append(f"{way}: Dice {dice} needs {middle}, {draws}")
     return "\n".join(lines)
+
+
+def _count(marks: float) -> str:
+    return "more than there were" if np.isinf(marks) else f"{marks:.1f}"

@@ -253,6 +253,15 @@ def test_a_single_mark_is_learnt_from(encoder, base):
     assert found.rule.threshold == found.rule.spot < 0, "what it is sure of is little but the mark itself"
 
 
+def test_marks_outside_the_region_of_interest_leave_the_level_to_normal_images(encoder, base):
+    marks, shown = marked(4), normals(24, SIDE)
+    roi = np.repeat(1 - marks.masks.max(0, keepdims=True), 24, 0)
+    asked = FitContext(roi, marks=Marks(marks.images, marks.masks, roi[:4]))
+    found = Learnt.fit(encoder, shown, config_of(base, steps=8, tune=0.0), asked)
+    assert "none of them in the region of interest" in found.rule.words
+    assert found.rule.threshold == found.rule.spot < 0
+
+
 def test_few_marks_leave_the_level_to_normal_images(encoder, base, monkeypatch):
     """From few marks a map is below 0 nearly everywhere; with enough of them 0 says what it should."""
     asked = config_of(base, steps=8, tune=0.0, weights=(2.0,)), FitContext(marks=marked(4))

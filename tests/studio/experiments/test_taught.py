@@ -21,6 +21,8 @@ def test_marks_needed_lie_between_counts_in_proportion():
     assert needed(marks(), rows) == {"marks": [pytest.approx(4), float("inf"), 3]}
     by_order = ", the encoder stays, by score"
     assert needed(marks(), curve(by_order, 0, {5: 0.5, 10: 0.6})) == {f"marks{by_order}": [10]}
+    shared = curve(", the encoder stays", 0, {3: 0.4}) + curve(by_order, 0, {5: 0.8, 10: 0.9})
+    assert needed(marks(), shared) == {f"marks{by_order}": [pytest.approx(4)]}, "it begins where chance ends"
     assert not needed(marks(), [row("20 marks, nothing pasted", 0, [0.9] * 6)]), "one count says nothing"
 
 
@@ -58,3 +60,6 @@ def test_the_words_hold_both():
     text = words(curve("", 0, {10: 0.5, 20: 0.7}) + [row("20 marks, nothing pasted", 0, [0.6] * 6)])
     assert "20 marks, less 20 marks, nothing pasted: Dice +0.100" in text
     assert "marks: Dice 0.6 needs 15.0, the median of 1 draw (15.0 to 15.0)" in text
+    assert "marks: Dice 0.4 needs 10.0, the median" in text
+    text = words(curve("", 0, {10: 0.3, 20: 0.5}) + curve("", 1, {10: 0.3, 20: 0.35}))
+    assert "Dice 0.4 needs more than there were, the median of 2 draws (15.0 to more than there were)" in text
