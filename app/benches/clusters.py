@@ -16,10 +16,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from app.benches._server import chromium
+from app.benches._server import ROOT, chromium
 from core.engine.benches.harness import bench
 
-ROOT = Path(__file__).resolve().parents[2]
 FRAMES = """async (n) => {
   const { Plot } = await import('/widgets/clusters/js/plot.js');
   document.body.innerHTML = '<div id=h style="position:relative;width:1000px;height:640px"></div>';

@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.benches._server import chromium
+from app.benches._server import ROOT, chromium
 from app.benches.clusters import frames
 from app.benches.opening import opened
 from core.engine.benches.harness import bench
 
-ROOT = Path(__file__).resolve().parents[2]
 KINDS = {
     "product": ("app/*.py", "core/*.py", "launch.py"),
     "tests": ("tests/*.py",),

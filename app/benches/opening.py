@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from app.benches._server import cancel, chromium
+from app.benches._server import ROOT, cancel, chromium
 from core.engine.benches.harness import Aim, bench
 from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 300.0  # seconds
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import cv2
 import numpy as np
 
+from core.studio.ingest import resize
 from core.studio.ingest.originals import Source, raw_of
 from core.studio.ingest.unreadable import Unreadable
 
@@ -29,11 +30,7 @@ def png(source: Source, size: int) -> bytes:
 
     Compression level 1: large images take longer to compress than to send.
     """
-    image = source.image()
-    long = max(image.shape[:2])
-    if 0 < size < long:
-        shape = (max(1, round(image.shape[1] * size / long)), max(1, round(image.shape[0] * size / long)))
-        image = cv2.resize(image, shape, interpolation=cv2.INTER_AREA)
+    image = resize.fit(source.image(), size) if size > 0 else source.image()
     grey = bool((image[..., 0] == image[..., 1]).all() and (image[..., 0] == image[..., 2]).all())
     pixels = image[..., 0] if grey else np.ascontiguousarray(image[..., ::-1])
     done, data = cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])

@@ -5,6 +5,8 @@ What brings images in or takes a study away is for administrators: a path names 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,6 +24,8 @@ from app.context import Context
 from app.routes._shared import Polygons, SampleCase, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Side, binary
 from core.studio.db import owners
+from core.studio.db.home import Home
+from core.studio.db.store import Store
 from core.studio.demo import study as demo
 from core.studio.ingest import kind, overview, records, roots, studies
 from core.studio.ingest import uploads as dropped
@@ -239,10 +243,23 @@ def administers(ctx: Context, who: str) -> bool:
     return people.rights(ctx.store(), who, ctx.single_user)["administer"]
 
 
+@contextlib.contextmanager
+def _unpacked(store: Store, home: Home, drop: str) -> Iterator[Path]:
+    """Yields the folder of what was dropped; it is gone afterwards, and a sentence of what went wrong has no path."""
+    try:
+        dropped.unpack(home, drop)
+        yield dropped.drop_folder(home, drop)
+    except ValueError as error:
+        raise ValueError(dropped.shown(home, drop, str(error))) from None
+    finally:
+        dropped.discard(home, drop)
+        owners.forget_owner(store, "drop", drop)
+
+
 @router.post("/import", response_model=Task)
 def start(ctx: Studio, who: Administrator, body: Import):
     """Import a folder of this machine, or what was dropped, as a new study."""
-    store, home = ctx.store(), ctx.home
+    store = ctx.store()
     name, folder, drop = body.name, body.folder.strip(), body.drop
     how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
     how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
@@ -259,17 +276,10 @@ def start(ctx: Studio, who: Administrator, body: Import):
         return report.to_dict()
 
     def from_drop(progress, drop: str):
-        try:
-            dropped.unpack(home, drop)
-            root = dropped.root_of(home, drop)
-            within = roots.Within([dropped.drop_folder(home, drop)])
+        with _unpacked(store, ctx.home, drop) as folder:
+            root, within = dropped.root_of(ctx.home, drop), roots.Within([folder])
             report = studies.import_study(store, name, root, True, on_progress=progress, within=within, **how)
-            return dropped.shown(home, drop, report.to_dict())
-        except ValueError as error:
-            raise ValueError(dropped.shown(home, drop, str(error))) from None
-        finally:
-            dropped.discard(home, drop)
-            owners.forget_owner(store, "drop", drop)
+            return dropped.shown(ctx.home, drop, report.to_dict())
 
     return {
         "ok": True,
@@ -290,15 +300,8 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
     sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
     def from_drop(progress, drop: str):
-        try:
-            dropped.unpack(ctx.home, drop)
-            folder = dropped.drop_folder(ctx.home, drop)
+        with _unpacked(store, ctx.home, drop) as folder:
             return dropped.shown(ctx.home, drop, work(progress, studies.files_at(folder), roots.Within([folder])))
-        except ValueError as error:
-            raise ValueError(dropped.shown(ctx.home, drop, str(error))) from None
-        finally:
-            dropped.discard(ctx.home, drop)
-            owners.forget_owner(store, "drop", drop)
 
     def work(progress, files=given, within=None):
         last = records.newest_case(store)
