@@ -116,7 +116,8 @@ def pros(heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, limit: float
     heavy, light, regions = heavy[some], light[some], regions[some]
     overlap = np.cumsum(heavy[:, ::-1], 1, dtype=np.float64) / regions[:, None]
     step = light[:, ::-1].astype(np.float64)
-    step /= step.sum(1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # a draw may hold no healthy pixel: NaN, which `interval` leaves out
+        step /= step.sum(1, keepdims=True)
     false = np.cumsum(step, 1)
     # each bin's strip, cut where the false positive rate passes the limit; its line rises from the bin before
     start = np.concatenate([np.zeros((len(step), 1)), overlap[:, :-1]], 1)
