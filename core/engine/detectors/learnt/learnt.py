@@ -288,10 +288,10 @@ class Learnt(Detector):
         """By marks that are left out, each read by the decoder that has not seen it."""
         counts: dict[str, Any] = {"images": len(sick), "patients": patients, "folds": parts}
         safe, learnt_from = Rule(self.config.weights[-1], 1.0, **counts), f"Learnt from {plural(len(sick), 'mark')}"
-        unasked = level_without(self._peaks(held, safe.weight))  # where the marks say nothing
         if not parts:
             words = f"{learnt_from}: too few to leave one out, so nothing is known of its gain."
-            level = unasked * DOUBT / (DOUBT + 1)  # as if the marks had said 0 and counted as one
+            level = level_without(self._peaks(held, safe.weight))
+            level *= DOUBT / (DOUBT + 1)  # as if the marks had said 0 and counted as one
             return safe.replace(threshold=level, spot=level, words=words)
         roi = None if marks.roi is None else marks.roi[sick]
         logits, bases, scores = [], [], []
@@ -322,7 +322,8 @@ class Learnt(Detector):
         known = ~np.isnan(curves[weight][0])
         if not known.any():
             words = f"{learnt_from}, none of them in the region of interest."
-            return safe.replace(threshold=unasked, spot=unasked, words=words)
+            level = level_without(peaks)  # by the last weight, the safe one
+            return safe.replace(threshold=level, spot=level, words=words)
 
         def chosen(rows: np.ndarray) -> tuple[float, float, float]:
             """(weight, level, spot) by the marks `rows`."""
