@@ -6,24 +6,19 @@ for bit, and every step is reported exactly once.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import sqlite3
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
-from core.studio.db import journal, opening
-from core.studio.jobs import queue as jobs
+from core.studio.db import opening
 from core.studio.runs import records as runs
 from core.studio.training import live
 from tests.app.conftest import STUDY, Served
+from tests.app.holding import held, steps, wait
 from tests.conftest import ARCH
 
 pytestmark = [pytest.mark.longest, pytest.mark.timeout(1200)]  # seconds; a quiet machine takes one or two minutes
@@ -33,60 +28,12 @@ CONFIG = PRETRAIN_PRESETS["quick"].replace(
 )
 
 
-def wait(condition: Callable, what: str, seconds: float = 420):
-    """The condition's value once it is true; a busy machine is given time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what} did not come about")
-
-
 def begin(url: str) -> str:
     """Queues the training, as the page's button does; the run's id."""
     body = json.dumps({"study": STUDY, "config": CONFIG.to_dict(), "name": "", "detectors": {}}).encode()
     request = urllib.request.Request(f"{url}api/training/start", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer)["run"]
-
-
-def steps(home, run: str) -> list[int]:
-    return [step for step, _ in journal.metrics(opening.open(str(home)), run).get("loss", [])]
-
-
-def worker_of(home, run: str) -> int:
-    return next(job["pid"] for job in jobs.list_jobs(opening.open(str(home)), "running") if job["run"] == run)
-
-
-def stop_between_writes(home, pid: int) -> None:
-    """Stops the process where it holds no lock of the database, so that others can write."""
-    while True:
-        os.kill(pid, signal.SIGSTOP)
-        wait(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "its stop")
-        with contextlib.closing(sqlite3.connect(home / "studio.sqlite", timeout=0)) as database:
-            try:
-                database.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError:  # locked, by this process or by another
-                os.kill(pid, signal.SIGCONT)
-                time.sleep(0.05)
-
-
-@contextlib.contextmanager
-def held(home, run: str) -> Iterator[int]:
-    """The process id of the training's worker, which is stopped after some steps, with more to come, and let go on."""
-    wait(lambda: steps(home, run), "the first step")
-    pid = worker_of(home, run)
-    stop_between_writes(home, pid)
-    try:
-        assert runs.get_run(opening.open(str(home)), run)["status"] == "running", (
-            "it ended before it could be disturbed"
-        )
-        yield pid
-    finally:
-        with contextlib.suppress(ProcessLookupError):  # the test has killed it
-            os.kill(pid, signal.SIGCONT)
 
 
 def outcome(home, run: str) -> dict:
