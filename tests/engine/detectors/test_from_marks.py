@@ -14,9 +14,11 @@ from core.engine.calibration.outlines import level_of
 from core.engine.calibration.percentiles import Calibration
 from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext, Marks
+from core.engine.detectors.learnt import learnt
 from core.engine.detectors.learnt.config import LearntConfig
 from core.engine.detectors.learnt.learnt import (
     DOUBT,
+    NOT_PASTED,
     SCORE_WEIGHTS,
     Learnt,
     Rule,
@@ -325,6 +327,35 @@ def test_a_decoder_never_sees_the_marks_that_are_left_out_for_it(encoder):
     assert 1 not in asked and len(asked) == 8 == len(taught_views.target) == len(taught_views.maps[4])
     plain = Lessons(encoder, normals(8, SIDE), None, many, LearntConfig(paste=False), [np.arange(6)])
     assert [role for role, _ in plain.plan] == ["marked"] * 6 + ["normal"] * 2, "nothing pasted: marked ones instead"
+
+
+def test_from_ten_marks_on_lesions_are_pasted_only_if_marks_left_out_lose_without(encoder, base, monkeypatch):
+    drawn_with, quick = [], config_of(base, tune=0.0, steps=3)
+
+    def lessons(reader, shown, roi, marks, config, folds):
+        drawn_with.append(config.paste)
+        return Lessons(reader, shown, roi, marks, config, folds)
+
+    monkeypatch.setattr(learnt, "Lessons", lessons)
+    few = Learnt.fit(encoder, normals(24, SIDE), quick, FitContext(marks=marked(9)))
+    assert drawn_with == [True] and NOT_PASTED not in few.remarks
+    context = FitContext(marks=marked(10))
+    Learnt.fit(encoder, normals(24, SIDE), quick.replace(paste=False), context)
+    assert drawn_with[1:] == [False], "where nothing is to be pasted nothing is tried"
+    for without, remarked in ((0.5, True), (0.295, True), (0.285, False)):  # Dice; with them 0.3
+        dice = iter((0.3, without))
+
+        def told(detector, *known, joined=Learnt._joined_by_marks, dice=dice):
+            joined(detector, *known)
+            value = next(dice)
+            detector.rule = detector.rule.replace(cases=tuple((i, 0.2, value) for i, *_ in detector.rule.cases))
+
+        with monkeypatch.context() as only:
+            only.setattr(Learnt, "_joined_by_marks", told)
+            chosen = Learnt.fit(encoder, normals(24, SIDE), quick, context)
+        assert drawn_with[-2:] == [True, False]
+        assert (NOT_PASTED in chosen.remarks) == remarked
+        assert chosen.rule.dice == pytest.approx(without if remarked else 0.3)
 
 
 def test_of_large_images_a_view_is_a_part_mostly_round_a_lesion():

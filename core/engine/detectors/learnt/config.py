@@ -15,8 +15,9 @@ class LearntConfig(Config):
     decoder. steps, rate: of its training. tune: rate at which a copy of the encoder then learns too, for `tune_steps`,
     which is kept where that costs no marks left out; 0: the encoder always stays as it is. mirror: images are read
     mirrored as well, and the mean is taken. paste: whether marked lesions are pasted into normal images, in a quarter
-    of the views; else marked images stand there. folds: parts of the marks that are left out in turn. weights: of the
-    base's map, and of its score, that are tried; the last is the safe one.
+    of the views, else marked images stand there; from ten marks on only if marks left out lose without it. folds:
+    parts of the marks that are left out in turn. weights: of the base's map, and of its score, that are tried; the last
+    is the safe one.
     """
 
     base: str = "blend"

@@ -53,11 +53,13 @@ PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it 
 READ = 1 << 29  # bytes of maps that are kept while images are read: some batches of them
 UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
 ENOUGH = 4  # patients with marks: with fewer an encoder that learns too learns them by heart
-LOST = 0.01  # of Dice on marks left out that a larger weight may cost, or an encoder which learns too
+LOST = 0.01  # of Dice on marks left out that a larger weight may cost, an encoder which learns too, or to paste nothing
 SPOTS = np.arange(0, 10.01, 0.5)  # above the level of the outline, that are tried for what a part must exceed
 FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in which nothing then need be outlined
 DOUBT = 4  # marks that the level without any counts as
 FEW, HALF = 10, 0.5  # with fewer marks it is what HALF of the held-out normals nowhere exceed, at most 0
+TUNED = "The encoder has learnt too."
+NOT_PASTED = "Marked lesions were not pasted: marks left out are outlined as well without."
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ class Learnt(Detector):
         self.config, self.base, self.encoder, self.size = config, base, encoder, size
         self.decoders, self.rule, self.scales = list(decoders), rule or Rule(), scales or Scales()
         self.bank, self.names = bank, names
-        self.remarks = (self.rule.words,)
+        self.remarks: tuple[str, ...] = (self.rule.words,)
 
     @functools.cached_property
     def reader(self) -> Encoder:
@@ -211,26 +213,31 @@ class Learnt(Detector):
         parts = min(config.folds, patients) if patients > 1 else 0
         of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
         folds = [sick[of == fold] for fold in range(max(parts, 1))]
-        lessons = Lessons(self.reader, rows_of(images, taught_rows), context.of(taught_rows).roi, marks, config, folds)
-        known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
+        ways = [config]
+        if config.paste and len(sick) >= FEW and patients >= ENOUGH:
+            ways.append(config.replace(paste=False))
         learns_too = config.tune > 0 and patients >= ENOUGH
-        stages = {"Learning": 9, "Joining with the detector before": 1}  # by title, its part of the time
+        check = Progress(context, 10 * len(ways) + 18 * learns_too)
+        normals = rows_of(images, taught_rows), context.of(taught_rows).roi
+        known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
+        tries: list[tuple[Self, Lessons]] = []
+        for way in ways:
+            lessons = Lessons(self.reader, *normals, marks, way, folds)
+            attempt = self._with(taught(lessons, parts, check("Learning", 9)))
+            attempt._joined_by_marks(*known, check("Joining with the detector before", 1))
+            tries.append((attempt, lessons))
         if learns_too:
-            stages |= {"Learning with the encoder": 17, "Joining that with the detector before": 1}
-        check = Progress(context, stages)
-        decoders = taught(lessons, parts, check("Learning"))
-        attempts = [self._with(decoders)]
-        attempts[0]._joined_by_marks(*known, check("Joining with the detector before"))
-        if learns_too:
-            decoders = taught_on(lessons, self.encoder, decoders, check("Learning with the encoder"))
-            attempts.append(self._with(decoders))
-            attempts[1]._joined_by_marks(*known, check("Joining that with the detector before"))
-        told = [attempt.rule.cases for attempt in attempts]
-        best = attempts[better(told)]
+            attempt, lessons = tries[better([attempt.rule.cases for attempt, _ in tries])]
+            decoders = taught_on(lessons, self.encoder, attempt.decoders, check("Learning with the encoder", 17))
+            tries.append((self._with(decoders), lessons))
+            tries[-1][0]._joined_by_marks(*known, check("Joining that with the detector before", 1))
+        told = [attempt.rule.cases for attempt, _ in tries]
+        best, lessons = tries[better(told)]
         if len(told) > 1 and told[0]:
             fold_of = dict(zip(sick.tolist(), of.tolist(), strict=True))
             best.rule = best.rule.told(by_others(told, [fold_of[case[0]] for case in told[0]]), marks.patients)
-            best.remarks = (best.rule.words, *best.remarks[1:])
+        remarks = {TUNED: best.tuned, NOT_PASTED: config.paste and not lessons.config.paste}
+        best.remarks = (best.rule.words, *(remark for remark, holds in remarks.items() if holds))
         return best
 
     def _with(self, decoders: list[Decoder]) -> Self:
@@ -259,7 +266,6 @@ class Learnt(Detector):
         maps = self._joined(held.logits, held.maps, self.rule.weight)
         pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held.roi if n else None)) for n in held.scores}
         self.scales = self.scales.replace(**pooled)
-        self.remarks = (self.rule.words, *(("The encoder has learnt too.",) if self.tuned else ()))
 
     def _held(self, images: np.ndarray, roi: np.ndarray | None, check: Check) -> Read:
         parts = []
@@ -506,13 +512,14 @@ class Learnt(Detector):
 class Progress:
     """Reports of a fit in stages; each stage's check raises Stopped when asked to stop."""
 
-    def __init__(self, context: FitContext, stages: dict[str, int]) -> None:
-        """stages: by title, how long each takes beside the others."""
+    def __init__(self, context: FitContext, parts: int) -> None:
+        """parts: of the time that all stages take."""
         self.report: Report | None = context.report
-        self.should_stop, self.stages, self.done = context.should_stop, stages, 0
+        self.should_stop, self.parts, self.done = context.should_stop, parts, 0
 
-    def __call__(self, title: str) -> Check:
-        before, long = self.done, self.stages[title]
+    def __call__(self, title: str, long: int) -> Check:
+        """Begins a stage of so many parts."""
+        before = self.done
         self.done += long
 
         def check(share: float = 0.0) -> None:
@@ -520,7 +527,7 @@ class Progress:
                 raise Stopped("learning was stopped; it starts again from the first view")
             if self.report is not None:
                 step = int(100 * (before + long * min(share, 1.0)))
-                self.report({"step": step, "steps": 100 * sum(self.stages.values()), "message": title})
+                self.report({"step": step, "steps": 100 * self.parts, "message": title})
 
         check()
         return check
@@ -540,7 +547,7 @@ Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
 def better(tries: list[Cases]) -> int:
     """Chooses among several tries, in their order: each is taken unless it loses LOST of mean Dice to that before.
 
-    On images that were not marked later tries gained more than marks left out had told.
+    An encoder that learns too gained more on images that were not marked than marks left out had told.
     """
     best = 0
     for i, cases in enumerate(tries):
