@@ -145,14 +145,14 @@ def tiny_study(store, tiny_folder) -> str:
     return import_study(store, "tiny", tiny_folder).study
 
 
-def wait(condition: Callable[[], object], seconds: float = 120):
-    """What `condition` gives as soon as that is true; AssertionError if it does not come about."""
+def wait(condition: Callable[[], object], seconds: float = 120, what: str = "it"):
+    """What `condition` gives as soon as that is true; AssertionError if that, named `what`, does not come about."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := condition():
             return found
         time.sleep(0.05)
-    raise AssertionError("it did not come about")
+    raise AssertionError(f"{what} did not come about")
 
 
 def awaited(coroutine: Coroutine[object, object, T]) -> T:

@@ -7,22 +7,15 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from core.studio.db import journal, opening
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
+from tests.conftest import wait
 
-
-def wait(condition: Callable, what: str, seconds: float = 420):
-    """The condition's value once it is true; a busy machine is given time."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what} did not come about")
+BUSY = 420  # seconds that a busy machine is given
 
 
 def steps(home, run: str) -> list[int]:
@@ -37,7 +30,7 @@ def stop_between_writes(home, pid: int) -> None:
     """Stops the process where it holds no lock of the database, so that others can write."""
     while True:
         os.kill(pid, signal.SIGSTOP)
-        wait(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "its stop")
+        wait(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", BUSY, "its stop")
         with contextlib.closing(sqlite3.connect(home / "studio.sqlite", timeout=0)) as database:
             try:
                 database.execute("BEGIN IMMEDIATE")
@@ -50,7 +43,7 @@ def stop_between_writes(home, pid: int) -> None:
 @contextlib.contextmanager
 def held(home, run: str) -> Iterator[int]:
     """The process id of the training's worker, which is stopped after some steps, with more to come, and let go on."""
-    wait(lambda: steps(home, run), "the first step")
+    wait(lambda: steps(home, run), BUSY, "the first step")
     pid = worker_of(home, run)
     stop_between_writes(home, pid)
     try:

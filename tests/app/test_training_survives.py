@@ -18,8 +18,8 @@ from core.studio.db import opening
 from core.studio.runs import records as runs
 from core.studio.training import live
 from tests.app.conftest import STUDY, Served
-from tests.app.holding import held, steps, wait
-from tests.conftest import ARCH
+from tests.app.holding import BUSY, held, steps
+from tests.conftest import ARCH, wait
 
 pytestmark = [pytest.mark.longest, pytest.mark.timeout(1200)]  # seconds; a quiet machine takes one or two minutes
 EPOCHS = 20  # 80 steps: a training is held while a person is slow, and there is time before its end to hold it
@@ -40,7 +40,7 @@ def outcome(home, run: str) -> dict:
     """What the end of a training is: its weights, and what it reported of each step."""
     opened = opening.open(str(home))
     # The job's end, not the run's: in between, the last steps are reported.
-    wait(lambda: live.jobs_of_runs(opened)[run]["status"] == "done", f"the end of {run}")
+    wait(lambda: live.jobs_of_runs(opened)[run]["status"] == "done", BUSY, f"the end of {run}")
     assert runs.get_run(opened, run)["status"] == "done"
     folder = runs.run_folder(opened, run)
     lines = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
@@ -133,7 +133,7 @@ def test_the_app_is_killed_and_started_again(page, small_home, untouched):
         with held(small_home, run):
             own.kill()
             done = len(steps(small_home, run))
-        wait(lambda: len(steps(small_home, run)) > done, "a step without the app")
+        wait(lambda: len(steps(small_home, run)) > done, BUSY, "a step without the app")
         own.start(port)
         open_run(page, own.url, run)
         shown(page, run, "done")
