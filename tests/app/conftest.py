@@ -19,6 +19,7 @@ from argon2 import PasswordHasher
 
 from app.routes import _changes
 from core.studio.review import people
+from tests.conftest import wait
 
 ROOT = Path(__file__).resolve().parents[2]
 REAL = Path(os.environ.get("PMSACL_DATA", ROOT.parent / "shared" / "data"))
@@ -225,6 +226,23 @@ def open_tab(page, url: str, tab: str, study: str = STUDY) -> None:
     page.wait_for_selector(f".widget-{tab.lower()}[data-ready]", state="attached")
     if tab == "Training" and page.locator(".advanced-turn[aria-expanded=false]").count():
         page.locator(".advanced-turn").click()
+
+
+def routed(page, address, handler, **more) -> None:
+    """`page.route` on a page that is at work: from here on no request to the address goes past the handler.
+
+    The browser says that it stops requests a moment before it does; what is asked within that moment would slip by.
+    """
+    page.route(address, handler, **more)
+    probe = "**/favicon.svg?stopped"
+    page.route(probe, lambda route: route.fulfill(status=204))
+    wait(lambda: page.evaluate("fetch('/favicon.svg?stopped').then((answer) => answer.status)") == 204)
+    page.unroute(probe)
+
+
+def arrived(page, held: list, count: int = 1) -> None:
+    """Waits until so many requests stand in `held`, where a route of the page keeps them: asking takes its time."""
+    wait(lambda: page.wait_for_timeout(20) or len(held) >= count, what=f"request {count}")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 
 from core.studio.db import opening
 from core.studio.review import people
-from tests.app.conftest import STUDY, Served, open_tab
+from tests.app.conftest import STUDY, Served, open_tab, routed
 
 pytestmark = pytest.mark.long
 
@@ -107,7 +107,7 @@ def listed(browser, url):
     opener.click()
     page.locator(".m-accounts").get_by_role("button", name="Remove Root").wait_for()
     page.wait_for_load_state("networkidle")
-    page.route(f"**/api/accounts/{STUDY}", lambda route: held.append(route))
+    routed(page, f"**/api/accounts/{STUDY}", lambda route: held.append(route))
     return page, opener, held
 
 

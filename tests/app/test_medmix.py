@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.app.conftest import STUDY
+from tests.app.conftest import STUDY, routed
 
 
 def painted(page) -> int:
@@ -160,7 +160,7 @@ def test_six_lesions_fill_the_width_and_what_takes_long_is_timed_stopped_and_nev
     change(page, lambda: page.get_by_label("Size of a lesion, highest").fill("0.5"))
     assert stale.is_visible()
     # The next one takes as long as the reader lets it: the rate of the one before says how long, and Stop ends it.
-    page.route("**/api/medmix/grid", lambda route: None)
+    routed(page, "**/api/medmix/grid", lambda route: None)
     shown = painted(page)
     page.get_by_label("Size of a lesion, highest").fill("0.3")
     status = page.locator(".medmix-room .status")

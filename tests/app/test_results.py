@@ -14,7 +14,7 @@ from core.studio.ingest import studies
 from core.studio.review import sessions
 from core.studio.runs import records as runs
 from core.studio.runs.results import baseline_row, evaluate_run
-from tests.app.conftest import Served, open_tab
+from tests.app.conftest import Served, arrived, open_tab, routed
 from tests.studio.review.conftest import add_readings, draw_folder
 
 STUDY = "results"
@@ -77,6 +77,7 @@ def test_dice_by_lesion_size_comes_after_the_other_figures(page, page_url, score
     page.get_by_text("Reading masks and heat maps…").wait_for()
     page.locator(f".rs-compared tr[data-run='{run}'] button").click()
     page.locator(f".rs-compared tr[data-run='{run}'] button[aria-pressed=true]").wait_for()
+    arrived(page, held, 2)
     for route in held:
         with page.expect_response("**/api/results/*/sizes?*"):
             route.continue_()
@@ -131,7 +132,7 @@ def test_a_page_drawn_anew_meanwhile_does_not_lose_the_answer(page, page_url):
         page.evaluate("document.querySelector('.rs-page').replaceChildren()")
         route.continue_()
 
-    page.route("**/api/export/*/dicom-seg", late)
+    routed(page, "**/api/export/*/dicom-seg", late)
     page.get_by_role("button", name="DICOM, masks").click()
     page.get_by_text("no case of this study came as DICOM with a mask").wait_for()
 
@@ -159,11 +160,12 @@ def test_an_answer_that_comes_late_does_not_undo_a_choice(page, page_url, scored
     chosen = page.locator(".rs-verdict button[aria-pressed=true]", has_text=second)
     page.locator(".rs-verdict").nth(1).wait_for()
     held = []
-    page.route(re.compile(r"/api/results/.*run=$"), lambda route: held.append(route))
+    routed(page, re.compile(r"/api/results/.*run=$"), lambda route: held.append(route))
     page.get_by_role("tab", name="Study", exact=True).click()
     page.get_by_role("tab", name="Results", exact=True).click()
     page.locator(".rs-verdict button", has_text=second).click()
     chosen.wait_for()
+    arrived(page, held)
     assert len(held) == 1, "the question asked before the choice is still open"
     with page.expect_response(lambda r: r.url.endswith("run=")):
         held[0].continue_()

@@ -9,7 +9,7 @@ import pytest
 
 from core.studio.db import opening
 from core.studio.ingest import studies
-from tests.app.conftest import Served, small_folder
+from tests.app.conftest import Served, arrived, routed, small_folder
 from tests.studio.review.conftest import add_readings
 
 pytestmark = pytest.mark.long
@@ -41,6 +41,12 @@ def pick(page, name: str) -> None:
 def cases_of(server, study: str) -> set[int]:
     with sqlite3.connect(server.home / "studio.sqlite") as db:
         return {row[0] for row in db.execute("SELECT id FROM cases WHERE study = ?", [study])}
+
+
+def reviews_of(server, study: str) -> list[tuple]:
+    with sqlite3.connect(server.home / "studio.sqlite") as db:
+        asked = "SELECT r.id, r.decision, r.active FROM reviews r JOIN cases c ON c.id = r.case_id WHERE c.study = ?"
+        return db.execute(asked, [study]).fetchall()
 
 
 def enter(page, url: str, study: str, **more: object) -> None:
@@ -82,16 +88,38 @@ def test_an_address_with_a_case_of_another_study_opens_the_list_of_the_study(pag
 def test_a_slow_answer_of_the_study_before_is_not_shown(page, two):
     enter(page, two.url, "small")
     held = []
-    page.route("**/api/review/step?*study=small*", lambda route: held.append(route))
+    routed(page, "**/api/review/step?*study=small*", lambda route: held.append(route))
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(200)  # the question is on its way; its answer waits for the line below
+    arrived(page, held)  # its answer waits for the line below
     pick(page, "other")
     page.wait_for_function(f"{REVIEW}.detail?.study === 'other'")
     shown = page.evaluate(f"{REVIEW}.detail.id")
-    assert held
     held[0].continue_()
     page.evaluate(f"{WIDGET}.idle()")
     assert page.evaluate(f"[{REVIEW}.detail.id, {REVIEW}.detail.study]") == [shown, "other"]
+
+
+@pytest.mark.parametrize("keys", [["u"], ["ArrowRight"], [" "], ["Control+z"], ["d"], ["a", "n", "Control+z"]])
+def test_what_was_asked_for_in_one_study_is_not_done_in_another(page, two, keys):
+    """It waits for a decision that is being stored; meanwhile another study is opened."""
+    before = reviews_of(two, "other")
+    enter(page, two.url, "small")
+    held = []
+    routed(page, "**/api/review/decide", lambda route: route.continue_() if held else held.append(route))
+    page.keyboard.press("n")
+    arrived(page, held)
+    for key in keys:
+        page.keyboard.press(key)
+    pick(page, "other")
+    page.wait_for_function(f"{REVIEW}.detail?.study === 'other'")
+    shown = page.evaluate(f"[{REVIEW}.detail.id, {REVIEW}.run]")
+    held[0].continue_()
+    page.evaluate(f"{WIDGET}.idle()")
+    assert page.evaluate(f"[{REVIEW}.detail.id, {REVIEW}.run]") == shown
+    assert reviews_of(two, "other") == before
+    if keys[0] in "ua":
+        words = {"u": "Unsure", "a": "Abnormal"}[keys[0]]
+        page.get_by_text(f"“{words}” was not stored: another study was opened").first.wait_for()
 
 
 def test_the_heading_and_the_question_before_a_removal_name_the_open_study(page, two):
@@ -116,11 +144,12 @@ def test_a_late_overview_of_the_study_before_is_not_shown(page, two):
     title = page.locator(".study-main h2.title")
     title.filter(has_text="other").wait_for()
     held = []
-    page.route("**/api/study/small/overview", lambda route: held.append(route))
+    routed(page, "**/api/study/small/overview", lambda route: held.append(route))
     pick(page, "small")
     page.wait_for_function("!document.querySelector('.study-main h2.title').textContent")
     pick(page, "other")
     title.filter(has_text="other").wait_for()
+    arrived(page, held)
     with page.expect_response("**/api/study/small/overview"):
         held[0].continue_()
     assert title.inner_text() == "other"

@@ -1,5 +1,5 @@
 // The Review tab: what keys and buttons do, and when the page opens which study and case.
-import { enqueue, get, idle } from '../../static/api.js';
+import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { shownCase, status } from '../../static/store.js';
 import { again, decide, goTo, step } from './js/decisions.js';
@@ -224,7 +224,7 @@ export async function mount(root, studio) {
     const names = (/** @type {{id: string, name: string}[]} */ runs) => runs.map((r) => r.id + r.name).join();
     const changed = names(answer.runs) !== names(review.setup.runs);
     if (changed && !(stay && answer.runs.some((/** @type {{id: string}} */ r) => r.id === review.run)))
-      return enqueue(() => review.open(study, review.detail?.id));
+      return review.enqueue(() => review.open(study, review.detail?.id));
     if (changed) {
       review.setup.runs = answer.runs;
       detectors(review.side, review);
@@ -251,7 +251,7 @@ export async function mount(root, studio) {
     // A study that is read blind no more, or a session ended in another window, shows at once.
     const mine = session?.study === study ? session.id : undefined;
     const same = setup?.blinded === blind.includes(study) && setup?.session?.id === mine;
-    if (setup?.study === study && !same) return enqueue(() => review.open(study));
+    if (setup?.study === study && !same) return review.enqueue(() => review.open(study));
     if (drawn) review.drafts.follow();
     due ||= stored;
     if (due) renew(true);

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.clusters.conftest import LOADED, PAINTED
+from tests.app.conftest import routed
 
 
 @pytest.mark.long
@@ -43,7 +44,7 @@ def test_where_the_study_may_not_be_seen_it_is_said_why(maps):
     """As in a blind session: no map stays, and nothing is said to be missing."""
     page = maps.page
     refusal = "Your blind session is open: until it has ended, only Review is open to you."
-    page.route("**/api/clusters/*", lambda route: route.fulfill(status=403, json={"ok": False, "error": refusal}))
+    routed(page, "**/api/clusters/*", lambda route: route.fulfill(status=403, json={"ok": False, "error": refusal}))
     page.evaluate("window.Studio.emit('tab', 'clusters')")
     page.locator(".scatter-room .nothing").get_by_text(refusal).wait_for()
     page.get_by_role("heading", name="No map is shown").wait_for()

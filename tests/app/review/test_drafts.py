@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.app.conftest import arrived, routed
 from tests.app.review.conftest import WIDGET, enter, rows, settle
 from tests.conftest import wait
 
@@ -148,16 +149,15 @@ def test_a_stroke_after_an_undo_is_kept_though_the_removal_is_slow(page, page_ur
     enter(page, page_url)
     case = page.evaluate(CASE)
     held = []
-    page.route("**/api/review/draft/*", lambda r: held.append(r) if r.request.method == "DELETE" else r.continue_())
+    routed(page, "**/api/review/draft/*", lambda r: held.append(r) if r.request.method == "DELETE" else r.continue_())
     page.keyboard.press("b")
     draw(page)
     page.evaluate(KEPT)
     page.keyboard.press("z")  # the drawing is empty: its draft is removed
-    page.wait_for_timeout(100)
+    arrived(page, held)
     draw(page)
     draw(page, 70)
-    page.wait_for_timeout(300)
-    assert held
+    page.wait_for_timeout(300)  # what comes too early would have come by now
     for route in held:
         route.continue_()
     page.unroute("**/api/review/draft/*")
@@ -172,11 +172,10 @@ def test_a_stroke_that_the_studio_has_not_answered_is_there_after_a_reload(page,
     case, _, _ = drawn
     page.evaluate(KEPT)
     held, hold = [], True
-    page.route("**/api/review/draft/*", lambda route: held.append(route) if hold else route.continue_())
+    routed(page, "**/api/review/draft/*", lambda route: held.append(route) if hold else route.continue_())
     draw(page, -70)
     three = page.evaluate(PIXELS)
-    page.wait_for_timeout(100)
-    assert held
+    arrived(page, held)
     hold = False
     enter(page, page_url)  # what was on its way is lost
     page.evaluate(f"{WIDGET}.review.goTo({case})")

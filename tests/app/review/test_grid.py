@@ -7,6 +7,7 @@ import json
 import pytest
 
 from core.studio.db import opening
+from tests.app.conftest import routed
 from tests.app.review.conftest import CASES, SESSIONS, STUDY, WIDGET, come_back, enter
 from tests.studio.review.conftest import decide
 
@@ -119,7 +120,7 @@ def test_space_is_not_lost_where_another_window_changes_the_list_before_its_answ
     nearest, second, *_ = page.evaluate(unread)
     other = page.evaluate(f"{GRID}.pages.row({second}).id")
     late = []
-    page.route("**/api/review/place*unread=1*", lambda route: late.append(route), times=1)
+    routed(page, "**/api/review/place*unread=1*", lambda route: late.append(route), times=1)
     page.locator(".rv-tiles").focus()
     with page.expect_request("**/api/review/place*unread=1*"):
         page.keyboard.press(" ")

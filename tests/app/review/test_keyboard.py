@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.studio.db import audit, opening
+from tests.app.conftest import arrived, routed
 from tests.app.review.conftest import CASES, UNREAD, WIDGET, come_back, enter, rows, settle
 
 
@@ -69,7 +70,7 @@ def test_what_is_read_again_for_a_window_that_is_taken_up_holds_no_key_up_and_un
     settle(page)
     assert not [url for url in asked if "/api/review/list" in url], "a change of tab is no return of the window"
     late = []
-    page.route(f"**/api/review/case/{first}?*", lambda route: late.append(route), times=1)
+    routed(page, f"**/api/review/case/{first}?*", lambda route: late.append(route), times=1)
     with page.expect_request(f"**/api/review/case/{first}?*"):
         come_back(page)
     page.keyboard.press("u")  # the first answer, of before this key, is still on its way
@@ -111,15 +112,12 @@ def test_what_was_asked_for_before_a_decision_never_comes_after_it(page, page_ur
     key, word = ("n", "normal") if was == "abnormal" else ("a", "abnormal")
     held = []
     for address in ("list", "counts") if slow == "list" else (f"case/{first}",):
-        page.route(f"**/api/review/{address}?*", lambda route: held.append((route, route.fetch())), times=1)
+        routed(page, f"**/api/review/{address}?*", lambda route: held.append((route, route.fetch())), times=1)
     if change == "detector":
         page.keyboard.press("d")
     else:
         page.evaluate(f"void {WIDGET}.review.list.change({{sort: 'name', desc: 0}})")
-    for _ in range(100):
-        page.wait_for_timeout(50)
-        if len(held) == (2 if slow == "list" else 1):
-            break
+    arrived(page, held, 2 if slow == "list" else 1)
     page.keyboard.press(key)
     page.wait_for_timeout(1500)  # enough for the decision, if it does not wait for what came before it
     for route, answer in held:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from core.studio.db import opening
+from tests.app.conftest import arrived, routed
 from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
-from tests.conftest import wait
 
 pytestmark = pytest.mark.long
 
@@ -163,10 +163,10 @@ def test_a_session_ends_after_the_decision_that_is_on_its_way(page, page_url):
     enter(page, page_url, SESSIONS)
     begin(page, 2)
     held, order = [], []
-    page.route("**/api/review/decide", lambda route: held.append(route))
+    routed(page, "**/api/review/decide", lambda route: held.append(route))
     page.on("request", lambda r: order.append(r.url.rpartition("/")[2]) if r.method == "POST" else None)
     page.keyboard.press("n")
-    wait(lambda: page.wait_for_timeout(20) or held)
+    arrived(page, held)
     page.get_by_role("button", name="End session").click()
     page.wait_for_timeout(300)
     assert "end" not in order

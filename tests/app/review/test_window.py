@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.app.conftest import routed
 from tests.app.review.conftest import STUDY, UNREAD, WIDGET, enter, rows, settle
 
 pytestmark = pytest.mark.long
@@ -43,7 +44,7 @@ def test_the_label_of_the_window_follows_and_resets(page, page_url):
 def test_another_study_never_stands_beside_the_old_image(page, page_url):
     enter(page, page_url, UNREAD)
     held = []
-    page.route("**/api/review/open**", lambda route: held.append(route))
+    routed(page, "**/api/review/open**", lambda route: held.append(route))
     page.evaluate(f"window.Studio.setStudy('{STUDY}')")
     page.wait_for_function(f"{WIDGET}.review.study === '{STUDY}'")
     assert page.evaluate(f"{WIDGET}.review.picture") is None

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { idle } from '../../../app/static/api.js';
+import { enqueue, idle } from '../../../app/static/api.js';
 import { History } from '../../../app/widgets/review/js/history.js';
 
 // The list on the page is not what is looked at here.
@@ -18,6 +18,7 @@ function begun() {
     revealed: new Set(),
     editor: { points: [], mask: null, undo: () => did.push('corner') },
     flash: (/** @type {string} */ words) => did.push(words),
+    enqueue,
   };
   const history = new History(/** @type {any} */ (view));
   /** @param {string} words @param {object} [more] */

@@ -1,5 +1,5 @@
 // Decisions: stored before the next case comes, undone across cases. All through one promise chain.
-import { enqueue, get, idle, post } from '../../../static/api.js';
+import { get, idle, post } from '../../../static/api.js';
 import { confirm } from '../../../static/dialogs.js';
 import { acts } from '../../../static/store.js';
 import { DECISIONS } from './decision_bar.js';
@@ -40,7 +40,8 @@ async function meant({ last, detail }, decision, at) {
 /** @param {ReviewView} review @param {Decision} decision */
 export function decide(review, decision) {
   const at = performance.now();
-  return enqueue(async () => {
+  const lost = `“${TITLE[decision]}” was not stored: another study was opened before its turn came.`;
+  const work = async () => {
     const { detail, run } = review;
     if (!detail || !(await meant(review, decision, at))) return;
     const answer = await stored(review, {
@@ -71,12 +72,13 @@ export function decide(review, decision) {
       review.say('That was the last case of this list.', 'good');
     }
     review.flash(`${TITLE[decision]}${stays ? ' (first decision kept; now with the reading)' : ''}`, decision);
-  });
+  };
+  return review.enqueue(work, () => review.say(lost, 'bad'));
 }
 
 /** To the next or previous case of the list. @param {ReviewView} review @param {{back?: boolean, unread?: boolean}} [way] */
 export function step(review, { back = false, unread = false } = {}) {
-  return enqueue(async () => {
+  return review.enqueue(async () => {
     const params = {
       ...review.list.params(),
       case: review.detail?.id || 0,
@@ -100,7 +102,7 @@ export async function enterCase(review, id) {
 }
 
 /** @param {ReviewView} review @param {number} id */
-export const goTo = (review, id) => enqueue(() => enterCase(review, id));
+export const goTo = (review, id) => review.enqueue(() => enterCase(review, id));
 
 /**
  * Reads list and case again where another window has changed them; what is being drawn stays, and so does all if the
@@ -115,13 +117,14 @@ export async function again(review) {
   const asked = detail ? get(`/api/review/case/${detail.id}`, params) : null;
   const [answers, found] = await Promise.all([list.fetched(), asked]);
   if (idle() !== chain || !still()) return false;
-  return enqueue(async () => {
+  const renewed = review.enqueue(async () => {
     list.follow(...answers);
     if (!found?.ok || review.editor.mask || JSON.stringify(found.case) === JSON.stringify(detail)) return true;
     await review.cases.enter(found.case, [], still);
     review.seenSince(since);
     return true;
   });
+  return (await renewed) || false;
 }
 
 /** The reader's last decision, taken back or given back by the studio. Returns the one that counts now, in words; false

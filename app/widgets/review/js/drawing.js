@@ -214,7 +214,7 @@ export async function compare(review, id) {
 
 /** Makes the version on screen the newest one. @param {ReviewView} review */
 export function restore(review) {
-  return enqueue(async () => {
+  return review.enqueue(async () => {
     const { detail, maskId } = review;
     if (!maskId || !detail) return;
     const before = detail.masks?.[0]?.id || null;

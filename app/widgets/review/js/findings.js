@@ -99,7 +99,7 @@ export function findingsPanel(review) {
     const where = version ? `mask v${version.version}` : !f.box ? 'whole image' : isBox(f.box) ? 'box' : 'point';
     const show = () => version && use(review, version.id);
     const remove = () =>
-      enqueue(async () => {
+      review.enqueue(async () => {
         const id = review.detail?.id || 0;
         if ((await takeBack(review, id, f.id)) === false) return;
         const { label, comment, box, mask_version: drawn } = f;

@@ -1,6 +1,5 @@
 // What the reader did since the page was opened, in one order: strokes, mask versions, findings, display, decisions. Undo
 // takes back the last of it, wherever it was; redo gives it back until something new is done.
-import { enqueue } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
 import { enterCase, undoOrRedo } from './decisions.js';
 import { nameOf } from './reference.js';
@@ -67,8 +66,9 @@ export class History {
 
   /** @param {'undo' | 'redo'} which @param {number} [times] */
   go(which, times = 1) {
-    return enqueue(async () => {
-      for (let i = 0; i < times; i += 1) if (!(await this.#one(which))) break;
+    const { study } = this.review;
+    return this.review.enqueue(async () => {
+      for (let i = 0; i < times; i += 1) if (this.review.study !== study || !(await this.#one(which))) break;
       this.reflect();
     });
   }

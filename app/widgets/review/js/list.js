@@ -1,6 +1,6 @@
 // The worklist: rows are fetched page by page as the reader scrolls; order and filters are the server's.
 
-import { enqueue, get } from '../../../static/api.js';
+import { get } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { MARK } from './decision_bar.js';
@@ -67,10 +67,9 @@ export class Worklist {
   /** Another order or other filters: after what was asked for before, so that a decision is in what comes.
    * @param {Partial<import('./list_filters.js').Asked>} values */
   change(values) {
-    const { study } = this.review;
     Object.assign(this.asked, values);
     this.filters.reflect();
-    return enqueue(async () => (this.review.study === study ? this.load() : undefined));
+    return this.review.enqueue(() => this.load());
   }
 
   async load() {

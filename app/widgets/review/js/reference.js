@@ -1,6 +1,5 @@
 // What gives a case's label away stays out of sight until the reader has decided, unless it is asked for: the imported mask,
 // and a name such as "polyp-12".
-import { enqueue } from '../../../static/api.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
@@ -41,7 +40,7 @@ export async function reveal(review) {
 /** The case on screen as it is to be shown from here on; one that has gone meanwhile does not come back.
  * @param {ReviewView} review @param {number | undefined} [id] of the case that is meant */
 export const seenAnew = (review, id = review.detail?.id) =>
-  enqueue(async () => {
+  review.enqueue(async () => {
     const { detail } = review;
     if (detail && detail.id === id) await review.cases.enter(detail);
   });

@@ -293,13 +293,20 @@ export class ReviewView {
     }
   }
 
+  /** What a key or a click asks for, in its turn: not done where another study was opened before that came.
+   * @template T @param {() => Promise<T>} work @param {() => void} [otherwise] */
+  enqueue(work, otherwise) {
+    const { study } = this;
+    return enqueue(async () => (this.study === study ? work() : otherwise?.()));
+  }
+
   /** Reads with another run once all that was asked for before is done: a decision that is being stored is of the run
    * before it, and no answer of before it comes after it. @param {string | (() => string | undefined)} which */
   useRun(which) {
     const { study } = this;
-    return enqueue(async () => {
+    return this.enqueue(async () => {
       const id = typeof which === 'string' ? which : which();
-      if (!id || this.study !== study) return;
+      if (!id) return;
       this.run = id;
       reading.value = id;
       this.threshold.step = null;
