@@ -119,7 +119,7 @@ def test_what_was_asked_for_in_one_study_is_not_done_in_another(page, two, keys)
     assert reviews_of(two, "other") == before
     if keys[0] in "ua":
         words = {"u": "Unsure", "a": "Abnormal"}[keys[0]]
-        page.get_by_text(f"“{words}” was not stored: another study was opened").first.wait_for()
+        page.get_by_text(f"“{words}” was not stored: another list was opened").first.wait_for()
 
 
 def test_the_heading_and_the_question_before_a_removal_name_the_open_study(page, two):

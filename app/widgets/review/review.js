@@ -217,10 +217,11 @@ export async function mount(root, studio) {
     show();
     const study = opened;
     if (!study || !review.setup || review.study !== study || !studio.shown(root)) return;
+    const { visit } = review;
     const wanted = due;
     due = false;
     const answer = await get('/api/review/open', { study });
-    if (!answer.ok || review.study !== study) return;
+    if (!answer.ok || review.visit !== visit) return;
     const names = (/** @type {{id: string, name: string}[]} */ runs) => runs.map((r) => r.id + r.name).join();
     const changed = names(answer.runs) !== names(review.setup.runs);
     if (changed && !(stay && answer.runs.some((/** @type {{id: string}} */ r) => r.id === review.run)))

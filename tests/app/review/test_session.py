@@ -177,6 +177,26 @@ def test_a_session_ends_after_the_decision_that_is_on_its_way(page, page_url):
     summary.get_by_role("button", name="Close").click()
 
 
+def test_a_key_of_before_a_session_decides_nothing_in_it(page, page_url, review_home):
+    """Its first case is one that the reader has not seen when the key is pressed."""
+    enter(page, page_url, SESSIONS)
+    last = rows(review_home, "SELECT max(id) FROM reviews")[0][0] or 0
+    held = []
+    routed(page, "**/api/reading/start", lambda route: held.append(route))
+    page.get_by_role("button", name="Start a reading session").click()
+    page.locator("dialog.ask").get_by_role("button", name="Start").click()
+    arrived(page, held)
+    page.locator("dialog.ask").wait_for(state="detached")
+    page.keyboard.press("n")
+    held[0].continue_()
+    page.get_by_text("“Normal” was not stored: another list was opened").first.wait_for()
+    page.wait_for_function(f"{WIDGET}.review.setup?.session && {WIDGET}.review.picture")
+    settle(page)
+    assert rows(review_home, "SELECT id FROM reviews WHERE id > ?", last) == []
+    page.get_by_role("button", name="End session").click()
+    page.locator("dialog.rv-over").get_by_role("button", name="Close").click()
+
+
 def test_turning_blind_reading_off_shows_at_once(page, page_url):
     def turn(on: bool):
         answer = page.request.post(f"{page_url}api/review/settings", data={"study": VEILED, "blind": on})

@@ -39,8 +39,9 @@ async function meant({ last, detail }, decision, at) {
 
 /** @param {ReviewView} review @param {Decision} decision */
 export function decide(review, decision) {
+  if (!review.detail) return null; // nobody decides on what is not on screen yet
   const at = performance.now();
-  const lost = `“${TITLE[decision]}” was not stored: another study was opened before its turn came.`;
+  const lost = `“${TITLE[decision]}” was not stored: another list was opened before its turn came.`;
   const work = async () => {
     const { detail, run } = review;
     if (!detail || !(await meant(review, decision, at))) return;

@@ -66,9 +66,9 @@ export class History {
 
   /** @param {'undo' | 'redo'} which @param {number} [times] */
   go(which, times = 1) {
-    const { study } = this.review;
+    const { visit } = this.review;
     return this.review.enqueue(async () => {
-      for (let i = 0; i < times; i += 1) if (this.review.study !== study || !(await this.#one(which))) break;
+      for (let i = 0; i < times; i += 1) if (this.review.visit !== visit || !(await this.#one(which))) break;
       this.reflect();
     });
   }

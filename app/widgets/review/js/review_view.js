@@ -60,6 +60,7 @@ export class ReviewView {
     /** @type {import('../../../static/answers').ReviewSetup | null} */
     this.setup = null;
     this.show = { ...SHOW };
+    this.visit = Symbol('visit'); // another one for each study and each session
 
     // The case on screen and what lies over it.
     /** @type {CaseDetail | null} */
@@ -276,6 +277,7 @@ export class ReviewView {
   /** The study before this one leaves at once: its image never stands beside another study's list. */
   leave() {
     this.study = this.setup = this.run = null;
+    this.visit = Symbol('visit');
     this.last = null;
     this.adjudicating = false;
     this.revealed.clear();
@@ -293,11 +295,11 @@ export class ReviewView {
     }
   }
 
-  /** What a key or a click asks for, in its turn: not done where another study was opened before that came.
-   * @template T @param {() => Promise<T>} work @param {() => void} [otherwise] */
+  /** What a key or a click asks for, in its turn: not done where another study, or a session's list, was opened before
+   * that came. @template T @param {() => Promise<T>} work @param {() => void} [otherwise] */
   enqueue(work, otherwise) {
-    const { study } = this;
-    return enqueue(async () => (this.study === study ? work() : otherwise?.()));
+    const { visit } = this;
+    return enqueue(async () => (this.visit === visit ? work() : otherwise?.()));
   }
 
   /** Reads with another run once all that was asked for before is done: a decision that is being stored is of the run
