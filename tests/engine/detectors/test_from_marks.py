@@ -355,6 +355,8 @@ def test_from_ten_marks_on_lesions_are_pasted_only_if_marks_left_out_lose_withou
             chosen = Learnt.fit(encoder, normals(24, SIDE), quick, context)
         assert drawn_with[-2:] == [True, False]
         assert (NOT_PASTED in chosen.remarks) == remarked
+        assert f"0.300 with lesions pasted, {without:.3f} with nothing pasted." in chosen.remarks[1]
+        assert chosen.tried == pytest.approx({"with lesions pasted": 0.3, "with nothing pasted": without})
         assert chosen.rule.dice == pytest.approx(without if remarked else 0.3)
 
 

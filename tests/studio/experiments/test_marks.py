@@ -98,7 +98,7 @@ def test_figures_with_and_without_marks(sets, tmp_path, monkeypatch):
     config = {"base": "padim", "width": 16, "steps": 20}
     none, some = (marks.run_arm(sets, encoder, tmp_path, SIDE, arm("learnt", count, **config), 0) for count in (0, 4))
     for row in (none, some):
-        assert set(row) == {*marks.MEASURES, "cases", "whose"} and len(row["cases"]) == len(row["whose"]) == 12
+        assert set(row) == {*marks.MEASURES, "cases", "whose", "tried"} and len(row["cases"]) == len(row["whose"]) == 12
         assert all(0 <= row[name] <= 1 for name in marks.MEASURES if name != "seconds")
         assert row["dice"] == pytest.approx(np.mean(row["cases"]))
         assert sorted(row["whose"]) == sorted(sets.sick.patients.tolist())

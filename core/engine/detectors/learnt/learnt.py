@@ -59,6 +59,7 @@ FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in wh
 DOUBT = 4  # marks that the level without any counts as
 FEW, HALF = 10, 0.5  # with fewer marks it is what HALF of the held-out normals nowhere exceed, at most 0
 TUNED = "The encoder has learnt too."
+LEFT_OUT = "Mean Dice on marks left out: "
 NOT_PASTED = "Marked lesions were not pasted: marks left out are outlined as well without."
 
 
@@ -143,7 +144,7 @@ class Learnt(Detector):
     extras: `learnt` (N, h, w), the map of the decoders alone; `base.maps` and the base's own by `base.NAME`;
     `unsure` (N,), how undecided the joined map is; `novelty` (N,), how far its most suspicious place lies from every
     marked one; `kinds` (N, K), the share of each kind at that place, where kinds were learnt. remarks: for the run's
-    log.
+    log. tried: mean Dice on marks left out, by what was tried, where more than one way was.
     """
 
     name = "learnt"
@@ -166,6 +167,7 @@ class Learnt(Detector):
         self.decoders, self.rule, self.scales = list(decoders), rule or Rule(), scales or Scales()
         self.bank, self.names = bank, names
         self.remarks: tuple[str, ...] = (self.rule.words,)
+        self.tried: dict[str, float] = {}
 
     @functools.cached_property
     def reader(self) -> Encoder:
@@ -213,31 +215,36 @@ class Learnt(Detector):
         parts = min(config.folds, patients) if patients > 1 else 0
         of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
         folds = [sick[of == fold] for fold in range(max(parts, 1))]
-        ways = [config]
+        ways = {"with lesions pasted" if config.paste else "with nothing pasted": config}
         if config.paste and len(sick) >= FEW and patients >= ENOUGH:
-            ways.append(config.replace(paste=False))
+            ways["with nothing pasted"] = config.replace(paste=False)
         learns_too = config.tune > 0 and patients >= ENOUGH
         check = Progress(context, 10 * len(ways) + 18 * learns_too)
         normals = rows_of(images, taught_rows), context.of(taught_rows).roi
         known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
-        tries: list[tuple[Self, Lessons]] = []
-        for way in ways:
-            lessons = Lessons(self.reader, *normals, marks, way, folds)
-            attempt = self._with(taught(lessons, parts, check("Learning", 9)))
-            attempt._joined_by_marks(*known, check("Joining with the detector before", 1))
-            tries.append((attempt, lessons))
+        tries: dict[str, Self] = {}
+        views: list[Lessons] = []
+        for name, way in ways.items():
+            views.append(Lessons(self.reader, *normals, marks, way, folds))
+            tries[name] = self._with(taught(views[-1], parts, check("Learning", 9)))
+            tries[name]._joined_by_marks(*known, check("Joining with the detector before", 1))
+        way_taken = better([attempt.rule.cases for attempt in tries.values()])
+        attempt, lessons = list(tries.values())[way_taken], views[way_taken]
+        views.clear()  # of the other way: some hundred MB
         if learns_too:
-            attempt, lessons = tries[better([attempt.rule.cases for attempt, _ in tries])]
             decoders = taught_on(lessons, self.encoder, attempt.decoders, check("Learning with the encoder", 17))
-            tries.append((self._with(decoders), lessons))
-            tries[-1][0]._joined_by_marks(*known, check("Joining that with the detector before", 1))
-        told = [attempt.rule.cases for attempt, _ in tries]
-        best, lessons = tries[better(told)]
+            tries["the encoder too"] = self._with(decoders)
+            tries["the encoder too"]._joined_by_marks(*known, check("Joining that with the detector before", 1))
+        told = [attempt.rule.cases for attempt in tries.values()]
+        best = list(tries.values())[better(told)]
+        said: tuple[str, ...] = ()
         if len(told) > 1 and told[0]:
             fold_of = dict(zip(sick.tolist(), of.tolist(), strict=True))
+            best.tried = {name: float(np.mean([c[2] for c in attempt.rule.cases])) for name, attempt in tries.items()}
             best.rule = best.rule.told(by_others(told, [fold_of[case[0]] for case in told[0]]), marks.patients)
+            said = (LEFT_OUT + ", ".join(f"{dice:.3f} {name}" for name, dice in best.tried.items()) + ".",)
         remarks = {TUNED: best.tuned, NOT_PASTED: config.paste and not lessons.config.paste}
-        best.remarks = (best.rule.words, *(remark for remark, holds in remarks.items() if holds))
+        best.remarks = (best.rule.words, *said, *(remark for remark, holds in remarks.items() if holds))
         return best
 
     def _with(self, decoders: list[Decoder]) -> Self:
