@@ -24,6 +24,9 @@ GONE: dict[str, str] = {
     "/benches/learn": "learning from marks is measured by `experiment marks`",
     "/said/bench/keys/benches/learn": "the same",
     "/registries/detectors/reconstruction": "no table recommended it; its figures stay in RESULTS.md, its readings too",
+    "/said/backup/keys/migrations": "a backup has the version of its schema",
+    "/said/schema/keys/tables[]/columns[]/made": "the schema is one file",
+    "/said/schema/keys/tables[]/made": "the same",
 }
 REGISTRIES = {"backbones": BACKBONES, "detectors": DETECTORS, "objectives": OBJECTIVES, "strong": STRONG}
 # Verbs that a home answers in a moment; {study} and {run} are filled in.

@@ -207,9 +207,7 @@ def run_bench(args) -> int:
 
 
 def _add_schema(subparsers) -> None:
-    parser = verb(
-        subparsers, "schema", "Print the database's tables, made from the migrations, as Markdown", run_schema
-    )
+    parser = verb(subparsers, "schema", "Print the database's tables as Markdown", run_schema)
     parser.add_argument("--out", metavar="FILE", help="write the page here instead of printing it")
 
 

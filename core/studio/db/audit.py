@@ -1,6 +1,6 @@
 """The audit trail: one row per act, append-only, each sealed by a hash over itself and the row before.
 
-Triggers (migration 0490) refuse UPDATE, DELETE and REPLACE; the chain shows changes made around the triggers.
+Triggers refuse UPDATE, DELETE and REPLACE; the chain shows changes made around the triggers.
 """
 
 from __future__ import annotations

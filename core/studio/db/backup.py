@@ -1,6 +1,6 @@
 """Backups of the database: made while people work, checked by reading them back, rotated. `restore` puts one back.
 
-A backup is NAME.sqlite with NAME.json beside it: its hash, the migrations applied, the events and the trail's last
+A backup is NAME.sqlite with NAME.json beside it: its hash, the version of its schema, the events and the trail's last
 hash. Runs' files and images are no part of it: `doctor` says what of them is missing.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from core.engine.files import file_sha256
-from core.studio.db import audit, leftovers, migrate
+from core.studio.db import audit, leftovers, migrations
 from core.studio.db.home import BadHome, Home
 from core.studio.db.store import Row, Store, now
 
@@ -37,7 +37,7 @@ class Backup:
     created: str
     bytes: int
     sha256: str
-    migrations: list[str]
+    version: int
     events: int
     head: str
 
@@ -78,7 +78,7 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def check(file: Path) -> Backup:
-    """Reads a whole backup. Raises BadBackup if it is damaged, or holds what only a newer version knows."""
+    """Reads a whole backup. Raises BadBackup if it is damaged, or of a version that this one does not read."""
     if not file.is_file():
         raise BadBackup(f"there is no backup {file}")
     described = _described(file, file.name)
@@ -90,9 +90,6 @@ def check(file: Path) -> Backup:
             raise BadBackup(f"{note.name}, which describes the backup, cannot be read") from None
         if said != described.sha256:
             raise BadBackup(f"{file.name} is damaged: it is not what was written")
-    newer = migrate.newer(described.migrations)
-    if newer:
-        raise BadBackup(f"{file.name} was made by a newer version ({newer[-1]}): install that one to restore it")
     return described
 
 
@@ -117,8 +114,7 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
             wrong = [r["integrity_check"] for r in store.query("PRAGMA integrity_check")]
             if wrong != ["ok"]:
                 raise BadBackup(f"{file.name} is damaged: {wrong[0]}")
-            applied = [r["name"] for r in store.query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-            migrate.check(applied)
+            version = migrations.version_of(store.db.conn)
             trail: Row = audit.verify(store)
             if strict and trail.get("problems"):
                 raise BadBackup(f"the audit trail in {file.name} is broken: {trail['problems'][0]}")
@@ -126,7 +122,7 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
         raise BadBackup(f"{file.name}: {error}") from None
     except sqlite3.DatabaseError as error:
         raise BadBackup(f"{file.name} is no database of this studio, or is damaged: {error}") from None
-    return Backup(name, now(), file.stat().st_size, file_sha256(file), applied, trail["events"], trail["head"])
+    return Backup(name, now(), file.stat().st_size, file_sha256(file), version, trail["events"], trail["head"])
 
 
 @contextlib.contextmanager

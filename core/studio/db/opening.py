@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from core.studio.db import backup
+from core.studio.db import backup, migrations
 from core.studio.db.home import Home
-from core.studio.db.migrate import migrate
 from core.studio.db.store import Store
 
 
 def open(home: Home | str | None = None) -> Store:
     """Opens (and if need be makes) the store of a home, given as Home, path or None for the default.
 
-    Raises BadHome, and changes nothing, for a home of version 0.1.
+    Raises BadHome, and changes nothing, for a home of version 0.2 or older, or of a newer version.
     """
     store = Store(home if isinstance(home, Home) else Home.at(home))
     try:
-        migrate(store.db, before=lambda: backup.backup(store.home, kind=backup.BEFORE))
+        migrations.migrate(store.db.conn, before=lambda: backup.backup(store.home, kind=backup.BEFORE))
     except BaseException:
         store.close()
         raise

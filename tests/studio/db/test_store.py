@@ -21,13 +21,6 @@ def test_foreign_keys_are_enforced(store):
         store.execute("INSERT INTO metrics (run, step, name, value) VALUES ('nobody', 1, 'loss', 2)")
 
 
-def test_migrations_are_applied_once_and_in_order(home):
-    first = [r["name"] for r in opening.open(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-    again = [r["name"] for r in opening.open(home).query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-    assert first == again == sorted(first)
-    assert first[0] == "0490_base"
-
-
 @pytest.mark.slow
 def test_processes_may_open_a_new_home_at_once(tmp_path):
     code = "import sys; from core.studio.db.opening import open; print(len(open(sys.argv[1]).db.table_names()))"

@@ -1,0 +1,123 @@
+"""A database gets the schema or the steps that are due, each once; older and newer ones are refused."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.commands import main
+from core.studio.db import backup, migrations, opening, restore
+from core.studio.db.backup import BadBackup
+from core.studio.db.home import BadHome, Home
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """Two steps of later versions: one adds a table, one fills it from the version before."""
+    monkeypatch.setattr(migrations, "STEPS", {})
+
+    @migrations.step(2)
+    def add(conn):
+        conn.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL)")
+
+    @migrations.step(3)
+    def fill(conn):
+        conn.execute("INSERT INTO notes (text) SELECT value FROM settings")
+
+    return fill
+
+
+def version(home: Home) -> int:
+    with sqlite3.connect(home.db) as db:
+        return db.execute("PRAGMA user_version").fetchone()[0]
+
+
+def contents(home: Home) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in home.path.rglob("*") if path.is_file()}
+
+
+def test_migrate_new_home_has_the_schema_and_its_version(home):
+    opening.open(home).close()
+    assert version(home) == migrations.latest()
+    assert not home.backups.exists(), "a new home has nothing to lose"
+
+
+def test_migrate_applies_the_steps_that_are_due_once_after_a_backup(home, request):
+    old = opening.open(home)
+    old.set_setting("device", "cpu")
+    old.close()
+    request.getfixturevalue("later")
+    for _ in range(2):
+        new = opening.open(home)
+        assert new.query("SELECT id, text FROM notes") == [{"id": 1, "text": '"cpu"'}] and version(home) == 3
+        new.close()
+    (made,) = backup.backups(home.backups)
+    assert made.file.startswith(backup.BEFORE) and made.version == 1
+
+
+def test_migrate_step_that_fails_changes_nothing(home, request, monkeypatch):
+    opening.open(home).close()
+    request.getfixturevalue("later")
+
+    def fail(conn):
+        conn.execute("CREATE TABLE more (id INTEGER)")
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(migrations.STEPS, 3, fail)
+    with pytest.raises(ZeroDivisionError):
+        opening.open(home)
+    with sqlite3.connect(home.db) as db:
+        assert not db.execute("SELECT 1 FROM sqlite_master WHERE name IN ('notes', 'more')").fetchall()
+    assert version(home) == 1
+
+
+def test_step_must_follow_the_one_before(later):
+    with pytest.raises(ValueError, match="step 5 does not follow version 3"):
+        migrations.step(5)(later)
+
+
+@pytest.fixture
+def oldest(tmp_path) -> Home:
+    """A home as versions 0.1 and 0.2 wrote it."""
+    home = Home.at(tmp_path / "oldest")
+    with sqlite3.connect(home.db) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE _sqlite_migrations (id INTEGER, migration_set TEXT, name TEXT)")
+        database.execute("CREATE TABLE studies (id TEXT)")
+    database.close()
+    return home
+
+
+def test_open_home_of_0_2_is_refused_in_one_sentence_and_left_as_it_is(oldest, capsys):
+    before = contents(oldest)
+    with pytest.raises(BadHome, match="version 0.2 or older"):
+        opening.open(oldest)
+    assert main(["jobs", "list", "--home", str(oldest.path)]) != 0
+    assert "choose another folder with --home" in capsys.readouterr().err
+    assert contents(oldest) == before
+
+
+def test_open_newer_home_is_refused(home):
+    opening.open(home).close()
+    with sqlite3.connect(home.db) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(BadHome, match=r"newer version \(schema 99\)"):
+        opening.open(home)
+
+
+def test_restore_backup_of_0_2_is_refused_before_anything_is_replaced(oldest, store):
+    store.set_setting("device", "cpu")
+    file = shutil.copy(oldest.db, store.home.path / "old.sqlite")
+    with pytest.raises(BadBackup, match=r"old\.sqlite.*0\.2"):
+        restore.restore(store.home, Path(file))
+    assert store.setting("device") == "cpu"
+
+
+def test_schema_never_gives_an_id_twice(store):
+    for table in store.db.table_names():
+        plain = [c for c in store.db[table].columns if c.name == "id" and c.type == "INTEGER" and c.is_pk]
+        if plain and len(store.db[table].pks) == 1:
+            assert "AUTOINCREMENT" in store.db[table].schema, table
