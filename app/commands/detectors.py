@@ -220,7 +220,7 @@ def run_learn(args) -> int:
 def _add_look(subparsers) -> None:
     parser = verb(subparsers, "look", "Score a study with pretrained features, before any training", run_look)
     parser.add_argument("study", metavar="STUDY")
-    parser.add_argument("--detector", default="blend", help="blend, padim, nearest, mahalanobis, anomaly-dino, ...")
+    parser.add_argument("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ...")
     parser.add_argument("--backbone", default=None, help="instead of EfficientNet-lite0")
     parser.add_argument("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file")
     parser.add_argument(

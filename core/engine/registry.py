@@ -40,9 +40,9 @@ class Registry:
     def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
         """Returns a decorator that adds a member. `facts` are free text for people: title, section of the paper, ...
 
-        listed=False: `names()` leaves the member out, for it needs more than the others are given. vit=True: a detector
-        for vision transformers alone. compares=True: it can say which normal patch the most abnormal one is most like.
-        own_network=True: it learns with networks of its own, from random weights, whatever the encoder.
+        listed=False: `names()` leaves the member out, for it needs more than the others are given. compares=True: it
+        can say which normal patch the most abnormal one is most like. own_network=True: it learns with networks of its
+        own, from random weights, whatever the encoder.
         """
 
         def add(member: Member) -> Member:

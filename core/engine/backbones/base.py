@@ -77,20 +77,6 @@ class Backbone(abc.ABC):
         """
         return None
 
-    def tokens(self, net: nn.Module, x: Tensor) -> Tensor:
-        """Computes patch tokens: x (B, 3, S, S), normalised -> (B, C, h, w).
-
-        They are the last ones of a vision transformer; of any other network, the map at stride 16.
-        """
-        return self.maps(net, x, (16,))[16]
-
-    def blocks(self, net: nn.Module, x: Tensor, count: int) -> list[Tensor]:
-        """Computes patch tokens after `count` middle blocks, first to last: x (B, 3, S, S), normalised -> (B, C, h, w).
-
-        Raises ValueError unless the network is a vision transformer.
-        """
-        raise ValueError(f"{self.name} is no vision transformer: choose an encoder that is one, as DINOv2")
-
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
         """Returns pretrained weights, from disk or downloaded. Raises weights.BadWeights, saying what to do."""

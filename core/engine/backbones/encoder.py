@@ -81,20 +81,6 @@ class Encoder(nn.Module):
         further = self.arch.onwards(self.net, maps[last], last, coarser) if coarser else {}
         return None if further is None else {s: maps[s] if s in maps else further[s] for s in wanted}
 
-    def tokens(self, x: Tensor) -> Tensor:
-        """Computes a vision transformer's last patch tokens: (B, 3, S, S) -> (B, C, h, w), on its own grid.
-
-        Any other network gives the map at stride 16.
-        """
-        return self.arch.tokens(self.net, self.normalise(x))
-
-    def blocks(self, x: Tensor, count: int) -> list[Tensor]:
-        """Computes patch tokens after a vision transformer's middle blocks: (B, 3, S, S) -> `count` times (B, C, h, w).
-
-        Raises ValueError for any other network.
-        """
-        return self.arch.blocks(self.net, self.normalise(x), count)
-
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
         """Pools maps, the coarsest stride among them -> features (B, F): that map, averaged over the image."""

@@ -18,7 +18,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -118,22 +118,6 @@ class TimmBackbone(Backbone):
             out[at + 1] = h = net.blocks[at](h)
         return {s: out[ends[plan[s]]] for s in strides}
 
-    def tokens(self, net: Any, x: Tensor) -> Tensor:
-        if not _is_vit(net):
-            return super().tokens(net, x)
-        last = len(net.feature_info) - 1
-        (tokens,) = net.forward_intermediates(_whole(net, x), indices=[last], norm=True, intermediates_only=True)
-        return cast(Tensor, tokens)
-
-    def blocks(self, net: Any, x: Tensor, count: int) -> list[Tensor]:
-        if not _is_vit(net):
-            return super().blocks(net, x, count)
-        depth = len(net.feature_info)  # 12: blocks 2 to 9; 24: 4, 6, .. 18
-        places = torch.linspace(depth // 6, min(depth - depth // 4, depth - 1), count)
-        indices = sorted({int(place) for place in places.round()})
-        options = {"norm": False, "stop_early": True, "intermediates_only": True}
-        return list(net.forward_intermediates(_whole(net, x), indices=indices, **options))
-
     def imagenet(self) -> Pretrained:
         bundled = self.bundled()
         if bundled is not None:
@@ -167,18 +151,6 @@ def _plan(net: nn.Module) -> dict[int, int]:
         quarters = zip(STRIDES, (1, 1, 2, 3, 4), strict=True)
         return {stride: max(len(reductions) * quarter // 4 - 1, 0) for stride, quarter in quarters}
     return {s: min(range(len(reductions)), key=lambda i: (abs(reductions[i] - s), -i)) for s in STRIDES}
-
-
-def _is_vit(net: Any) -> bool:
-    """Whether all layers have one resolution, that of patches."""
-    return len(set(_reductions(net))) == 1 and hasattr(net, "patch_embed")
-
-
-def _whole(net: Any, x: Tensor) -> Tensor:
-    """(B, 3, S, S) at the next side that whole patches fill."""
-    patch = net.patch_embed.patch_size[0]
-    side = -(-x.shape[-1] // patch) * patch
-    return F.interpolate(x, (side, side), mode="bilinear", align_corners=False) if side != x.shape[-1] else x
 
 
 def _resized(m: Tensor, shape: tuple[int, int]) -> Tensor:

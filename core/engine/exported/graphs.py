@@ -27,7 +27,6 @@ from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.score import TOP as TOP_SHARES
 from core.engine.detectors.mahalanobis import Mahalanobis, features_of
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.detectors.mh_patchcore import MHPatchCore
 from core.engine.detectors.nearest.memory import patches_of, scaled
 from core.engine.detectors.nearest.nearest import Nearest
 from core.engine.detectors.padim import PaDiM
@@ -331,7 +330,7 @@ def _scaled(scale: Scale, values: Tensor) -> Tensor:
 
 
 PARTS: dict[type[Detector], Callable[..., Part]] = {
-    PaDiM: _PaDiM, Nearest: _Nearest, MHPatchCore: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead,
+    PaDiM: _PaDiM, Nearest: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead,
     IGD: _IGD, Ensemble: _Ensemble,
 }  # fmt: skip
 

@@ -69,8 +69,7 @@ def marks() -> list[Arm]:
 
     The others are: without pasted lesions; on PMSACL's encoder; with small lesions marked alone, tested on the others;
     with an encoder that stays in any case, marked by chance and in ORDERS that a detector gives which has learnt from
-    the marks before; beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's; and by
-    SuperSimpleNet, which learns from marks without a base, at its own side.
+    the marks before; and beside blend and head, on ImageNet's features and, as the default has it, on PMSACL's.
     """
     arms = [_arm(f"{count} marks", count) for count in COUNTS]
     arms += [
@@ -87,8 +86,7 @@ def marks() -> list[Arm]:
         on_head = _arm(f"{count} marks on {HEADED.lower()}", count, base="blend-head")
         pmsacl = on_head.replace(label=f"{on_head.label}, {PMSACL}", **TRAINED_BEFORE)
         arms += [on_head, pmsacl]
-    simple = Arm("SuperSimpleNet", "supersimplenet", UNTRAINED, pretrain=PRETRAINED, fit_size=128)
-    return arms + [simple.replace(label=f"{count} marks, {simple.label}", fit={"marks": count}) for count in (0, 20)]
+    return arms
 
 
 def _arm(label: str, count: int, **fit: Any) -> Arm:

@@ -87,7 +87,7 @@ def _claims(best: str, rows: list[Arm]) -> tuple[tuple[str, str], ...]:
 
 
 def detection() -> Table:
-    """Builds Table detection: the paper's rows, and every further detector but those for vision transformers alone."""
+    """Builds Table detection: the paper's rows, and every further detector."""
     none = [("DAE", "dae"), ("OCGAN", "ocgan"), ("f-AnoGAN", "f-anogan"), ("ADGAN", "adgan"), ("MS-SSIM", "ms-ssim-ae")]
     comparators = [
         *(Arm(label, name, UNTRAINED) for label, name in none),
@@ -96,7 +96,7 @@ def detection() -> Table:
     ]
     rows = [*comparators, *_on("padim"), *_on("igd")]
     named = {row.detector for row in rows}
-    others = [name for name in DETECTORS.names() if name not in named and not DETECTORS.about(name).get("vit")]
+    others = [name for name in DETECTORS.names() if name not in named]
     further = [Arm(DETECTORS.title(name), name) for name in others]
     claims = [
         *(("PMSACL - PaDiM", row.label) for row in [*comparators, *_on("padim")[:2]]),

@@ -68,8 +68,6 @@ def test_it_learns_normal_images_better_than_its_untrained_self(name, frames, en
 def test_stopped_and_resumed_is_the_same_as_undisturbed_and_kept(name, frames, encoder, tmp_path):
     images, unseen = frames
     kind, config = small(name, steps=4)
-    if DETECTORS.about(name).get("vit"):
-        encoder = build_encoder(EncoderConfig(arch="vit_tiny_patch16_224", seed=1))
     seen: list = []
     stop = FitContext(folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= 2)
     with pytest.raises(Stopped, match="goes on from there"):

@@ -53,8 +53,7 @@ def test_scattered_rows_are_fitted_as_an_array_is(name, tmp_path: Path):
     kind = DETECTORS.get(name)
     scores = []
     for i, (x, inside) in enumerate([(images[index], roi[index]), (Some(images, index), Some(roi, index))]):
-        arch = "vit_tiny_patch16_224" if DETECTORS.about(name).get("vit") else ARCH
-        encoder = build_encoder(EncoderConfig(arch=arch)).eval()
+        encoder = build_encoder(EncoderConfig(arch=ARCH)).eval()
         context = FitContext(inside, "cpu", folder=tmp_path / str(i))
         detector = kind.fit(encoder, x, short(kind.Config()), context)
         scores.append(detector.image_score(detector.predict(images[:4], roi=roi[:4]), roi[:4]))

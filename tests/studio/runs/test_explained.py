@@ -51,9 +51,9 @@ def test_a_training_image_is_most_like_itself(store, tiny_study, fitted, kind):
     assert len(arrays.index("train")) == len(kept)
 
 
-@pytest.mark.parametrize("method", ["nearest", "mh-patchcore"])
-def test_an_abnormal_case_is_set_beside_held_out_normals(store, tiny_study, fitted, method):
-    run = fitted(method, {"patches": 200, "pool": 400})
+@pytest.mark.parametrize("whitened", [False, True])
+def test_an_abnormal_case_is_set_beside_held_out_normals(store, tiny_study, fitted, whitened):
+    run = fitted("nearest", {"patches": 200, "pool": 400, "whitened": whitened})
     case = store.first("SELECT id FROM cases WHERE study = ? AND label = 'abnormal'", [tiny_study])["id"]
     found = explained.explain(store, run, case)
     assert found["distance"] > 0 and found["usual"]["count"] == 6

@@ -215,7 +215,6 @@ ALL = [
     "igd",
     "lesion-head",
     "mahalanobis",
-    "mh-patchcore",
     "nearest",
     "padim",
 ]

@@ -26,7 +26,7 @@ from core.engine.backbones.config import STRIDES, EncoderConfig
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
+from core.engine.detectors.base import Detector, FitContext, Prediction, at_least_one
 from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import normal, pick_device, to_batch
@@ -58,15 +58,9 @@ class NetConfig(Config):
 
 
 class NetTraining(Training, abc.ABC):
-    """Training over random batches, in an order of their own for each epoch. `net` holds all networks of the detector.
+    """Training over random batches, in a new order each epoch. `net` holds all networks of the detector."""
 
-    marks: what readers marked, for a detector that takes it.
-    """
-
-    def __init__(
-        self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str, marks: Marks | None = None
-    ) -> None:
-        self.marks = marks
+    def __init__(self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str) -> None:
         self.net, self.images, self.config, self.device = net, images, config, device
         self.title = title  # type: ignore[misc]  # one class serves one detector
         self.remedy = f"a learning rate below {config.lr:g}"
@@ -77,10 +71,6 @@ class NetTraining(Training, abc.ABC):
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         """Builds optimisers by their names in a checkpoint; Adam over all networks unless a member differs."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
-
-    def inputs(self, images: np.ndarray) -> Any:
-        """Prepares images uint8 (B, S, S, 3) for `learn`: x in [0, 1] unless a member says otherwise."""
-        return to_batch(images, self.device)
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
@@ -95,7 +85,7 @@ class NetTraining(Training, abc.ABC):
 
     def advance(self) -> dict[str, Any]:
         draws = generator(self.config.seed, STEP, self.step)
-        x = self.inputs(self.images[self.rows()])
+        x = to_batch(self.images[self.rows()], self.device)
         self.net.train()
         numbers = self.learn(x, draws)
         self.step += 1
@@ -115,7 +105,6 @@ class NetDetector(Detector):
 
     Training: ClassVar[type[NetTraining]]
     takes_encoder: ClassVar[bool] = False  # whether it starts from the given encoder
-    takes_marks: ClassVar[bool] = False  # whether it learns from marks, where there are any
     net: Any
 
     def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
@@ -153,10 +142,8 @@ class NetDetector(Detector):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             net = cls.build(copy.deepcopy(encoder).cpu(), config, size)
-        marks = context.marks if cls.takes_marks else None
-        marked = () if marks is None else (marks.images, marks.masks, marks.ignored)
-        source = fingerprint(images, net.state_dict(), *marked)
-        training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name), marks)
+        source = fingerprint(images, net.state_dict())
+        training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
         folder = None if context.folder is None else Path(context.folder) / "partial"
         identity = {"config": config.to_dict(), "fitted_on": source}
         checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)

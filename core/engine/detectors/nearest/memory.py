@@ -222,26 +222,50 @@ def scaled(patches: Tensor, scales: Tensor) -> Tensor:
     return patches * scales if scales.ndim == 1 else patches @ scales
 
 
+def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
+    """Computes a whitening matrix (D, K) of a covariance (D, D), as MH-PatchCore does (Ferrari et al. 2026).
+
+    The K principal components with the most variance are kept, as few as explain the share `variance` of it. The
+    covariance is shrunk by `shrinkage` towards a multiple of the identity, and each component divided by its deviation.
+    """
+    values, vectors = (x.flip(-1) for x in torch.linalg.eigh(covariance))
+    values = values.clamp(min=0)
+    explained = values.cumsum(0) / values.sum().clamp(min=1e-12)
+    leading = values[: min(int((explained < variance - 1e-12).sum()) + 1, len(values))]
+    shrunk = (1 - shrinkage) * leading + shrinkage * leading.mean()
+    return vectors[:, : len(leading)] / shrunk.clamp(min=1e-8 * leading.mean().clamp(min=1e-12)).sqrt()
+
+
 class NearestFitting:
-    """The fit of a memory in progress: patches are drawn from each image as its maps arrive."""
+    """The fit of a memory in progress: patches are drawn from each image as its maps arrive.
+
+    If patches are to be whitened, their mean and covariance are of all patches, summed in the same pass.
+    """
 
     def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
         self.kind, self.encoder, self.config, self.size, self.roi = kind, encoder, config, size, roi
         self.pool = Pool(config.pool, count, config.seed)
+        self.count, self.sum, self.products = 0, torch.zeros(()), torch.zeros(())
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
         patches = patches_of(maps, self.config.strides)
         shape = tuple(patches.shape[1:3])
         inside = None if self.roi is None else roi_at(self.roi[start : start + len(patches)], shape)
         for i, features in enumerate(patches.flatten(1, 2)):
-            self.take(features, start + i, None if inside is None else inside[i].ravel())
-
-    def take(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
-        """Takes in the patches (P, D + 2) of image `row`; inside: bool (P,), those in its region of interest."""
-        self.pool.add(features, row, inside)
+            cells = None if inside is None else inside[i].ravel()
+            self.pool.add(features, start + i, cells)
+            if self.config.whitened:
+                every = cells is None or not cells.any()
+                x = (features if every else features[torch.from_numpy(cells)])[:, :-2].double()
+                self.count, self.sum, self.products = self.count + len(x), x.sum(0) + self.sum, x.T @ x + self.products
 
     def scales(self, features: Tensor) -> Tensor:
         """Computes what patches are multiplied by before distances are taken (`Nearest`) from the pool (N, D + 2)."""
+        if self.config.whitened:
+            mean = self.sum / self.count
+            covariance = (self.products - self.count * torch.outer(mean, mean)) / max(self.count - 1, 1)
+            matrix = whitening(covariance, self.config.variance, self.config.shrinkage)
+            return torch.cat([matrix, matrix.new_zeros(2, matrix.shape[1])]).to(features)  # the place has no part
         widths = [self.encoder.widths[stride] for stride in self.config.strides]
         return scales_of(features, widths, self.config.balance, self.config.position)
 

@@ -3,14 +3,20 @@
 PatchCore (Roth et al. 2022): maps of two middle strides, averaged over 3 x 3 cells and laid side by side on the finer
 grid; a coreset of the normal images' patches as memory; the image's score is the largest distance, re-weighted. Light
 forms: fewer patches, a random choice of them, a prior on the place. Nothing is trained, and every decision can be
-traced: `explain` names the training image and the place in it that a patch was compared with.
+traced: `explain` names the training image and the place in it that a patch was compared with. Of a vision transformer
+the maps are its patch tokens, those of the middle and of three quarters of its depth.
+
+With `whitened` it is MH-PatchCore (Ferrari et al. 2026, "Mahalanobis PatchCore: Covariance-Aware and
+Streaming-Compatible Industrial Anomaly Detection"): distances are taken in a space in which normal patches vary equally
+in all directions, and squared. Ours: mean and covariance are summed in one pass, from which components and whitening
+follow exactly, where the paper passes three times; the memory is a coreset of a pool drawn evenly from all images,
+where the paper merges and thins blocks of 256; patches are not first reduced to 1,024 values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -43,6 +49,8 @@ class NearestConfig(Config):
     features farther; 0 leaves the place out, as PatchCore does.
     balance: whether each stride's features are first brought to the same variance.
     neighbours: of the nearest patch, by which PatchCore re-weights the score; 0 leaves the score as it is.
+    whitened: whether distances are Mahalanobis distances, squared; position and balance then have no effect. variance:
+    share of the variance that the components explain. shrinkage: of the covariance, towards a multiple of the identity.
     sigma: of the blur, in pixels at 256 x 256; it scales with the image. batch: images per step of the fit.
     """
 
@@ -53,6 +61,9 @@ class NearestConfig(Config):
     position: float = 0.0
     balance: bool = False
     neighbours: int = 9
+    whitened: bool = False
+    variance: float = 0.99
+    shrinkage: float = 0.07
     sigma: float = 4.0
     batch: int = 32
     seed: int = 0
@@ -66,15 +77,19 @@ class NearestConfig(Config):
             raise BadConfig("patches and batch must be at least 1, and the pool at least as large as the memory")
         if self.position < 0 or self.neighbours < 0 or self.sigma < 0:
             raise BadConfig("position, neighbours and sigma must be 0 or more")
+        if not 0 < self.variance <= 1 or not 0 <= self.shrinkage <= 1:
+            raise BadConfig("variance must be above 0 and at most 1, shrinkage from 0 to 1")
 
 
 @DETECTORS.register("nearest", title="Nearest patches", compares=True, section="PatchCore, Roth et al. 2022")
 class Nearest(MapDetector):
     name = "nearest"
-    Config: ClassVar[type[NearestConfig]] = NearestConfig
-    Fitting: ClassVar[type[NearestFitting]] = NearestFitting
-    power: ClassVar[int] = 1  # of the distances, in map and score
-    presets = {"paper": NearestConfig(patches=8000, pool=40_000), "quick": NearestConfig()}
+    Config = NearestConfig
+    presets = {
+        "paper": NearestConfig(patches=8000, pool=40_000),
+        "quick": NearestConfig(),
+        "whitened": NearestConfig(patches=1000, whitened=True),
+    }
 
     def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
         """scales: what the values of a patch, and its place (y, x), are multiplied by; (D + 2,), or a matrix of as many
@@ -82,13 +97,18 @@ class Nearest(MapDetector):
         """
         self.encoder, self.config, self.size, self.scales, self.memory = encoder, config, size, scales, memory
 
+    @property
+    def power(self) -> int:
+        """The exponent of the distances in map and score."""
+        return 2 if self.config.whitened else 1
+
     @classmethod
     def fitting(
         cls, encoder: Encoder, config: NearestConfig, count: int, size: int, context: FitContext
     ) -> NearestFitting:
         if count < 1:
             raise ValueError("there are no normal images to compare with")
-        return cls.Fitting(cls, encoder, config, count, size, context.roi)
+        return NearestFitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
         """Reads a batch: smoothed maps; extras: `distance` (N, h, w), not smoothed, `weight` (N, h, w), its factor."""

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
 from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext
@@ -165,3 +167,14 @@ def test_mistakes_are_named(encoder, images):
     for bad in ({"strides": (16, 8)}, {"coreset": "best"}, {"patches": 0}, {"pool": 10}, {"position": -1.0}):
         with pytest.raises(BadConfig):
             NearestConfig(**bad)
+
+
+def test_a_vision_transformers_tokens_are_compared(images):
+    """Those after a half and three quarters of the blocks; a checkerboard is the most abnormal place."""
+    encoder = build_encoder(EncoderConfig(arch="vit_tiny_patch16_224", seed=1)).eval()
+    fitted = Nearest.fit(encoder, images, NearestConfig(patches=5000, pool=5000, sigma=0.0))
+    spoilt = images[:2].copy()
+    spoilt[:, 32:48, 32:48] = (np.indices((16, 16)).sum(0) % 4 < 2)[None, ..., None] * 255
+    assert fitted.predict(images[:2]).maps.max() < 1e-3
+    found = fitted.predict(spoilt).maps  # (2, 8, 8)
+    assert {divmod(int(i), 8) for i in found.reshape(2, -1).argmax(1)} <= {(y, x) for y in (4, 5) for x in (4, 5)}

@@ -1,4 +1,4 @@
-"""MH-PatchCore against its parts written out: components, shrunk covariance, its Cholesky factor, all distances."""
+"""Nearest patches, whitened (MH-PatchCore), against components, shrunk covariance and distances written out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from sklearn.decomposition import PCA
 
 from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.mh_patchcore import MHPatchCore, MHPatchCoreConfig, whitening
-from core.engine.detectors.nearest.memory import patches_of
+from core.engine.detectors.nearest.memory import patches_of, whitening
+from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.tensors import to_batch
 from tests.engine.detectors.conftest import with_spot
 
@@ -46,10 +46,10 @@ def test_without_shrinkage_patches_vary_alike_in_all_directions():
 
 @pytest.mark.slow
 def test_maps_and_scores_are_of_all_patches_of_the_region(encoder, images, tmp_path):
-    config = MHPatchCoreConfig(patches=60, pool=400, sigma=0.0)
+    config = NearestConfig(patches=60, pool=400, sigma=0.0, whitened=True)
     roi = np.ones(images.shape[:3], np.uint8)
     roi[:, :, :16] = 0
-    fitted = MHPatchCore.fit(encoder, images, config, FitContext(roi=roi))
+    fitted = Nearest.fit(encoder, images, config, FitContext(roi=roi))
     assert len(fitted.memory.features) == 60
     with torch.inference_mode():
         maps = encoder.maps(to_batch(images, torch.device("cpu")), config.strides)
@@ -69,7 +69,7 @@ def test_maps_and_scores_are_of_all_patches_of_the_region(encoder, images, tmp_p
     cells = found.maps.reshape(4, -1).argmax(1)
     assert all(3 <= cell // 8 <= 5 and 3 <= cell % 8 <= 5 for cell in cells), "the spot is the most abnormal place"
     fitted.save(tmp_path)
-    again = MHPatchCore.load(tmp_path)
+    again = Nearest.load(tmp_path)
     np.testing.assert_array_equal(again.predict(shown).maps, found.maps)
     match = again.explain(shown[:1], roi=roi[:1])[0]
     assert match.distance**2 == pytest.approx(float(found.extras["distance"][0].max()), rel=1e-3)
@@ -78,4 +78,4 @@ def test_maps_and_scores_are_of_all_patches_of_the_region(encoder, images, tmp_p
 @pytest.mark.parametrize("wrong", [{"variance": 0}, {"variance": 1.1}, {"shrinkage": -0.1}, {"shrinkage": 1.5}])
 def test_what_is_no_share_is_refused(wrong):
     with pytest.raises(BadConfig):
-        MHPatchCoreConfig(**wrong)
+        NearestConfig(**wrong)
