@@ -215,11 +215,13 @@ class DetectorForm(Part):
 class TrainingForms(Answer):
     """The forms of a training and of each detector.
 
-    archs: the backbone of each weights file that was added with one.
+    notes: what to know of a preset before it is chosen. archs: the backbone of each weights file that was added with
+    one.
     """
 
     objectives: dict[str, Title]
     presets: dict[str, Values]
+    notes: dict[str, str]
     usual: str
     pasted: dict[str, str]
     form: list[Group]

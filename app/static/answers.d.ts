@@ -2826,7 +2826,8 @@ export interface components {
         /**
          * @description The forms of a training and of each detector.
          *
-         *     archs: the backbone of each weights file that was added with one.
+         *     notes: what to know of a preset before it is chosen. archs: the backbone of each weights file that was added with
+         *     one.
          */
         TrainingForms: {
             /** @constant */
@@ -2838,6 +2839,9 @@ export interface components {
                 [key: string]: {
                     [key: string]: any;
                 };
+            };
+            notes: {
+                [key: string]: string;
             };
             usual: string;
             pasted: {

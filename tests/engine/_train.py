@@ -13,7 +13,9 @@ from core.engine.training.pretrain import pretrain
 from tests.conftest import ARCH
 from tests.engine._images import normals
 
-CONFIG = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=3, k=1, snapshot_every=3, **{"encoder.arch": ARCH})
+CONFIG = PRETRAIN_PRESETS["as-printed"].replace(
+    size=32, batch=3, epochs=3, k=1, snapshot_every=3, **{"encoder.arch": ARCH}
+)
 STEPS = 12
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ export function newRun(root, studio, forms, started) {
   let config = usual();
   const objectives = Object.entries(forms.objectives);
   $('.objective').append(...objectives.map(([name, o]) => el('option', { value: name }, o.title)));
-  $('.preset').append(...Object.keys(forms.presets).map((name) => el('option', { value: name }, name)));
+  const noted = (/** @type {string} */ name) => (forms.notes[name] ? `${name}: ${forms.notes[name]}` : name);
+  $('.preset').append(...Object.keys(forms.presets).map((name) => el('option', { value: name }, noted(name))));
 
   const set = (/** @type {() => Values} */ part) => (/** @type {string} */ key, /** @type {any} */ value) => {
     part()[key] = value;

@@ -82,7 +82,7 @@ class Backbone(abc.ABC):
         """Returns pretrained weights, from disk or downloaded. Raises weights.BadWeights, saying what to do."""
 
     def bundled(self) -> Pretrained | None:
-        """Returns pretrained weights that an installed package carries; None where there are none."""
+        """Returns pretrained weights that are on this machine, such as those of a package; None if there are none."""
         return None
 
     def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:

@@ -37,10 +37,15 @@ class EncoderConfig(Config):
     )
     dim: int = option(128, "The paper: 128.", low=1, slider=(8, 1024), label="Dimension of Z")
     hidden: int = option(512, "512 as in CCD.", low=1, slider=(8, 4096), label="Hidden layer of the head")
+    unit: bool = option(
+        False,
+        "Z is the unit sphere: projections are scaled to length 1 before centres and every loss, as in CCD's code.",
+        label="Z on the unit sphere",
+    )
     init: str = option(
         "random",
-        "auto: ImageNet weights where an installed package has them, else random. Also a weights file, .pth or "
-        ".safetensors, or the folder of an earlier run.",
+        "auto: ImageNet weights that are on this machine: the backbone's own, else EfficientNet-lite0 in its place. "
+        "Also a weights file, .pth or .safetensors, or the folder of an earlier run.",
         offered=lambda: ("random", "imagenet", "auto"),
         label="Start from",
     )

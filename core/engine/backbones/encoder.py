@@ -24,6 +24,7 @@ from core.engine.files import write_json, write_tensors
 from core.engine.registry import BACKBONES
 
 WEIGHTS, ABOUT, CENTRES = "encoder.safetensors", "encoder.json", "centres.safetensors"
+SUBSTITUTE = "efficientnet-lite0"  # takes the place of a backbone whose ImageNet weights are not on this machine
 
 
 def find(name: str) -> Backbone:
@@ -37,7 +38,8 @@ class Encoder(nn.Module):
     """The encoder f_theta = project(backbone(x)); random until `build_encoder` or `load_encoder` fills its weights.
 
     widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
-    origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder.
+    origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder;
+    `instead_of` names the backbone that was asked for if another one took its place.
     """
 
     mean: Tensor
@@ -91,8 +93,9 @@ class Encoder(nn.Module):
         return self.pool(self.maps(x, STRIDES[-1:]))
 
     def project(self, h: Tensor) -> Tensor:
-        """Projects features (B, F) -> (B, 128), the space Z of the losses."""
-        return self.head(h)
+        """Projects features (B, F) -> (B, 128), the space Z of the losses; to length 1 if the configuration says so."""
+        z: Tensor = self.head(h)
+        return F.normalize(z.float(), dim=1) if self.config.unit else z
 
     def forward(self, x: Tensor) -> Tensor:
         """Computes f_theta(x): (B, 3, S, S) -> (B, 128)."""
@@ -102,13 +105,18 @@ class Encoder(nn.Module):
 def build_encoder(config: EncoderConfig) -> Encoder:
     """Builds a new encoder as `config` says; the global random state is left as it was.
 
+    With the init `auto` a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
+    the installation; the encoder's `config` and `origin` say so. Without those too, the weights are random.
     Raises weights.BadWeights (a ValueError) with what to do when the weights cannot be had.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         encoder = Encoder(config)
     pretrained = _first_weights(encoder)
-    if pretrained is not None:
+    if pretrained is None and config.init == "auto" and find(SUBSTITUTE).bundled() is not None:
+        encoder = build_encoder(config.replace(arch=SUBSTITUTE))
+        encoder.origin["instead_of"] = config.arch
+    elif pretrained is not None:
         fill(encoder, pretrained.state, pretrained.source)
         sha256 = weights.digest(encoder.net.state_dict())
         encoder.origin = {"source": pretrained.source, "licence": pretrained.licence, "sha256": sha256}

@@ -50,6 +50,10 @@ class ResNet(Backbone):
     def imagenet(self) -> Pretrained:
         return Pretrained(weights.torchvision_weights(self.name), self.sources[0].name, self.licence)
 
+    def bundled(self) -> Pretrained | None:
+        """Returns torchvision's weights if they were downloaded before, or put where a download would put them."""
+        return self.imagenet() if weights.torchvision_file(self.name).is_file() else None
+
 
 @BACKBONES.register("resnet18", title="ResNet-18")
 def resnet18() -> ResNet:

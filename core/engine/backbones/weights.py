@@ -34,6 +34,14 @@ class BadWeights(ValueError):
     """Weights that are absent, damaged or of another network; the message says what to do."""
 
 
+def torchvision_file(arch: str) -> Path:
+    """Returns where torchvision keeps its default ImageNet weights for `arch` once they are downloaded."""
+    import torchvision  # here: it takes seconds to load
+
+    url = torchvision.models.get_model_weights(arch).DEFAULT.url
+    return Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name
+
+
 def torchvision_weights(arch: str) -> dict[str, Tensor]:
     """Loads torchvision's default ImageNet weights for `arch`: from its cache, or downloaded once."""
     import torchvision  # here: it takes seconds to load
@@ -42,11 +50,10 @@ def torchvision_weights(arch: str) -> dict[str, Tensor]:
     try:
         return choice.get_state_dict(progress=False, check_hash=True)
     except (URLError, OSError, RuntimeError) as error:
-        cache = Path(torch.hub.get_dir()) / "checkpoints" / Path(choice.url).name
         raise BadWeights(
             f"the ImageNet weights could not be downloaded ({error}). "
             f"On a machine with network access fetch {choice.url}, then "
-            f"either put the file at {cache} or give its path as the encoder's init"
+            f"either put the file at {torchvision_file(arch)} or give its path as the encoder's init"
         ) from error
 
 

@@ -1,10 +1,10 @@
 """Other pre-trainings that the paper compares with (Tables ablation and ablation_ssl).
 
 The preset `paper` has one recipe for all of them, as the paper asks for: SimCLR's weak views (`weak.crop`,
-`weak.jitter`, `weak.p_blur`), one temperature (`tau`) and, as it names none, no schedule (`schedule`). The presets
-`published-droc`, `published-csi` and `published-ccd` have what was released for each. CCD differs also in what the
-paper's own equations and rows say otherwise: `strong` (its row has MedMix), `class_views` and `aug_on` (Eq. 8),
-`pos_on` (Eq. 9). `core/studio/report/comparators.py` has every value.
+`weak.jitter`, `weak.p_blur`) and one temperature (`tau`). The presets `published-droc`, `published-csi` and
+`published-ccd` have what was released for each. CCD differs also in what the paper's own equations and rows say
+otherwise: `strong` (its row has MedMix), `class_views` and `aug_on` (Eq. 8), `pos_on` (Eq. 9).
+`core/studio/report/comparators.py` has every value.
 """
 
 from __future__ import annotations

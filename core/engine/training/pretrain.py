@@ -116,6 +116,9 @@ def pretrain(
             return _result(training, folder)
     encoders = Encoders(training, folder)
     if training.step == 0:
+        note = _substitution(training.encoder)
+        if note and report is not None and first:
+            report({"step": 0, "steps": training.steps, "message": note.strip()})
         training.report, training.should_stop = report if first else None, should_stop
         training.prepare()
         if first:
@@ -187,7 +190,14 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
     if watch.past and not watch.alarm:
         message = f"Trained {training.step} of {training.steps} steps. For a while this was wrong: {watch.past}"
     encoder = load_encoder(folder, training.device)
+    message += _substitution(encoder)
     return PretrainResult(encoder, load_centres(folder), folder, watch.alarm is not None, message)
+
+
+def _substitution(encoder: Encoder) -> str:
+    """Says, as a sentence with a space before it, that another backbone took the place of the one asked for; or ''."""
+    asked = encoder.origin.get("instead_of")
+    return f" {encoder.config.arch} took the place of {asked}, whose ImageNet weights are not here." if asked else ""
 
 
 # The encoders that a pre-training writes: one per epoch to look at, the best so far, and the one that is kept.

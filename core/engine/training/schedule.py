@@ -14,6 +14,7 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.objectives.config import PretrainConfig
 
 WARM, START, END = 0.3, 1 / 25, 1 / 25e4  # torch's OneCycleLR: share of the rise, first and last factor of the peak
+COSINE_END = 1e-3  # share of the first rate that a cosine ends at, as in CCD's released code
 
 
 def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
@@ -21,7 +22,7 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
     if config.schedule == "constant" or steps < 2:
         return config.lr
     if config.schedule == "cosine":
-        return config.lr * _glide(1.0, 0.0, step / steps)
+        return config.lr * _glide(1.0, COSINE_END, step / steps)
     top = max(1.0, WARM * steps - 1)
     if step <= top:
         return config.lr * _glide(START, 1.0, step / top)

@@ -24,7 +24,7 @@ class Source:
 SOURCES = {
     "droc": Source(
         "Sohn et al. 2021, released code",
-        {"schedule": "the paper names none", "weak.crop": _WEAK, "weak.jitter": _WEAK},
+        {"weak.crop": _WEAK, "weak.jitter": _WEAK},
     ),
     "csi": Source(
         "Tack et al. 2020, released code",
@@ -35,7 +35,6 @@ SOURCES = {
         {
             "strong": "the paper's own row has MedMix; its plain row is permutation in every budget",
             "class_views": "PMSACL Eq. 8 has strongly augmented images alone",
-            "schedule": "the paper names none",
             "weak.crop": _WEAK,
             "weak.jitter": _WEAK,
             "weak.p_blur": _WEAK,

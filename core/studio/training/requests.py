@@ -6,7 +6,7 @@ from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.lesion_head.config import LESION_TITLES
 from core.engine.objectives.config import PretrainConfig
-from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
+from core.engine.objectives.presets import NOTES, PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio.db.store import Store
 from core.studio.forms.fields import form
@@ -30,6 +30,7 @@ def training_forms(store: Store) -> dict:
     return {
         "objectives": {name: {"title": OBJECTIVES.title(name)} for name in OBJECTIVES.names()},
         "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},
+        "notes": NOTES,
         "usual": PRETRAIN_DEFAULT,
         "pasted": {name: _pasted(config.medmix) for name, config in PRETRAIN_PRESETS.items()},
         "form": form(PretrainConfig),

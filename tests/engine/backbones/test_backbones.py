@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.engine.backbones import weights
+from core.engine.backbones import timm_models, weights
 from core.engine.backbones.config import STRIDES, EncoderConfig, is_backbone
 from core.engine.backbones.encoder import build_encoder, fill, find, load_encoder, save_encoder
 from core.engine.config import BadConfig
@@ -112,7 +112,23 @@ def test_bundled_imagenet_weights_are_the_packages(tmp_path):
     assert again.origin == encoder.origin and torch.equal(again.net.conv_stem.weight, encoder.net.conv_stem.weight)
 
 
-def test_auto_is_random_where_nothing_is_bundled():
+def test_auto_takes_the_weights_that_are_on_this_machine(tmp_path, monkeypatch):
+    """The backbone's own, else EfficientNet-lite0 in its place, which says so and is saved; else random weights."""
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    config = EncoderConfig(init="auto", seed=4, unit=True)
+    encoder = build_encoder(config)
+    assert encoder.config == config.replace(arch=LITE) and encoder.origin["instead_of"] == "resnet18"
+    assert encoder.origin["sha256"] == build_encoder(EncoderConfig(arch=LITE, init="auto")).origin["sha256"]
+    save_encoder(encoder, tmp_path / "saved")
+    assert load_encoder(tmp_path / "saved").origin == encoder.origin
+    file = weights.torchvision_file("resnet18")
+    file.parent.mkdir(parents=True)
+    file.touch()
+    monkeypatch.setattr(weights, "torchvision_weights", lambda arch: find(arch).build().state_dict())
+    own = build_encoder(config)
+    assert own.config == config and own.origin["source"] == "torchvision's ImageNet weights"
+    file.unlink()
+    monkeypatch.setattr(timm_models.EfficientNetLite, "bundled", lambda self: None)
     auto, random = (build_encoder(EncoderConfig(init=init, seed=4)) for init in ("auto", "random"))
     assert auto.origin == {"source": "random"} and torch.equal(auto.net.conv1.weight, random.net.conv1.weight)
 

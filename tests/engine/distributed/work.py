@@ -40,7 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def config_of(name: str):
     base = {"objective": name, "size": SIZE, "batch": 4, "epochs": 1, "k": 1, "autocast": False}
     small = {"encoder.arch": "test_resnet", "encoder.hidden": 16, "encoder.dim": 16}
-    return PRETRAIN_PRESETS["paper"].replace(**(base | small | SETTINGS[name]))
+    return PRETRAIN_PRESETS["as-printed"].replace(**(base | small | SETTINGS[name]))
 
 
 def training_of(name: str) -> Pretraining:

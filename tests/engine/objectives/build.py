@@ -10,7 +10,7 @@ from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import OBJECTIVES
 from core.engine.training.base import STEP, generator
 
-CONFIG = PRETRAIN_PRESETS["paper"].replace(size=64, k=2, class_views="weak")
+CONFIG = PRETRAIN_PRESETS["as-printed"].replace(size=64, k=2, class_views="weak")
 STILL = WeakConfig(crop=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0, p_jitter=0.0, p_grey=0.0, p_blur=0.0)
 
 

@@ -38,12 +38,12 @@ def test_l_ctr_and_l_aug_see_what_the_setting_says_and_l_con_weak_views_alone(na
 
 
 def test_the_strong_images_of_paper_are_those_of_the_augmentation_without_a_weak_view():
-    objective, encoder = build("pmsacl", **PRETRAIN_PRESETS["paper"].replace(size=64, k=2).to_dict())
+    objective, encoder = build("pmsacl", **PRETRAIN_PRESETS["as-printed"].replace(size=64, k=2).to_dict())
     x = images()
     views, *_ = outcome_of(objective, encoder, x)
     assert views.strong.tolist() == [0, 1, 2] * 3
     assert torch.equal(views.images[views.classed[0]][0::3], x)  # A_0 is the image itself
-    assert not PRETRAIN_PRESETS["paper"].centre_weak  # Eq. 2 has a(x) as well
+    assert not PRETRAIN_PRESETS["as-printed"].centre_weak  # Eq. 2 has a(x) as well
 
 
 @pytest.mark.parametrize("preset", ["quick", "imagenet"])
@@ -80,6 +80,6 @@ def test_views_that_keep_lesions_are_read_where_the_crop_says():
     for i, (y, left) in enumerate(torch.randint(0, 52, (64, 2), generator=draws).tolist()):
         boxes[i, 0] = torch.tensor([y, left, y + 12, left + 12])
         x[i, :, y : y + 12, left : left + 12] = 1
-    weak = WeakViews(PRETRAIN_PRESETS["paper"].weak.replace(p_jitter=0.0, p_grey=0.0, p_blur=0.0))
+    weak = WeakViews(PRETRAIN_PRESETS["as-printed"].weak.replace(p_jitter=0.0, p_grey=0.0, p_blur=0.0))
     kept, lost = (weak(x, torch.Generator().manual_seed(0), lesions=given).amax((1, 2, 3)) for given in (boxes, None))
     assert (kept > 0.9).all() and not (lost > 0.9).all()

@@ -64,7 +64,7 @@ def test_watch_goes_on_from_its_state():
 
 
 def test_remedies_name_what_the_configuration_has():
-    paper = PRETRAIN_PRESETS["paper"]
+    paper = PRETRAIN_PRESETS["as-printed"]
     assert remedies(paper.replace(centres="re-estimated")).startswith("frozen centres, a learning rate below 0.01")
     assert "frozen" not in remedies(paper)
     assert remedies(PRETRAIN_PRESETS["quick"]) == "a learning rate below 0.001"
@@ -82,7 +82,7 @@ def train(tmp_path, **changes):
 def test_a_provoked_collapse_is_reported(tmp_path):
     """Centres re-estimated each epoch and a learning rate too high: no such run ends as if all were well."""
     try:
-        result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.3, epochs=6)
+        result = train(tmp_path, preset="as-printed", centres="re-estimated", reestimate_every=1, lr=0.3, epochs=6)
         ended, message = result.collapsed, result.message
     except Diverged as error:  # on some processors the features fall to one point, on others they burst apart
         ended, message = True, str(error)
@@ -93,7 +93,7 @@ def test_a_provoked_collapse_is_reported(tmp_path):
 
 @pytest.mark.long
 def test_the_same_run_at_a_small_learning_rate_gives_no_alarm(tmp_path):
-    result = train(tmp_path, preset="paper", centres="re-estimated", reestimate_every=1, lr=0.001, epochs=6)
+    result = train(tmp_path, preset="as-printed", centres="re-estimated", reestimate_every=1, lr=0.001, epochs=6)
     assert not any(line["alarm"] for line in result.history) and not result.collapsed
 
 

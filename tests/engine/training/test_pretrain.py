@@ -14,6 +14,7 @@ from core.engine.losses.pmsacl import pmsacl_loss
 from core.engine.objectives import pmsacl as objective
 from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.registry import OBJECTIVES
 from core.engine.training import checkpoint
 from core.engine.training.base import Diverged
 from core.engine.training.pretrain import pretrain
@@ -163,9 +164,9 @@ def test_mistakes_are_named_in_words(tmp_path):
 def test_configuration_round_trips_and_is_checked():
     for config in PRETRAIN_PRESETS.values():
         assert PretrainConfig.from_dict(json.loads(config.to_json())) == config
-    paper = PRETRAIN_PRESETS["paper"]  # Sec. Implementation details
-    assert (paper.optimiser, paper.lr, paper.batch, paper.k, paper.encoder.dim) == ("sgd", 0.01, 32, 3, 128)
-    assert (paper.w_ctr, paper.w_con, paper.w_aug, paper.w_pos, paper.centres) == (1, 1, 1, 1, "frozen")
+    for paper in (PRETRAIN_PRESETS["paper"], PRETRAIN_PRESETS["as-printed"]):  # Sec. Implementation details
+        assert (paper.optimiser, paper.lr, paper.batch, paper.k, paper.encoder.dim) == ("sgd", 0.01, 32, 3, 128)
+        assert (paper.w_ctr, paper.w_con, paper.w_aug, paper.w_pos, paper.centres) == (1, 1, 1, 1, "frozen")
     for bad in (
         {"optimiser": "lion"},
         {"k": 8},
@@ -180,6 +181,35 @@ def test_configuration_round_trips_and_is_checked():
     ):
         with pytest.raises(BadConfig):
             paper.replace(**bad)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["pmsacl", "pmsacl-local", "ccd", "supcon", "simclr"])
+def test_all_losses_see_features_on_the_unit_sphere(tmp_path, monkeypatch, objective):
+    """Centres come from unit features, losses get unit features, and the saved encoder gives unit features."""
+    lengths = []
+    loss = OBJECTIVES.get(objective).loss
+    monkeypatch.setattr(
+        OBJECTIVES.get(objective),
+        "loss",
+        lambda self, h, z, *rest: (lengths.append(z.norm(dim=1)), loss(self, h, z, *rest))[1],
+    )
+    config = TINY.replace(objective=objective, size=64, epochs=1, **{"encoder.unit": True})
+    result = pretrain(normals(6, 64), config, tmp_path)
+    assert len(lengths) == 2 and all(torch.allclose(each, torch.ones_like(each), atol=1e-5) for each in lengths)
+    with torch.inference_mode():
+        z = result.encoder(torch.rand(3, 3, 64, 64))
+    assert torch.allclose(z.norm(dim=1), torch.ones(3), atol=1e-5)
+    assert result.centres is None or bool((result.centres.norm(dim=1) < 1).all())
+
+
+def test_a_substitute_for_the_backbone_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    said = []
+    config = TINY.replace(epochs=1, batch=10, **{"encoder.arch": "resnet18", "encoder.init": "auto"})
+    result = pretrain(IMAGES, config, tmp_path / "run", report=said.append)
+    for message in (result.message, said[0]["message"]):
+        assert "efficientnet-lite0 took the place of resnet18" in message
 
 
 def test_random_layers_are_not_frozen(tmp_path):

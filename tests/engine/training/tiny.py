@@ -9,7 +9,9 @@ from core.engine.objectives.presets import PRETRAIN_PRESETS
 from tests.conftest import ARCH
 from tests.engine._images import normals
 
-TINY = PRETRAIN_PRESETS["paper"].replace(size=32, batch=3, epochs=2, k=1, snapshot_every=1, **{"encoder.arch": ARCH})
+TINY = PRETRAIN_PRESETS["as-printed"].replace(
+    size=32, batch=3, epochs=2, k=1, snapshot_every=1, **{"encoder.arch": ARCH}
+)
 IMAGES = normals(10)  # 3 steps an epoch, one image left over
 
 
