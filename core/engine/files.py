@@ -1,33 +1,163 @@
-"""Files that are either whole or absent: written beside their place, flushed, then renamed over it."""
+"""Files and folders that are either whole or absent: written in a place of the writer's own, flushed, then renamed.
+
+Every writer has a name of its own, and every target has one writer at a time, a thread of this process or another
+process. A file that somebody has mapped is never written to or cut: it is replaced by another under its name.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import secrets
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch  # which takes seconds to load, and only tensors need
+
+T = TypeVar("T")
+MAKING = ".making-"  # what the folders begin with in which writers work, beside their targets
+POLL = 0.01  # seconds between two looks at a lock that another has
+
+
+@contextlib.contextmanager
+def locked(path: Path | str) -> Iterator[Path]:
+    """Has `path` to itself while the block runs: other threads and processes wait. Yields an empty folder beside it."""
+    path = Path(path)
+    with _alone(path.parent / f"{MAKING}{hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]}") as work:
+        yield work
+
+
+@contextlib.contextmanager
+def replacing(path: Path | str) -> Iterator[Path]:
+    """Yields a path to write a file or a folder at, which becomes `path` in one step when the block ends.
+
+    What the block writes beside it, such as a seal, goes beside `path`. If the block fails or writes nothing, all stays
+    as it was. The last part of the path yielded is that of `path`.
+    """
+    with locked(path) as work, _whole(Path(path), work) as own:
+        yield own
+
+
+def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], object]) -> T:
+    """Returns what `read()` gives; if that is None, or a file is missing, first has `make(own)` write `path`, once.
+
+    However many ask at once: one makes it, the others wait and read. Raises FileNotFoundError if it cannot be read
+    though it was made.
+    """
+    found = _if_there(read)
+    if found is None:
+        with locked(path) as work:
+            found = _if_there(read)
+            if found is None:
+                with _whole(path, work) as own:
+                    make(own)
+                found = read()
+    if found is None:
+        raise FileNotFoundError(f"{path} was made and cannot be read")
+    return found
+
+
+def _if_there(read: Callable[[], T | None]) -> T | None:
+    try:
+        return read()
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _whole(path: Path, work: Path) -> Iterator[Path]:
+    own = work / secrets.token_hex(6) / path.name
+    own.parent.mkdir(mode=0o700)
+    try:
+        yield own
+        for inside in own.parent.rglob("*"):
+            _flush(inside)
+        for beside in own.parent.iterdir():
+            if beside != own:
+                os.replace(beside, path.with_name(beside.name))
+        if own.is_dir() and path.exists():
+            os.replace(path, own.parent / ".old")  # who has a file of it open keeps that
+        if own.exists():
+            os.replace(own, path)
+        _flush(path.parent)
+    finally:
+        shutil.rmtree(own.parent, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    if path.is_dir() and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
+    """Locks a folder to work in, empties it of what a killed writer left, and removes it in the end."""
+    from filelock import FileLock
+
+    lock = work / "lock"
+    while True:
+        held = FileLock(lock, poll_interval=POLL)
+        with contextlib.suppress(FileExistsError, FileNotFoundError):  # the writer before is just removing the folder
+            work.mkdir(parents=True, exist_ok=True)
+            held.acquire(blocking=wait)
+            break
+    try:
+        for rest in work.iterdir():
+            if rest != lock:
+                shutil.rmtree(rest, ignore_errors=True)
+        yield work
+    finally:
+        with contextlib.suppress(OSError):  # Windows removes it when it is released
+            lock.unlink()  # while it is held: who waits for it sees that it is gone, and makes another
+        held.release()
+        with contextlib.suppress(OSError):  # the next writer is here already
+            work.rmdir()
+
+
+def sweep(folder: Path) -> list[str]:
+    """Removes what killed writers left anywhere below a folder, but nothing of writers at work; returns its names."""
+    from filelock import Timeout
+
+    gone = []
+    for work in list(folder.rglob(f"{MAKING}*")):
+        left = [inside.name for made in work.glob("*/") for inside in made.iterdir()]
+        with contextlib.suppress(Timeout, OSError), _alone(work, wait=False):
+            gone += left
+    return gone
+
+
+def mapped(path: Path | str) -> np.ndarray:
+    """Maps an array of a .npy file for reading. `np.load` opens the file twice, which may be two files."""
+    from numpy import memmap
+    from numpy.lib import format
+
+    with open(path, "rb") as file:
+        read = format.read_array_header_1_0 if format.read_magic(file) == (1, 0) else format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        return memmap(file, dtype, "r", file.tell(), shape, "F" if fortran else "C")
+
+
+def copy(source: Path | str, target: Path | str) -> None:
+    """Copies a file with its times and rights; the copy is whole or absent."""
+    with replacing(target) as own:
+        shutil.copy2(source, own)
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:
     """Replace `path` by `data` in one step: a reader, or a crash at any moment, finds the old file or the new one."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(6)}"
-    try:
-        # Opened by mode, not by tempfile: the file then has the rights the user's umask gives.
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as own:
+        own.write_bytes(data)
 
 
 def write_json(path: Path | str, value: object) -> None:
