@@ -1,21 +1,39 @@
 """The audit trail: one row per act, append-only, each sealed by a hash over itself and the row before.
 
-Triggers refuse UPDATE, DELETE and REPLACE; the chain shows changes made around the triggers.
+Events hold ids, kinds, numbers and hashes, never words or names: those stay in the rows that the events are about, and
+`trail` joins them. So a patient can be erased without changing an event. Triggers refuse UPDATE, DELETE and REPLACE;
+the chain shows changes made around the triggers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import re
+import secrets
 from typing import Any
 
 from core.studio.db.store import Row, Store, now
 
 START = "0" * 64
 SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "shown", "seconds", "previous")
-
+ERASED = "(erased)"
 
 _REVIEW = ("id", "case_id", "reader", "stage", "decision", "comment")
+# Keys whose text is an id, a kind, a hash or the name of an account; any other text is kept as a hash (`word`).
+_PLAIN = frozenset(
+    ("arm", "bundle", "case", "choice", "decision", "digest", "file", "fingerprint", "format", "head", "kept", "kind")
+    + ("reader", "readers", "role", "run", "runs", "sha256", "source", "stage", "state", "studies")
+)
+_KEY = re.compile(r"[a-z_0-9]{1,24}")
+_WORD = re.compile(r"#[0-9a-f]{16}")
+# Where words stand that an event may hold the hash of.
+_WORDS = (
+    "SELECT folder AS word FROM roots UNION SELECT folder FROM watches UNION SELECT name FROM tokens "
+    "UNION SELECT name FROM runs UNION SELECT name FROM studies UNION SELECT tag FROM case_tags "
+    "UNION SELECT j.value FROM settings s, json_each(s.value) j WHERE s.key LIKE 'labels:%' OR s.key LIKE 'tags:%'"
+)
 
 
 def _json(value: Any) -> str:
@@ -25,6 +43,36 @@ def _json(value: Any) -> str:
 def seal(row: Row) -> str:
     """Computes the SHA-256 over all columns of an event but its own hash."""
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
+
+
+def key(store: Store) -> bytes:
+    """Returns the home's key, with which what must not be read back is hashed; made when first asked for."""
+    text = store.setting("key")
+    if text is None:
+        with store.write():
+            text = store.setting("key") or secrets.token_hex(32)
+            store.set_setting("key", text)
+    return bytes.fromhex(text)
+
+
+def word(store: Store, text: str) -> str:
+    """Computes the hash by which events name a word."""
+    return "#" + hmac.new(key(store), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
+
+
+def review_sha256(row: Row) -> str:
+    """Computes the hash that a decision's event keeps of its review: over what was said, and the row's salt."""
+    return hashlib.sha256(_json([row["salt"], *(row[column] for column in _REVIEW)]).encode()).hexdigest()
+
+
+def _without_words(store: Store, value: Any, name: str) -> Any:
+    """Replaces texts by their hashes, unless `name`, the key of the value, is one of _PLAIN."""
+    if isinstance(value, dict):
+        inside = {k if _KEY.fullmatch(k) or name == "readers" else word(store, k): v for k, v in value.items()}
+        return {k: _without_words(store, v, "readers" if name == "readers" else k) for k, v in inside.items()}
+    if isinstance(value, list | tuple):
+        return [_without_words(store, v, name) for v in value]
+    return word(store, value) if isinstance(value, str) and value and name not in _PLAIN else value
 
 
 def record(
@@ -39,7 +87,10 @@ def record(
     shown: dict[str, Any] | None = None,
     seconds: float | None = None,
 ) -> int:
-    """Appends an event; returns its id. Call it inside the `store.write()` that makes the change."""
+    """Appends an event; returns its id. Call it inside the `store.write()` that makes the change.
+
+    Texts in `before`, `after` and `shown` are kept as hashes, unless their key says that they are an id or a kind.
+    """
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
         number: int = last[0] + 1 if last else 1
@@ -50,9 +101,9 @@ def record(
             "kind": kind,
             "study": study,
             "case_id": case_id,
-            "before": _json(before),
-            "after": _json(after),
-            "shown": _json(shown or {}),
+            "before": _json(_without_words(store, before, kind)),
+            "after": _json(_without_words(store, after, kind)),
+            "shown": _json(_without_words(store, shown or {}, "shown")),
             "seconds": seconds,
             "previous": last[1] if last else START,
         }
@@ -75,9 +126,9 @@ def seal_reviews(store: Store, study: str) -> Row | None:
 
 def _digest_of_reviews(store: Store, span: Row) -> str:
     digest = hashlib.sha256()
-    query = f"SELECT {', '.join(_REVIEW)} FROM reviews WHERE id BETWEEN ? AND ? ORDER BY id"
+    query = f"SELECT salt, {', '.join(_REVIEW)} FROM reviews WHERE id BETWEEN ? AND ? ORDER BY id"
     for row in store.db.query(query, [span["first"], span["last"]]):
-        digest.update(_json(list(row.values())).encode())
+        digest.update(review_sha256(row).encode())
     return digest.hexdigest()
 
 
@@ -88,18 +139,12 @@ def sealed_again(store: Store) -> list[Row]:
     return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
 
 
-def _is_empty(row: Row) -> bool:
-    return (row["before"], row["after"], row["shown"]) == ("null", "null", "{}")
-
-
 def verify(store: Store) -> Row:
     """Checks the chain, and that each review has its event and back: {"ok", "events", "head", "problems": [sentences]}.
 
-    Events whose content was erased with a patient keep their place and hash; the event of the erasure names them.
+    Reviews and masks that were erased with a patient, and comments that named one, are named by the erasure's event.
     """
     problems: list[str] = []
-    altered: dict[int, bool] = {}  # by number, whether it is empty
-    erased: set[int] = set()
     sealed: dict[tuple[int, int], str] = {}
     previous, expected = START, 1
     decided: dict[int, list[Any]] = {}
@@ -110,32 +155,35 @@ def verify(store: Store) -> Row:
             problems.append(f"event {expected} is missing")
         if row["previous"] != previous:
             problems.append(f"event {row['id']} does not follow the event before it")
-        if seal(row) != row["hash"]:
-            altered[row["id"]] = _is_empty(row)
         previous, expected = row["hash"], row["id"] + 1
-        after = json.loads(row["after"])
-        if row["id"] in altered:
+        if seal(row) != row["hash"]:
+            problems.append(f"event {row['id']} was altered")
             continue
+        after = json.loads(row["after"])
         if row["kind"] == "erase":
-            erased |= {*after["events"]}
             sealed |= {(span["first"], span["last"]): span["sha256"] for span in after["sealed"]}
+            for gone, numbers in ((decided, after["reviews"]), (masks, after["masks"])):
+                for number in numbers:
+                    gone.pop(number, None)
+            for review in after["comments"]:
+                if review["review"] in decided:
+                    decided[review["review"]][-1] = review["sha256"]
         elif row["kind"] == "decision":
-            decided[after["review"]] = [row["case_id"], row["who"], after["stage"], after["decision"], after["comment"]]
+            decided[after["review"]] = [row["case_id"], row["who"], after["stage"], after["decision"], after["sha256"]]
         elif row["kind"] == "mask":
             masks[after["mask"]] = after["sha256"]
         elif row["kind"] == "import" and (after or {}).get("reviews"):
             spans.append(after["reviews"])
-    problems += [f"event {i} was altered" for i, is_empty in altered.items() if not (is_empty and i in erased)]
     for span in spans:
         if _digest_of_reviews(store, span) != sealed.get((span["first"], span["last"]), span["sha256"]):
             problems.append(f"of reviews {span['first']} to {span['last']}, brought in, one was altered or is gone")
-    for review in store.db.query("SELECT id, case_id, reader, stage, decision, comment FROM reviews"):
+    for review in store.db.query(f"SELECT salt, {', '.join(_REVIEW)} FROM reviews"):
         event = decided.pop(review["id"], None)
         if event is None and any(s["first"] <= review["id"] <= s["last"] for s in spans):
             continue
         if event is None:
             problems.append(f"review {review['id']} has no event")
-        elif event != [review[k] for k in ("case_id", "reader", "stage", "decision", "comment")]:
+        elif event != [*(review[k] for k in ("case_id", "reader", "stage", "decision")), review_sha256(review)]:
             problems.append(f"review {review['id']} is not what its event says")
     problems += [f"review {i} is gone" for i in decided]
     for mask in store.db.query("SELECT id, png FROM lesion_masks WHERE source != 'import'"):
@@ -160,6 +208,9 @@ def trail(
 ) -> list[dict[str, Any]]:
     """Returns the latest events, newest first, with their JSON columns as values, and the name of their `case`.
 
+    Words are joined from where they stand now: a decision's comment, a finding's label, a tag, a folder. One that is no
+    longer there is "(erased)".
+
     since, until: times or days in ISO 8601 (UTC), a day counted whole. before: only events with a smaller number, so
     that the last one's `id` asks for the next page.
     """
@@ -169,11 +220,36 @@ def trail(
     }  # fmt: skip
     where = {test: value for test, value in tests.items() if value is not None}
     rows = store.query(
-        f"SELECT *, (SELECT name FROM cases c WHERE c.id = events.case_id) AS 'case' FROM events "
-        f"WHERE {' AND '.join(where) or '1'} ORDER BY id DESC LIMIT ?",
+        f"SELECT *, (SELECT name FROM cases c WHERE c.id = events.case_id) AS 'case', "
+        "(SELECT comment FROM reviews r WHERE kind = 'decision' "
+        "AND r.id = json_extract(after, '$.review')) AS comment, "
+        "(SELECT json_array(label, comment) FROM findings f WHERE kind = 'finding' "
+        "AND f.id = json_extract(after, '$.finding')) AS finding "
+        f"FROM events WHERE {' AND '.join(where) or '1'} ORDER BY id DESC LIMIT ?",
         [*where.values(), limit],
     )
-    return [{k: json.loads(v) if k in ("before", "after", "shown") else v for k, v in r.items()} for r in rows]
+    words: dict[str, str] = {}
+    if any(_WORD.search(f"{row['before']}{row['after']}{row['shown']}") for row in rows):
+        words = {word(store, row["word"]): row["word"] for row in store.query(_WORDS)}
+    events = []
+    for row in rows:
+        event = {k: _spelled(json.loads(v), words) if k in ("before", "after", "shown") else v for k, v in row.items()}
+        finding, comment = event.pop("finding"), event.pop("comment")
+        if event["kind"] == "decision":
+            event["after"]["comment"] = ERASED if comment is None else comment
+        elif finding is not None:
+            event["after"] |= dict(zip(("label", "comment"), json.loads(finding), strict=True))
+        events.append(event)
+    return events
+
+
+def _spelled(value: Any, words: dict[str, str]) -> Any:
+    """Replaces the hashes of words by the words."""
+    if isinstance(value, dict):
+        return {_spelled(k, words): _spelled(v, words) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_spelled(v, words) for v in value]
+    return words.get(value, ERASED) if isinstance(value, str) and _WORD.fullmatch(value) else value
 
 
 def values(store: Store) -> dict[str, list[str]]:

@@ -63,6 +63,16 @@ def discard(folder: Path) -> None:
     let_go(folder)
 
 
+@contextlib.contextmanager
+def folder(parent: Path) -> Iterator[Path]:
+    """Makes a new folder to work in while the block runs, and removes it."""
+    made = begin(parent)
+    try:
+        yield made
+    finally:
+        discard(made)
+
+
 def _is_held(path: Path) -> bool:
     try:
         descriptor = os.open(path, os.O_RDONLY)

@@ -240,7 +240,8 @@ CREATE TABLE reviews (
   decision TEXT NOT NULL CHECK (decision IN ('normal', 'abnormal', 'unsure')), comment TEXT NOT NULL DEFAULT '',
   created TEXT NOT NULL, seconds REAL, run TEXT, shown TEXT NOT NULL DEFAULT '{}', -- JSON
   stage TEXT NOT NULL DEFAULT 'first' CHECK (stage IN ('first', 'second', 'adjudication')),
-  active INTEGER NOT NULL DEFAULT 1
+  active INTEGER NOT NULL DEFAULT 1,
+  salt TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))) -- of the hash that the audit trail keeps of the review
 );
 CREATE INDEX reviews_by_case ON reviews (case_id, reader, stage, active);
 CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews BEGIN

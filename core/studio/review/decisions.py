@@ -76,6 +76,7 @@ def decide(
         }
         marks = ", ".join("?" * len(row))
         review = db.execute(f"INSERT INTO reviews ({', '.join(row)}) VALUES ({marks})", list(row.values())).lastrowid
+        sha256 = audit.review_sha256(store.first("SELECT * FROM reviews WHERE id = ?", [review]))
         db.execute("DELETE FROM undone WHERE reader = ? AND study = ?", [reader, context.study])
         audit.record(
             store,
@@ -84,7 +85,7 @@ def decide(
             study=context.study,
             case_id=case["id"],
             before=next((r["decision"] for r in standing if r["stage"] == stage), None),
-            after={"review": review, "decision": decision, "comment": comment, "stage": stage, "run": run},
+            after={"review": review, "decision": decision, "stage": stage, "run": run, "sha256": sha256},
             shown=shown,
             seconds=seconds,
         )
@@ -285,7 +286,7 @@ def add_finding(
         if rating is not None:
             db.execute("INSERT INTO trial_marks VALUES (?, ?)", [number, rating])
             row["rating"] = rating
-        after = {"finding": number, **row}
+        after = {"finding": number} | {k: v for k, v in row.items() if k not in ("id", "label", "comment")}
         audit.record(store, reader, "finding", study=context.study, case_id=case["id"], after=after)
     return number
 
@@ -344,5 +345,4 @@ def remove_finding(context: RequestContext, finding: int) -> None:
         if row is None or row["reader"] != reader:
             raise NotFound("You have no such finding.")
         db.execute("DELETE FROM findings WHERE id = ?", [finding])
-        before = {"finding": finding, "label": row["label"]}
-        audit.record(store, reader, "finding-removed", study=context.study, case_id=case, before=before)
+        audit.record(store, reader, "finding-removed", study=context.study, case_id=case, before={"finding": finding})

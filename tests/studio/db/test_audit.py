@@ -1,5 +1,6 @@
 """The audit trail refuses changes, and shows those made around it."""
 
+import json
 import sqlite3
 
 import pytest
@@ -109,3 +110,30 @@ def test_the_trail_is_paged_and_filtered(room):
     assert len(audit.trail(store, since=day, until=day)) == 7
     assert audit.trail(store, since=f"{int(day[:4]) + 1}-01-01") == [] == audit.trail(store, until="2000-01-01")
     assert audit.values(store) == {"kinds": ["note"], "people": ["ann", "ben"], "studies": ["room"]}
+
+
+@pytest.mark.parametrize(
+    "value", ["Ada Smith", ["Ada Smith"], {"note": "Ada Smith"}, {"Ada Smith": 1}, {"a": [{"b": "Ada Smith"}]}]
+)
+def test_record_keeps_no_words_and_trail_spells_those_that_still_stand_somewhere(store, value):
+    audit.record(store, "root", "root", before=value, after=value, shown={"x": value})
+    assert "Ada" not in str(store.query("SELECT * FROM events")) and audit.verify(store)["ok"]
+    assert audit.ERASED in str(audit.trail(store)[0]["after"])
+    store.execute("INSERT INTO roots (folder, named, by) VALUES ('Ada Smith', '', '')")
+    assert audit.trail(store)[0]["after"] == value
+
+
+def test_record_keeps_ids_kinds_and_hashes(store):
+    after = {"run": "r1", "decision": "normal", "sha256": "ab", "reader": "ann", "n": 3, "on": True, "none": None}
+    audit.record(store, "root", "note", after=after)
+    assert json.loads(store.first("SELECT after FROM events")["after"]) == after
+
+
+def test_trail_joins_the_comment_of_a_decision_which_its_event_does_not_hold(room):
+    store, _ = room
+    _decided(store, 1)
+    assert "näher" not in str(store.query("SELECT * FROM events"))
+    assert audit.trail(store)[0]["after"]["comment"] == "näher ansehen"
+    store.execute("DROP TRIGGER reviews_said_once")
+    store.execute("UPDATE reviews SET comment = 'x'")
+    assert "is not what its event says" in audit.verify(store)["problems"][0]

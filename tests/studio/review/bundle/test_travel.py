@@ -94,7 +94,8 @@ def test_what_is_missing_is_said_on_both_sides(sent, other, tmp_path):
 
 def test_every_column_either_travels_or_is_known_to_stay(bare):
     stays = {
-        "studies": {"id", "folder", "binned"}, "cases": {"study", "device"}, "runs": {"study", "folder", "binned"},
+        "studies": {"id", "folder", "binned"}, "cases": {"study", "device"}, "reviews": {"salt"},
+        "runs": {"study", "folder", "binned"},
         "evaluations": {"study"},
         "undone": {"study"}, "cluster_maps": {"study", "job"}, "cluster_views": {"id", "study"},
     }  # fmt: skip

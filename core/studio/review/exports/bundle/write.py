@@ -6,12 +6,11 @@ import hashlib
 import io
 import json
 import sqlite3
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from core.studio.db import audit
+from core.studio.db import audit, leftovers
 from core.studio.db.store import Store, now
 from core.studio.ingest import burned_in
 from core.studio.review.exports.bundle import maps
@@ -81,10 +80,10 @@ class BundleWriter:
         """Yields the zip in pieces of about a mebibyte, without the zip ever lying on this disk."""
         sink = _Sink()
         with (
-            tempfile.TemporaryDirectory(dir=self.store.home.cache) as folder,
+            leftovers.folder(self.store.home.cache) as folder,
             zipfile.ZipFile(sink, "w", allowZip64=True) as out,
         ):
-            rows = Path(folder) / ROWS
+            rows = folder / ROWS
             self._write_rows(rows)
             for path, name in [*self._send, (rows, ROWS)]:
                 yield from self._add(out, sink, path, name)
