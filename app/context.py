@@ -88,24 +88,13 @@ class Context:
         """
         from core.studio.review import context
 
-        return context.reading(self.store(), self.user_of(request) or "", **self._who(request), **asked)
+        return context.reading(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
         """Opens a transaction for writing, as `reading` does: what the request knows stays true until it is written."""
         from core.studio.review import context
 
-        return context.writing(self.store(), self.user_of(request) or "", **self._who(request), **asked)
-
-    def sign_in_of(self, request) -> str:
-        """Returns a text that identifies the request's sign-in: its token, or its session's cookie.
-
-        Neutral numbers of cases follow from it.
-        """
-        cookie = "" if self.sessions is None else (request.cookies or {}).get(self.sessions.COOKIE, "")
-        return token_of(request) or cookie
-
-    def _who(self, request) -> dict[str, Any]:
-        return {"sign_in": self.sign_in_of(request), "single_user": self.single_user}
+        return context.writing(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def demand(self, request, right: str) -> str:
         """Returns who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""

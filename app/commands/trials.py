@@ -1,10 +1,10 @@
-"""Reader trials: trial plan|sizes|start|status|close|report; planted lesions in worklists: planted."""
+"""Reader trials: trial plan|sizes|start|status|close|report."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from app.commands._common import BY, finish, open_store, option_flags, options_of, progress, study_named, table, verb
+from app.commands._common import BY, finish, open_store, option_flags, options_of, study_named, table, verb
 
 FLAGS = ("design", "cases", "normal", "abnormal", "seed", "washout", "repeats", "scale", "rule", "reference")
 
@@ -44,36 +44,6 @@ def add(subparsers) -> None:
     )
     report.add_argument("trial", type=int)
     report.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
-    words = "Plant lesions into held-out normals for the sessions of readers who agreed, and say which were found"
-    mixing = verb(subparsers, "planted", words, run_planted)
-    mixing.add_argument("study", metavar="STUDY")
-    mixing.add_argument("--per-hundred", type=int, metavar="N", help="so many beside a hundred cases; 0: none any more")
-    mixing.add_argument("--seed", type=int, default=0, help="of images, sizes and contrasts")
-    mixing.add_argument("--session", type=int, metavar="N", help="what was planted in a session that has ended")
-
-
-def run_planted(args) -> int:
-    from core.studio.review import planted
-
-    store = open_store(args)
-    study = study_named(args, store, args.study)
-    if args.per_hundred is not None and planted.switch(store, study, args.per_hundred, args.seed, BY):
-        with progress(args, "Planting lesions") as show:
-            planted.make(store, study, args.device, report=lambda r: show(r["step"], r["steps"], r["message"]))
-    if args.session is not None:
-        revealed = planted.of_session(store, args.session, study)
-        lines = [{**row, "box": " ".join(map(str, row["box"]))} for row in revealed["lesions"]]
-        columns = ["name", "size", "contrast", "box", "first", "decision", "found", "flagged", "percentile"]
-        return finish(args, revealed, table(lines, columns))
-    rows = planted.of_study(store, study)
-    state = {**(planted.switched(store, study) or {"per_hundred": 0}), "ready": planted.ready(store, study)}
-    shares = ("first", "last", "machine")
-    lines = [{**row, **{name: row[name]["value"] for name in shares}} for row in rows]
-    agreed = planted.agreements(store, study)
-    head = f"{state['per_hundred']} of a hundred cases; {state['ready']} lesions planted; agreed: "
-    text = head + (", ".join(sorted(agreed)) or "nobody")
-    columns = ["reader", "size", "contrast", "images", *shares]
-    return finish(args, {**state, "agreed": agreed, "rows": rows}, f"{text}\n{table(lines, columns)}")
 
 
 def run_plan(args) -> int:

@@ -102,7 +102,6 @@ def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
     X-Image-Shape "H,W"; X-Image-Offset is added back.
     """
     context = open_case(ctx, request, case_id)
-    context.demand_stored()
     case, mark = _of(context)
     head, body = pixels.raw(case)
     return send(request, f"{mark}-raw", lambda: body, "application/octet-stream", head)
@@ -178,7 +177,6 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """List the normal training images nearest to the case by the run's encoder."""
     context = seen(ctx, request, case_id, run)
-    context.demand_stored()
     neighbours = nearest.nearest(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, "cases": [context.names.shown(neighbour) for neighbour in neighbours]}
 
@@ -187,7 +185,6 @@ def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run
 def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """Show the patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
     context = seen(ctx, request, case_id, run)
-    context.demand_stored()
     explanation = explained.explain(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, **explanation, "case": context.names.shown(explanation["case"])}
 

@@ -150,7 +150,7 @@ def _versions(context: RequestContext) -> list[dict]:
 @router.post("/restore/{mask_id}", response_model=RestoredMask)
 def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
     """Save an older version of a lesion mask anew."""
-    case = masks.case_of(ctx.store(), mask_id, who, ctx.sign_in_of(request))
+    case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
         return {"ok": True, **_saved(context, masks.restore(context, mask_id))}

@@ -9,12 +9,11 @@ from annotated_types import Interval
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from app.access.permissions import Administrator, Reader, Studio
+from app.access.permissions import Reader, Studio
 from app.context import Context
-from app.routes._shared import Confusion, Decision, Kappa, ScoredRun, Share
+from app.routes._shared import Confusion, Decision, Kappa, ScoredRun
 from app.routes._types import Answer, Body, Id, Name, Part
-from core.studio.jobs import queue
-from core.studio.review import cases, people, planted, session_report
+from core.studio.review import cases, people, session_report
 from core.studio.review.sessions import end_session, ended_sessions, start_session
 from core.studio.runs.records import version
 
@@ -30,36 +29,6 @@ class ReadingSession(Body):
     blind: bool = True
     neutral: bool = True
     shuffled: bool = True
-
-
-class PlantedSwitch(Body):
-    """Whether planted lesions are mixed into a study's sessions.
-
-    per_hundred: cases with a planted lesion beside a hundred others; 0 for none.
-    """
-
-    study: Name
-    per_hundred: Annotated[int, Interval(ge=0, le=planted.HIGHEST)]
-    seed: Annotated[int, Interval(ge=0, le=2**31 - 1)] = 0
-
-
-class PlantedAgreement(Body):
-    study: Name
-    agreed: bool
-
-
-class PlantedState(Answer):
-    """Planted lesions of a study.
-
-    ready: how many are planted. agreed: when the reader agreed to them, null: not. seed: for administrators alone. job:
-    that plants them now.
-    """
-
-    per_hundred: int
-    ready: int
-    agreed: str | None
-    seed: int | None
-    job: int | None
 
 
 class SessionChoice(Part):
@@ -86,9 +55,8 @@ class ListedSession(EndedSession):
 
 
 class Sessions(Answer):
-    """What a session could hold, and the sessions that are over. planted: as they would be mixed in."""
+    """What a session could hold, and the sessions that are over."""
 
-    planted: PlantedState
     choices: list[SessionChoice]
     over: list[ListedSession]
     blind: bool
@@ -123,52 +91,11 @@ class SessionAgreement(Kappa):
     agreement: float | None
 
 
-class RevealedLesion(Part):
-    """A lesion that was planted in a session's case, and what the reader said of it.
-
-    size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
-    pixels. first, decision: the reader's first and last word, null where the image was not read.
-    """
-
-    name: str
-    size: float
-    contrast: float
-    box: tuple[int, int, int, int]
-    first: Decision | None
-    decision: Decision | None
-    found: bool | None
-    percentile: float | None
-    flagged: bool
-
-
-class LesionsFound(Part):
-    """How many of the planted lesions of a size and contrast were found.
-
-    Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
-    flags at its operating point.
-    """
-
-    size: float
-    contrast: float
-    images: int
-    first: Share
-    last: Share
-    machine: Share
-
-
-class RevealedLesions(Part):
-    lesions: list[RevealedLesion]
-    table: list[LesionsFound]
-
-
 class SessionSummary(Answer):
     """What came of a reading session.
 
-    point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
-    planted among the cases, which has no part in the figures.
+    point, detector: against the labels, by the reader's last decisions and by the run's flags.
     """
-
-    planted: RevealedLesions
 
     session: EndedSession
     cases: int
@@ -239,35 +166,7 @@ def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
             "choices": session_report.available(context),
             "over": ended_sessions(context.store, study, None if everyone else context.reader),
             "blind": context.blinded,
-            "planted": state(context.store, study, context.reader, everyone),
         }
-
-
-def state(store, study: str, reader: str, administers: bool, job: int | None = None) -> dict:
-    """Describes a study's planted lesions, as `PlantedState` has them."""
-    on = planted.switched(store, study) or {"per_hundred": 0, "seed": 0}
-    seed = on["seed"] if administers else None
-    agreed = planted.agreements(store, study).get(reader)
-    number = planted.ready(store, study)
-    return {"ok": True, "per_hundred": on["per_hundred"], "ready": number, "agreed": agreed, "seed": seed, "job": job}
-
-
-@router.post("/planted", response_model=PlantedState)
-def switch(ctx: Studio, who: Administrator, body: PlantedSwitch):
-    """Mix planted lesions into the sessions of readers who agree, or no longer. They are planted by a job."""
-    store, job = ctx.store(), None
-    with store.write():
-        on = planted.switch(store, body.study, body.per_hundred, body.seed, who)
-        if on and not planted.ready(store, body.study):
-            job = queue.submit(store, [{"step": "plant", "run": on["run"], "args": {"study": body.study}}])
-    return state(store, body.study, who, True, job)
-
-
-@router.post("/agree", response_model=PlantedState)
-def agree(ctx: Studio, who: Reader, body: PlantedAgreement):
-    """Agree to planted lesions in one's own sessions, or take it back."""
-    planted.agree(ctx.store(), body.study, who, body.agreed)
-    return state(ctx.store(), body.study, who, False)
 
 
 @router.post("/start", response_model=StartedSession)
@@ -283,13 +182,9 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
             chosen = session_report.chosen(context, body.choice, body.count, shuffled, seed)
             if not chosen and held is not None:
                 raise ValueError("There is no case of that kind to read. Your open session goes on.")
-            lesions = planted.drawn(context, chosen, body.choice) if hidden else {}
-            if lesions:
-                chosen = planted.mixed(chosen, lesions, seed + 1)
-                run = (planted.switched(context.store, body.study) or {})["run"]
             number = start_session(
                 context.store, body.study, context.reader, chosen, blind=hidden, neutral=body.neutral,
-                shuffled=shuffled, choice=body.choice, run=run, planted=lesions,
+                shuffled=shuffled, choice=body.choice, run=run,
             )  # fmt: skip
     return {"ok": True, "session": number, "cases": len(chosen)}
 
@@ -308,7 +203,7 @@ def summary(ctx: Studio, who: Reader, request: Request, session: Id):
     """Sums a session up: times, decisions, and figures where they may be known."""
     row, hidden = asked(ctx, request, who, session)
     shown = session_report.visible(ctx.store(), row, hidden)
-    return {"ok": True, "session": about(row), "planted": planted.of_session(ctx.store(), session), **shown}
+    return {"ok": True, "session": about(row), **shown}
 
 
 @router.get("/{session}/report", response_model=SessionReport)
@@ -316,5 +211,4 @@ def report(ctx: Studio, who: Reader, request: Request, session: Id):
     """Prints a session that has ended: a reader's own, or anyone's for administrators."""
     row, hidden = asked(ctx, request, who, session)
     sheet = session_report.sheet(ctx.store(), row, hidden)
-    revealed = planted.of_session(ctx.store(), session)
-    return {"ok": True, "session": about(row), "version": version(), "planted": revealed, **sheet}
+    return {"ok": True, "session": about(row), "version": version(), **sheet}

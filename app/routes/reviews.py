@@ -5,7 +5,6 @@ Every answer that follows from a change says `ok`; what went wrong is a sentence
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -30,9 +29,6 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # what the page is told of one
 AHEAD = 3  # cases whose pictures the page fetches before they are asked for
-# Seconds, of which a decision in a list with planted lesions takes one or several whole: one on a planted case stores
-# two rows less, and would be answered a millisecond sooner.
-EVEN = 0.05
 
 
 class Travel(Body):
@@ -199,14 +195,10 @@ class SessionRow(Part):
 
 
 class PartOfTrial(Part):
-    """What the reader's open part of a trial asks for: a rating from 0 to 100, places.
-
-    planted: the open session is no part of a trial, but holds planted lesions.
-    """
+    """What the reader's open part of a trial asks for: a rating from 0 to 100, places."""
 
     rated: bool
     marks: bool
-    planted: bool
 
 
 class ReviewSetup(Answer):
@@ -325,12 +317,7 @@ def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
             "blind": context.blind,
             "blinded": context.blinded,
             "session": context.session and {k: v for k, v in context.session.items() if k in SESSION},
-            "trial": context.trial
-            and {
-                "rated": bool(context.trial["rated"]),
-                "marks": bool(context.trial["marks"]),
-                "planted": context.plants,
-            },
+            "trial": context.trial and {"rated": bool(context.trial["rated"]), "marks": bool(context.trial["marks"])},
             "runs": cases.scored_runs(store, study) if context.trial is None else cases.runs_of_trial(context),
             "labels": decisions.finding_labels(store, study),
             "keys": store.setting(f"keys:{name}", {}),
@@ -410,7 +397,6 @@ def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = 
 @router.post("/decide", response_model=Decided)
 def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
     """Stores the decision, then (and only then) answers with the next case of the list."""
-    begun = time.monotonic()
     values, query = _list(body)
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
@@ -433,8 +419,6 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
             following = {"case": context.names.shown(cases.detail(context)), "ahead": []}
         else:
             following = _step(context, query)
-    if context.plants:
-        time.sleep(-(time.monotonic() - begun) % EVEN)
     return {"ok": True, **_shown(context, done), "case": number, "next": following["case"], "ahead": following["ahead"]}
 
 
@@ -483,8 +467,6 @@ def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
 def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
     """Record a change of the threshold as an event; the page sends it on release."""
     with ctx.writing(request, number=body.case, run=body.run) as context:
-        if context.plants:  # the event would be of the image before the lesion was planted
-            return {"ok": True}
         audit.record(
             context.store, context.reader, "threshold", study=context.study, case_id=context.asked_case["id"],
             before=body.before, after=body.to, shown={"run": context.run},

@@ -1103,20 +1103,6 @@ export interface components {
             real: number;
         };
         /**
-         * @description How many of the planted lesions of a size and contrast were found.
-         *
-         *     Of lesions that were read: the shares that the reader called abnormal at first and at last, and that the machine
-         *     flags at its operating point.
-         */
-        LesionsFound: {
-            size: number;
-            contrast: number;
-            images: number;
-            first: components["schemas"]["Share"];
-            last: components["schemas"]["Share"];
-            machine: components["schemas"]["Share"];
-        };
-        /**
          * @description An overview of the list of cases.
          *
          *     total: rows of the list as it is filtered. labels: whether it may be filtered by label.
@@ -1609,15 +1595,10 @@ export interface components {
             flagged: number;
             right: boolean;
         };
-        /**
-         * @description What the reader's open part of a trial asks for: a rating from 0 to 100, places.
-         *
-         *     planted: the open session is no part of a trial, but holds planted lesions.
-         */
+        /** @description What the reader's open part of a trial asks for: a rating from 0 to 100, places. */
         PartOfTrial: {
             rated: boolean;
             marks: boolean;
-            planted: boolean;
         };
         /**
          * @description A patient to erase.
@@ -1669,10 +1650,6 @@ export interface components {
             trial: number;
             digest: string;
         };
-        PlantedAgreement: {
-            study: string;
-            agreed: boolean;
-        };
         /**
          * @description How many planted lesions of a size and contrast a run flags.
          *
@@ -1685,32 +1662,6 @@ export interface components {
             flagged: number;
             area: number;
             found: components["schemas"]["Share"];
-        };
-        /**
-         * @description Planted lesions of a study.
-         *
-         *     ready: how many are planted. agreed: when the reader agreed to them, null: not. seed: for administrators alone. job:
-         *     that plants them now.
-         */
-        PlantedState: {
-            /** @constant */
-            ok: true;
-            per_hundred: number;
-            ready: number;
-            agreed: string | null;
-            seed: number | null;
-            job: number | null;
-        };
-        /**
-         * @description Whether planted lesions are mixed into a study's sessions.
-         *
-         *     per_hundred: cases with a planted lesion beside a hundred others; 0 for none.
-         */
-        PlantedSwitch: {
-            study: string;
-            per_hundred: number;
-            /** @default 0 */
-            seed: number;
         };
         Point: [
             number,
@@ -2097,32 +2048,6 @@ export interface components {
             panel: components["schemas"]["PanelCase"][];
         };
         /**
-         * @description A lesion that was planted in a session's case, and what the reader said of it.
-         *
-         *     size: of the lesion's longer side, in parts of the image's. contrast: its opacity. box: x, y, width and height in
-         *     pixels. first, decision: the reader's first and last word, null where the image was not read.
-         */
-        RevealedLesion: {
-            name: string;
-            size: number;
-            contrast: number;
-            box: [
-                number,
-                number,
-                number,
-                number
-            ];
-            first: components["schemas"]["Decision"] | null;
-            decision: components["schemas"]["Decision"] | null;
-            found: boolean | null;
-            percentile: number | null;
-            flagged: boolean;
-        };
-        RevealedLesions: {
-            lesions: components["schemas"]["RevealedLesion"][];
-            table: components["schemas"]["LesionsFound"][];
-        };
-        /**
          * @description What an undo or a redo did.
          *
          *     decision: the one that counts now. review: 0 for whoever reads a study blind.
@@ -2418,7 +2343,6 @@ export interface components {
         SessionReport: {
             /** @constant */
             ok: true;
-            planted: components["schemas"]["RevealedLesions"];
             session: components["schemas"]["EndedSession"];
             cases: number;
             read: number;
@@ -2450,13 +2374,11 @@ export interface components {
         /**
          * @description What came of a reading session.
          *
-         *     point, detector: against the labels, by the reader's last decisions and by the run's flags. planted: what was
-         *     planted among the cases, which has no part in the figures.
+         *     point, detector: against the labels, by the reader's last decisions and by the run's flags.
          */
         SessionSummary: {
             /** @constant */
             ok: true;
-            planted: components["schemas"]["RevealedLesions"];
             session: components["schemas"]["EndedSession"];
             cases: number;
             read: number;
@@ -2467,11 +2389,10 @@ export interface components {
             detector: components["schemas"]["Confusion"] | null;
             agreement: components["schemas"]["SessionAgreement"][];
         };
-        /** @description What a session could hold, and the sessions that are over. planted: as they would be mixed in. */
+        /** @description What a session could hold, and the sessions that are over. */
         Sessions: {
             /** @constant */
             ok: true;
-            planted: components["schemas"]["PlantedState"];
             choices: components["schemas"]["SessionChoice"][];
             over: components["schemas"]["ListedSession"][];
             blind: boolean;
@@ -3197,7 +3118,6 @@ export type LearntGain = components['schemas']['LearntGain'];
 export type LearntRun = components['schemas']['LearntRun'];
 export type LeftOut = components['schemas']['LeftOut'];
 export type LesionSimilarity = components['schemas']['LesionSimilarity'];
-export type LesionsFound = components['schemas']['LesionsFound'];
 export type ListOverview = components['schemas']['ListOverview'];
 export type ListedSession = components['schemas']['ListedSession'];
 export type LogLine = components['schemas']['LogLine'];
@@ -3252,10 +3172,7 @@ export type Place = components['schemas']['Place'];
 export type PlainField = components['schemas']['PlainField'];
 export type Plan = components['schemas']['Plan'];
 export type PlannedTrial = components['schemas']['PlannedTrial'];
-export type PlantedAgreement = components['schemas']['PlantedAgreement'];
 export type PlantedLesions = components['schemas']['PlantedLesions'];
-export type PlantedState = components['schemas']['PlantedState'];
-export type PlantedSwitch = components['schemas']['PlantedSwitch'];
 export type Point = components['schemas']['Point'];
 export type PointDetail = components['schemas']['PointDetail'];
 export type PointIdentities = components['schemas']['PointIdentities'];
@@ -3295,8 +3212,6 @@ export type RestoredMask = components['schemas']['RestoredMask'];
 export type Results = components['schemas']['Results'];
 export type ResultsOfReaders = components['schemas']['ResultsOfReaders'];
 export type ResultsOfRun = components['schemas']['ResultsOfRun'];
-export type RevealedLesion = components['schemas']['RevealedLesion'];
-export type RevealedLesions = components['schemas']['RevealedLesions'];
 export type Reverted = components['schemas']['Reverted'];
 export type ReviewOfPoint = components['schemas']['ReviewOfPoint'];
 export type ReviewSettings = components['schemas']['ReviewSettings'];
@@ -3428,7 +3343,6 @@ export interface Api {
   (path: `/api/clusters/views/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
   (path: `/api/export/${string}/warning${Query}`): Promise<ExportWarning>;
   (path: `/api/medmix/presets/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Done>;
-  (path: `/api/reading/planted${Query}`, body: object): Promise<PlantedState>;
   (path: `/api/reading/${string}/report${Query}`): Promise<SessionReport>;
   (path: `/api/review/finding/${string}${Query}`, body: undefined, options: { method: 'DELETE' }): Promise<Findings>;
   (path: `/api/review/overview${Query}`): Promise<ListOverview>;
@@ -3460,7 +3374,6 @@ export interface Api {
   (path: `/api/manage/${string}/watch${Query}`): Promise<Watched>;
   (path: `/api/manage/${string}/watch${Query}`, body: object): Promise<Watched>;
   (path: `/api/medmix/donors${Query}`): Promise<DonorStudies>;
-  (path: `/api/reading/agree${Query}`, body: object): Promise<PlantedState>;
   (path: `/api/reading/start${Query}`, body: object): Promise<StartedSession>;
   (path: `/api/review/counts${Query}`): Promise<Counts>;
   (path: `/api/review/decide${Query}`, body: object): Promise<Decided>;
@@ -3602,7 +3515,6 @@ export interface Post {
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
   (path: `/api/review/finished/${string}`, body?: Params): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, body?: Params): Promise<Answer<Done>>;
-  (path: `/api/reading/planted`, body?: Params): Promise<Answer<PlantedState>>;
   (path: `/api/review/restore/${string}`, body?: Params): Promise<Answer<RestoredMask>>;
   (path: `/api/review/settings`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/clusters/views`, body?: Params): Promise<Answer<ViewNumber>>;
@@ -3619,7 +3531,6 @@ export interface Post {
   (path: `/api/clusters/maps`, body?: Params): Promise<Answer<JobAsked>>;
   (path: `/api/export/bundle`, body?: Params): Promise<Answer<Bundle>>;
   (path: `/api/manage/${string}/watch`, body?: Params): Promise<Answer<Watched>>;
-  (path: `/api/reading/agree`, body?: Params): Promise<Answer<PlantedState>>;
   (path: `/api/reading/start`, body?: Params): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, body?: Params): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
@@ -3671,7 +3582,6 @@ export interface PostBytes {
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
   (path: `/api/review/finished/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
-  (path: `/api/reading/planted`, params: Params, content: Uint8Array): Promise<Answer<PlantedState>>;
   (path: `/api/review/restore/${string}`, params: Params, content: Uint8Array): Promise<Answer<RestoredMask>>;
   (path: `/api/review/settings`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/clusters/views`, params: Params, content: Uint8Array): Promise<Answer<ViewNumber>>;
@@ -3688,7 +3598,6 @@ export interface PostBytes {
   (path: `/api/clusters/maps`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
   (path: `/api/export/bundle`, params: Params, content: Uint8Array): Promise<Answer<Bundle>>;
   (path: `/api/manage/${string}/watch`, params: Params, content: Uint8Array): Promise<Answer<Watched>>;
-  (path: `/api/reading/agree`, params: Params, content: Uint8Array): Promise<Answer<PlantedState>>;
   (path: `/api/reading/start`, params: Params, content: Uint8Array): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, params: Params, content: Uint8Array): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;

@@ -1,8 +1,7 @@
-// What leaves the studio: decisions, masks, the whole study; and the switches of blind-first reading and planted lesions.
+// What leaves the studio: decisions, masks, the whole study; and the switch of blind-first reading.
 import { api } from '../../static/api.js';
-import { asked, orToast, toast } from '../../static/dialogs.js';
-import { action, el, fill } from '../../static/dom.js';
-import { plural } from '../../static/format.js';
+import { orToast, toast } from '../../static/dialogs.js';
+import { el, fill } from '../../static/dom.js';
 
 const WHOLE = 'Whole study';
 /** What goes out, and in which forms. @type {Record<string, Record<string, string>>} */
@@ -104,30 +103,6 @@ export function exports(study, run, { blind, may }, link, changed) {
     onclick: turn,
   };
   const button = el('button', look, `Blind-first reading: ${blind ? 'on' : 'off'}`);
-  const mix = async () => {
-    const { planted } = await api(`/api/reading?study=${encodeURIComponent(study)}`);
-    const many = el('input', { type: 'number', min: 0, max: 50, value: planted.per_hundred || 10 });
-    const seed = el('input', { type: 'number', min: 0, value: planted.seed || 0 });
-    const wanted = await asked({
-      content: [
-        el('h2', {}, 'Planted lesions'),
-        el(
-          'p',
-          {},
-          'Held-out normal images with a lesion painted in are mixed into the blind sessions of readers who agree, to measure reader and machine by size and contrast. They enter no figure, no export and no learning; each reader is told at the end of the session.',
-        ),
-        el('div', { class: 'rv-ask' }, el('label', {}, 'Beside a hundred cases', many), el('label', {}, 'Seed', seed)),
-        el('p', { class: 'dim' }, `${plural(planted.ready, 'lesion')} planted. 0 beside a hundred: none any more.`),
-      ],
-      answer: () => ({ study, per_hundred: Number(many.value), seed: Number(seed.value) }),
-      otherwise: null,
-      yes: 'Set',
-    });
-    if (!wanted) return;
-    const { job, per_hundred: now } = await api('/api/reading/planted', wanted);
-    toast(job ? `Job ${job} plants the lesions` : `Planted lesions beside a hundred cases: ${now}`, 'good');
-  };
-  const lesions = action('Planted lesions', () => orToast(mix()));
   const careful = el('p', { class: 'warn rs-careful', hidden: true });
   api(`/api/export/${encodeURIComponent(study)}/warning`).then(
     ({ text, cases, servers }) => {
@@ -141,7 +116,7 @@ export function exports(study, run, { blind, may }, link, changed) {
   return el(
     'section',
     { class: 'panel rs-wide' },
-    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), may && [keep, button, lesions]),
+    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), may && [keep, button]),
     el('div', { class: 'rs-head rs-ways' }, ways),
     careful,
   );

@@ -103,8 +103,8 @@ function caseActs(review) {
 
 const DRAWS = [...DRAWING, 'snap', 'box', 'finished', 'places', 'save'];
 
-/** What is said of an act that the list of a trial, or one with planted lesions, does not ask for: of all its cases the
- * same. @param {ReviewView} review @param {string} name */
+/** What is said of an act that the list of a trial does not ask for: of all its cases the same.
+ * @param {ReviewView} review @param {string} name */
 function refusedInList({ setup }, name) {
   if (!setup?.trial) return '';
   if (DRAWS.includes(name)) return 'Nothing is drawn in this list.';

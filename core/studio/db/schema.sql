@@ -370,6 +370,7 @@ CREATE UNIQUE INDEX reading_session_cases_by_case ON reading_session_cases (case
 CREATE TABLE neutral_orders (
   id INTEGER PRIMARY KEY AUTOINCREMENT, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE,
   reader TEXT NOT NULL, session INTEGER REFERENCES reading_sessions(id) ON DELETE CASCADE, secret TEXT NOT NULL,
+  first INTEGER NOT NULL, -- the number of its first case; each next case has the next number
   whole INTEGER NOT NULL DEFAULT 1 -- 0: cases were imported since
 );
 CREATE UNIQUE INDEX neutral_orders_by_reader ON neutral_orders (reader, study, coalesce(session, 0));
@@ -383,44 +384,6 @@ CREATE UNIQUE INDEX neutral_cases_by_case ON neutral_cases (case_id, list, posit
 CREATE TRIGGER neutral_orders_incomplete AFTER INSERT ON cases BEGIN
   UPDATE neutral_orders SET whole = 0 WHERE study = NEW.study AND whole = 1;
 END;
-
--- Lesions planted into held-out normals, the sessions that they are mixed into, and what readers said of them: kept
--- apart from cases and reviews, so that no figure, export or training includes them.
-CREATE TABLE planted_lesions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE,
-  seed INTEGER NOT NULL, size REAL NOT NULL, contrast REAL NOT NULL,
-  x INTEGER NOT NULL, y INTEGER NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
-  patch BLOB NOT NULL, -- PNG that replaces the image from x, y on
-  run TEXT NOT NULL, reading TEXT NOT NULL, -- JSON: the run's columns of `readings`
-  map BLOB NOT NULL
-);
-CREATE INDEX planted_lesions_by_case ON planted_lesions (case_id);
--- Cases of whose images a lesion may hold a piece: it is deleted with any of them.
-CREATE TABLE planted_donors (
-  lesion INTEGER NOT NULL REFERENCES planted_lesions(id) ON DELETE CASCADE,
-  case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE, PRIMARY KEY (lesion, case_id)
-) WITHOUT ROWID;
-CREATE INDEX planted_donors_by_case ON planted_donors (case_id);
-CREATE TRIGGER planted_donors_go AFTER DELETE ON planted_donors BEGIN
-  DELETE FROM planted_lesions WHERE id = OLD.lesion;
-END;
-CREATE TABLE planted_cases (
-  session INTEGER NOT NULL REFERENCES reading_sessions(id) ON DELETE CASCADE,
-  case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE,
-  lesion INTEGER NOT NULL REFERENCES planted_lesions(id) ON DELETE CASCADE, PRIMARY KEY (session, case_id)
-) WITHOUT ROWID;
--- A case whose lesion is deleted leaves the list: without the lesion it would be read as any other.
-CREATE TRIGGER planted_cases_go AFTER DELETE ON planted_cases BEGIN
-  DELETE FROM reading_session_cases WHERE session = OLD.session AND case_id = OLD.case_id;
-END;
-CREATE INDEX planted_cases_by_case ON planted_cases (case_id);
-CREATE INDEX planted_cases_by_lesion ON planted_cases (lesion);
-CREATE TABLE planted_reads (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, session INTEGER NOT NULL, case_id INTEGER NOT NULL, stage TEXT NOT NULL,
-  decision TEXT NOT NULL, comment TEXT NOT NULL, seconds REAL, created TEXT NOT NULL,
-  FOREIGN KEY (session, case_id) REFERENCES planted_cases(session, case_id) ON DELETE CASCADE
-);
-CREATE INDEX planted_reads_by_case ON planted_reads (session, case_id, id);
 
 -- Reader trials: their plans, cases with the reference standard, each reader's parts, and what was rated and marked.
 

@@ -6,7 +6,6 @@ import functools
 import os
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 
 from core.engine.files import file_sha256
@@ -38,14 +37,11 @@ class Source(NamedTuple):
     frame: int
     sha256: str | None
     scale: str | None
-    # In a session with planted lesions: its number, x, y and a PNG of the pixels that are shown there, empty for none.
-    # The number keeps its images apart from those cached before, which would be answered sooner than one with a lesion.
-    patch: tuple[int, int, int, bytes] | None = None
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Reads a case's row, with the lesion planted in it for whoever asks (core/studio/review/planted.py)."""
-        return cls(case["path"], case["frame"], case["sha256"], case["scale"], case.get("patch"))
+        """Reads a case's row."""
+        return cls(case["path"], case["frame"], case["sha256"], case["scale"])
 
     def image(self) -> np.ndarray:
         """Reads the image as `image_of` does."""
@@ -61,16 +57,9 @@ def image_of(case: Row) -> np.ndarray:
 def shown(case: Row) -> np.ndarray:
     """Reads the image of a case's row (path, frame, scale), uint8 (H, W, 3), by the scale of its scanner.
 
-    See `decode.read_image`. A `patch` in the row replaces part of the image.
+    See `decode.read_image`.
     """
-    image = read_image(case["path"], case["frame"], scale.of_case(case))
-    _, x, y, png = case.get("patch") or (0, 0, 0, b"")
-    if not png:
-        return image
-    patch = np.asarray(cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR))[..., ::-1]
-    image = image.copy()
-    image[y : y + patch.shape[0], x : x + patch.shape[1]] = patch
-    return image
+    return read_image(case["path"], case["frame"], scale.of_case(case))
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:

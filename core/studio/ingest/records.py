@@ -17,8 +17,6 @@ _SETTINGS = (
     "import",
     "kind",
     "labels",
-    "planted",
-    "planted-readers",
     "tags",
 )  # of a study, as NAME:STUDY
 

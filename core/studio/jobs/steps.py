@@ -66,7 +66,6 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "send": "core.studio.incoming.dicomweb",
     "demo": "core.studio.demo.study",
     "report": "core.studio.report.job",
-    "plant": "core.studio.review.planted",
 }
 
 DOING = {  # what a step does, as its job says while it goes on

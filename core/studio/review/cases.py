@@ -19,7 +19,7 @@ from core.studio.runs import certainty, preferred
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.operating import strongest
 from core.studio.runs.preferred import TAUGHT, preference
-from core.studio.runs.readings import OUTLINE, stored_map
+from core.studio.runs.readings import stored_map
 
 # Tags of cases: put on and taken off many at once; which of them may give a label away.
 
@@ -146,7 +146,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Lists the run that the arm of a trial's part (or of a planted list) shows, by its title alone; empty for none."""
+    """Lists the run that the arm of a trial's part shows, by its title alone; empty for none."""
     shown = context.trial and context.trial["arm"] in ("aided", "both")
     wanted = context.trial["run"] if context.trial and shown else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == wanted]
@@ -173,24 +173,18 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
         "FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
         [json.dumps(runs), case_id],
     )
-    lesion = context.lesion(case_id)
-    if lesion is not None:  # of the image as it is shown
-        rows = [{**row, **lesion, "has_map": 1} for row in rows]
     out: dict[str, dict | None] = dict.fromkeys(runs)
     for row in rows:
         # Others' decisions or labels may have chosen the point: not shown in a trial or a blind reading.
         point = None if context.blinded or context.trial else strongest(json.loads(row["points"]))
         end = "_roi" if row["score_roi"] is not None else ""
         values = {k: row[k + end] for k in ("score", "percentile", "flagged")}
-        sure = certainty.described(json.loads(row["extra"]))
-        if context.plants:  # how steady a score is was looked at in the study's own images alone
-            sure["steady"] = None
         out[row["run"]] = {
             "run": row["run"],
             **values,
             "has_map": bool(row["has_map"]),
             "words": scales.in_words(values["percentile"], values["flagged"], point),
-            **sure,
+            **certainty.described(json.loads(row["extra"])),
         }
     return out
 
@@ -198,9 +192,6 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
 def map_of(context: RequestContext) -> dict:
     """Reads the context's heat map (`stored_map`), as its case is shown. Raises ValueError if there is none."""
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
-    lesion = context.lesion(context.asked_case["id"])
-    if lesion is not None:
-        row = {**lesion, "outline": json.loads(lesion["extra"]).get(OUTLINE)}
     return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 
 
@@ -221,9 +212,6 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     )
     said = json.loads(rows[0]["marks"] or "{}")
     reviews = [row for row in rows if row["id"] is not None]
-    planted = context.said_of_planted([case_id])  # asked of every case, so that none of them takes longer
-    if context.lesion(case_id) is not None:
-        reviews = planted
     own = [r for r in reviews if r["reader"] == reader and r["id"] > context.first_review]
     committed = any(r["stage"] == "first" and r["active"] for r in own)
     hidden = context.blinded and not committed and context.trial is None

@@ -25,8 +25,7 @@ _FACTS = f"""SELECT s.*,
   (SELECT value FROM settings WHERE key = 'tags:' || s.id) AS people_tags,
   (SELECT json_object('id', h.id, 'study', h.study, 'reader', h.reader, 'blind', h.blind, 'neutral', h.neutral,
     'shuffled', h.shuffled, 'choice', h.choice, 'run', h.run, 'first_review', h.first_review, 'last_review', NULL,
-    'created', h.created, 'ended', NULL, 'secret', h.secret,
-    'planted', EXISTS (SELECT 1 FROM planted_cases p WHERE p.session = h.id))
+    'created', h.created, 'ended', NULL, 'secret', h.secret)
     FROM reading_sessions h WHERE h.reader = :reader AND h.ended IS NULL AND h.study = s.id) AS reading_session,
   (SELECT json_object('id', r.id, 'kind', r.kind, 'method', r.method, 'parent', r.parent)
     FROM runs r WHERE r.id = :run AND r.study = s.id AND r.binned IS NULL) AS asked_run,
@@ -34,7 +33,8 @@ _FACTS = f"""SELECT s.*,
     'marks', json_extract(t.plan, '$.marks'), 'frozen', t.frozen, 'digest', t.digest, 'part', p.id, 'arm', p.arm,
     'session', p.session)) FROM trial_parts p JOIN trials t ON t.id = p.trial
     WHERE p.reader = :reader AND t.study = s.id AND t.started IS NOT NULL AND t.closed IS NULL) AS trial_parts,
-  (SELECT json_group_array(json_object('id', o.id, 'session', o.session, 'secret', o.secret, 'whole', o.whole))
+  (SELECT json_group_array(json_object('id', o.id, 'session', o.session, 'secret', o.secret, 'first', o.first,
+    'whole', o.whole))
     FROM neutral_orders o WHERE o.reader = :reader AND o.study = s.id) AS orders,
   {sessions.IN_BLIND_SESSION} AS in_blind_session, {sessions.ANY_READ_BLIND} AS any_read_blind,
   EXISTS ({sessions.IN_TRIALS}) AS in_trial
@@ -63,8 +63,7 @@ class RequestContext:
     "parent"}. case: row of the case that was asked for. session: the reader's open reading session of the study. blind:
     whether the study is read blind first, by whoever is a plain reader. reads_blind: whether the reader reads any study
     blind, or in a trial. people_tags: tags that people have made. trial: of a trial that goes on, with the part that is
-    open ("arm": unaided, aided, both, repeat); who takes part in one reads the study through its parts alone. A session
-    with planted lesions is read as a part of the arm `both` is, so that its cases are all alike; "part" is None then.
+    open ("arm": unaided, aided, both, repeat); who takes part in one reads the study through its parts alone.
     """
 
     store: Store
@@ -92,7 +91,6 @@ class RequestContext:
         number: int | None = None,
         case_id: int | None = None,
         run: str | None = None,
-        sign_in: str = "",
         single_user: bool = False,
     ) -> RequestContext:
         """Reads the context of a request about `study`, or about the study of a case.
@@ -104,7 +102,7 @@ class RequestContext:
         if case_id is not None:
             case = store.one("SELECT * FROM cases WHERE id = ?", [case_id])
         elif number is not None:
-            case, order = _named(store, reader, number, sign_in)
+            case, order = _named(store, reader, number)
         asked = number if case_id is None else case_id
         if asked is not None:
             if case is None or (study is not None and case["study"] != study):
@@ -120,9 +118,6 @@ class RequestContext:
         wanted = session["id"] if session else None
         parts = json.loads(facts["trial_parts"])
         trial = next((candidate for candidate in parts if candidate["session"] == wanted), parts[0] if parts else None)
-        if trial is None and session and session["planted"]:
-            trial = {"id": None, "part": None, "arm": "both", "run": session["run"], "session": session["id"],
-                     "rated": 0, "marks": 0, "frozen": None, "digest": None}  # fmt: skip
         if trial is not None:
             _demand_part(store, trial, session, case, number, run)
         if run and about_run is None:
@@ -141,13 +136,9 @@ class RequestContext:
             hides_names and order is None or order is not None and (stored_order is None or order != stored_order["id"])
         ):
             raise no_case(number)
-        names = Aliases(store, stored_order if hides_names else None, session, sign_in)
+        names = Aliases(store, stored_order if hides_names else None, session)
         if case is not None and order is not None and number is not None:
-            names.know(case["id"], sessions.place_of(number))
-        if case is not None and trial is not None and trial["part"] is None:
-            lesion = _lesion(store, trial["session"], case["id"])
-            patch = (lesion["x"], lesion["y"], lesion["patch"]) if lesion else (0, 0, b"")
-            case["patch"] = (trial["session"], *patch)
+            names.know(case["id"], number)
         return cls(
             store=store,
             reader=reader,
@@ -224,29 +215,7 @@ class RequestContext:
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
             [json.dumps(cases), self.reader, self.first_review],
         )
-        return {row["case_id"] for row in [*rows, *self.said_of_planted(cases)]}
-
-    @property
-    def plants(self) -> bool:
-        """Whether the open session has cases with planted lesions among its own."""
-        return self.trial is not None and self.trial["part"] is None
-
-    def lesion(self, case_id: int) -> Row | None:
-        """Finds the lesion with which the open session shows a case: a row of planted_lesions with its reading's
-        values."""
-        row = _lesion(self.store, self.trial["session"], case_id) if self.trial and self.plants else None
-        return row and {**row, **json.loads(row["reading"]), "session": self.trial and self.trial["session"]}
-
-    def said_of_planted(self, cases: list[int]) -> list[Row]:
-        """Returns the reader's decisions on the cases that have a planted lesion, as rows of reviews, oldest first."""
-        if not self.plants or self.session is None:
-            return []
-        rows = self.store.query(
-            "SELECT p.id + ? AS id, p.case_id, p.stage, p.decision, p.comment, p.created FROM json_each(?) j "
-            "CROSS JOIN planted_reads p ON p.session = ? AND p.case_id = j.value ORDER BY p.id",
-            [self.first_review, json.dumps(cases), self.session["id"]],
-        )
-        return [{**row, "reader": self.reader, "active": 1, "counts": 1} for row in rows]
+        return {row["case_id"] for row in rows}
 
     def hides(self, case_id: int) -> bool:
         """Tells whether no score, heat map, mask, label, name or other reader's word of the case may be shown.
@@ -277,11 +246,6 @@ class RequestContext:
             raise Hidden(NO_MACHINE)
         self.demand_seen(*cases)
 
-    def demand_stored(self) -> None:
-        """Raises Hidden in a session with planted lesions: what is asked for is known of the file that was imported."""
-        if self.plants:
-            raise Hidden(NO_MACHINE)
-
     def demand(self, right: str) -> None:
         """Raises NotAllowed unless the reader has the right 'administer' or 'adjudicate'."""
         if not self.rights[right]:
@@ -308,20 +272,11 @@ def writing(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
         yield RequestContext.read(store, reader, **asked)
 
 
-def _named(store: Store, reader: str, number: int, sign_in: str) -> tuple[Row | None, int | None]:
-    """The row of a case by the number that the page knows, and the order that the number is of."""
-    if not sessions.is_neutral(number):
-        return store.one("SELECT * FROM cases WHERE id = ?", [number]), None
-    rows = store.query(
-        "SELECT o.id AS 'order', o.secret, c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
-        "AND n.position = ? CROSS JOIN cases c ON c.id = n.case_id WHERE o.reader = ?",
-        [sessions.place_of(number), reader],
-    )
-    for row in rows:
-        order, secret = row.pop("order"), row.pop("secret")
-        if sessions.is_of(number, {"secret": secret}, sign_in):
-            return row, order
-    return None, None
+def _named(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
+    """Returns the row of a case by the number that the page knows, and the list that the number is of."""
+    if number >= sessions.FIRST:
+        return sessions.case_listed(store, reader, number)
+    return store.one("SELECT * FROM cases WHERE id = ?", [number]), None
 
 
 def _demand_part(
@@ -335,11 +290,6 @@ def _demand_part(
         raise Hidden(NOT_OPEN) if number is None else no_case(number)
     if run and (run != trial["run"] or trial["arm"] not in ("aided", "both")):
         raise Hidden(NO_MACHINE)
-
-
-def _lesion(store: Store, session: int, case: int) -> Row | None:
-    query = "SELECT l.* FROM planted_cases p JOIN planted_lesions l ON l.id = p.lesion "
-    return store.one(f"{query}WHERE p.session = ? AND p.case_id = ?", [session, case])
 
 
 def _no_study(store: Store, study: str | None) -> NotFound:

@@ -33,9 +33,7 @@ def decide(
     rating: 0 to 100, where a trial asks for it. `token` names the request: sent again, it is answered as before and
     stores nothing. Raises ValueError for a rating that is missing or not asked for.
     """
-    trial, planted = context.trial, context.lesion(context.asked_case["id"])
-    if adjudication:
-        context.demand_stored()
+    trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
         raise ValueError("Rate the case from 0 to 100 first." if rating is None else "This case asks for no rating.")
     if decision not in DECISIONS:
@@ -53,13 +51,6 @@ def decide(
             stage = "adjudication"
         elif context.two_stages and committed:
             stage = "second"
-        if planted is not None:  # apart from all reviews: it is no word on any case
-            row = {"session": planted["session"], "case_id": case["id"], "stage": stage, "decision": decision,
-                   "comment": comment, "seconds": seconds, "created": now()}  # fmt: skip
-            review = db.table("planted_reads").insert(row).last_rowid
-            answer = {"review": review, "case": case["id"], "stage": stage, "decision": decision}
-            _keep(store, token, answer)
-            return answer
         if context.blinded and (not committed if trial is None else context.hides(case["id"])):
             shown, run = {"blind": True}, None
         row = {
@@ -89,7 +80,7 @@ def decide(
             shown=shown,
             seconds=seconds,
         )
-        if trial is not None and not context.plants:
+        if trial is not None:
             _read_in_trial(context, trial, review or 0, decision, rating)
         answer = {"review": review, "case": case["id"], "stage": stage, "decision": decision}
         _keep(store, token, answer)
@@ -123,16 +114,14 @@ def _marks_of(context: RequestContext) -> list[dict]:
 def _standing(context: RequestContext, case_id: int) -> list[dict]:
     """The reader's reviews of a case that are not taken back, the latest first."""
     query = "SELECT id, stage, decision FROM reviews WHERE case_id = ? AND reader = ? AND active = 1 ORDER BY id DESC"
-    rows, planted = context.store.query(query, [case_id, context.reader]), context.said_of_planted([case_id])
-    return rows if context.lesion(case_id) is None else planted[::-1]
+    return context.store.query(query, [case_id, context.reader])
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
     """Take back the reader's last decision in the study; an earlier one on that case counts again. None: nothing left.
 
-    A blind first decision stands: what was seen after it cannot be unseen. So does every one among planted lesions.
+    A blind first decision stands: what was seen after it cannot be unseen.
     """
-    _demand_travel(context)
     store, study, reader = context.store, context.study, context.reader
     token = _own(token, reader, "undo", study)
     with store.write() as db:
@@ -155,7 +144,6 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
 
 def redo(context: RequestContext, token: str | None = None) -> dict | None:
     """Give back the decision undone last, as long as nothing new was decided since. None: nothing to redo."""
-    _demand_travel(context)
     store, study, reader = context.store, context.study, context.reader
     token = _own(token, reader, "redo", study)
     with store.write() as db:
@@ -172,11 +160,6 @@ def redo(context: RequestContext, token: str | None = None) -> dict | None:
         db.execute("UPDATE reviews SET active = 1 WHERE id = ?", [last["id"]])
         db.execute("DELETE FROM undone WHERE review_id = ?", [last["id"]])
         return _record_change(context, "redo", last, token)
-
-
-def _demand_travel(context: RequestContext) -> None:
-    if context.plants:
-        raise ValueError("Decisions stand in a list with planted lesions. Give another one on the case instead.")
 
 
 def _record_change(context: RequestContext, kind: str, review: dict, token: str | None) -> dict:

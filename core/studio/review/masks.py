@@ -120,7 +120,7 @@ def version(store: Store, mask_id: int) -> dict:
     return row
 
 
-def case_of(store: Store, mask_id: int, reader: str, sign_in: str = "") -> int:
+def case_of(store: Store, mask_id: int, reader: str) -> int:
     """Returns the case of a version, which under neutral names has a neutral number. Raises NotFound if there is none.
 
     To whoever reads a study blind, or in a trial, nothing is said of which numbers there are: Hidden, as for a case
@@ -128,7 +128,7 @@ def case_of(store: Store, mask_id: int, reader: str, sign_in: str = "") -> int:
     """
     hidden = sessions.standing(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
-        case = _case_of_neutral(store, mask_id, reader, sign_in, hidden)
+        case = _case_of_neutral(store, mask_id, reader, hidden)
     else:
         query = "SELECT m.case_id, c.study FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = ?"
         row = store.one(query, [mask_id])
@@ -140,7 +140,7 @@ def case_of(store: Store, mask_id: int, reader: str, sign_in: str = "") -> int:
     raise sessions.Hidden(sessions.DECIDE_FIRST) if hidden else no_mask(mask_id)
 
 
-def _case_of_neutral(store: Store, mask_id: int, reader: str, sign_in: str, hidden: list[str]) -> int | None:
+def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str]) -> int | None:
     """The case of a version in the studies that the reader reads under neutral names; where blind, of those that are
     shown."""
     orders = store.query(
@@ -149,7 +149,7 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, sign_in: str, hidd
         [reader],
     )
     for order in orders:
-        names = sessions.Aliases(store, order, sign_in=sign_in)
+        names = sessions.Aliases(store, order)
         rows = store.query(
             f"SELECT m.id, case_id, source, reader, {_TURN} FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
             "WHERE c.study = ? AND (source = 'import' OR reader = ? OR ?)",

@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Row, Store, now
@@ -46,12 +46,10 @@ def start_session(
     shuffled: bool = True,
     choice: str = "all",
     run: str | None = None,
-    planted: Mapping[int, int] | None = None,
 ) -> int:
     """Open a session of these cases, in this order; the one that is open ends. Returns its number.
 
-    A blind session has neutral names. planted: of those of the cases that are shown with a planted lesion, which one.
-    Raises ValueError if there is no case.
+    A blind session has neutral names. Raises ValueError if there is no case.
     """
     if not cases:
         raise ValueError("There is no case of that kind to read. Choose other cases.")
@@ -75,13 +73,8 @@ def start_session(
         number = added.lastrowid or 0
         rows = ((number, position, case) for position, case in enumerate(cases))
         db.conn.executemany("INSERT INTO reading_session_cases VALUES (?, ?, ?)", rows)
-        shown = ((number, case, lesion) for case, lesion in (planted or {}).items())
-        db.conn.executemany("INSERT INTO planted_cases VALUES (?, ?, ?)", shown)
-        after = {
-            "session": number,
-            "cases": len(cases) - len(planted or {}),
-            **{k: row[k] for k in ("blind", "neutral", "shuffled", "choice")},
-        }
+        kept = {k: row[k] for k in ("blind", "neutral", "shuffled", "choice")}
+        after = {"session": number, "cases": len(cases), **kept}
         audit.record(store, reader, "session-start", study=study, after=after)
     return number
 
@@ -96,8 +89,6 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
     """End the reader's open session; returns its number, None if there was none. by: who ends it, if that is another.
 
-    What was shown with a planted lesion leaves its list, and is no part of any figure.
-
     Raises ValueError for a part of a trial of which something is left to read.
     """
     with store.write() as db:
@@ -111,8 +102,6 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
         values = [now(), last["id"] if last else 0, held["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
         db.execute("DELETE FROM neutral_orders WHERE session = ?", [held["id"]])
-        shown = "case_id IN (SELECT case_id FROM planted_cases WHERE session = ?)"
-        db.execute(f"DELETE FROM reading_session_cases WHERE session = ? AND {shown}", [held["id"], held["id"]])
         audit.record(store, by or reader, "session-end", study=held["study"], after={"session": held["id"]})
     return held["id"]
 
@@ -139,36 +128,36 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """Writes the SQL of what the session's reader said last of the case whose id is the SQL `number`; its three
-    parameters are the session, the reader and first_review."""
+    """Writes the SQL of what the session's reader said last of the case whose id is the SQL `number`; its two
+    parameters are the reader and first_review."""
     return (
-        f"coalesce((SELECT p.decision FROM planted_reads p WHERE p.session = ? AND p.case_id = {number} "
-        "ORDER BY p.id DESC LIMIT 1), "
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
-        "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1))"
+        "AND k.stage != 'adjudication' ORDER BY k.id DESC LIMIT 1)"
     )
 
 
 # Neutral names and numbers of cases for readers who read blind, or in a session with neutral names.
 # A case's own number follows the order of the import, where normal images often come before abnormal ones, and its
 # file's name and hash can be looked up. None of them reaches a blind reader's browser. A reader knows a case by its
-# place in an order that was drawn at random once and is kept (migration 0500): other ones for every reader, study and
-# reading session, and shifted by the sign-in, so that a number of another sign-in is no case.
+# place in a list that was drawn at random once and is stored: another one for every reader, study and reading session.
 
-BASE = 1 << 50  # numbers lie at and above it, and under 2^53, where JavaScript counts exactly; no home has such ids
-_PLACES = 27  # bits of a place in an order; above them stands the shift of the sign-in
-_SHIFTS = 22
+FIRST = 1 << 48  # neutral numbers start above it and stay below 2^53, where JavaScript counts exactly
 MASKS = 1 << 52  # numbers of lesion masks lie at and above it, in 48 bits; no home has such ids
-
-
-def is_neutral(number: int) -> bool:
-    """Tells whether a number is one that `Aliases.number` makes where names are hidden."""
-    return BASE <= number < 2 * BASE
 
 
 def is_neutral_mask(number: int) -> bool:
     """Tells whether a number is one that `Aliases.mask_number` makes."""
     return MASKS <= number < MASKS + (1 << 48)
+
+
+def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
+    """Returns the row of the case with a neutral number in one of the reader's lists, and that list's id."""
+    row = store.one(
+        "SELECT o.id AS 'list', c.* FROM neutral_orders o CROSS JOIN neutral_cases n ON n.list = o.id "
+        "AND n.position = ? - o.first CROSS JOIN cases c ON c.id = n.case_id WHERE o.reader = ?",
+        [number, reader],
+    )
+    return (None, None) if row is None else (row, row.pop("list"))
 
 
 def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
@@ -179,8 +168,8 @@ def make_order(store: Store, study: str, reader: str, session: int | None) -> No
         number = row["id"] if row else None
         if number is None:
             number = db.execute(
-                "INSERT INTO neutral_orders (study, reader, session, secret) VALUES (?, ?, ?, ?)",
-                [study, reader, session, secrets.token_hex(32)],
+                "INSERT INTO neutral_orders (study, reader, session, secret, first) VALUES (?, ?, ?, ?, ?)",
+                [study, reader, session, secrets.token_hex(32), FIRST + secrets.randbits(48)],
             ).lastrowid
         (cases,) = store.columns(
             "SELECT id FROM cases WHERE study = ? AND id NOT IN (SELECT case_id FROM neutral_cases WHERE list = ?)",
@@ -196,7 +185,7 @@ def make_order(store: Store, study: str, reader: str, session: int | None) -> No
 
 
 def name_of(secret: bytes, case_id: int) -> str:
-    """Names a case for the page; the secret is the reading session's, or the order's with the sign-in."""
+    """Names a case for the page; the secret is the reading session's, or the list's."""
     digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
     return f"Case {base64.b32encode(digest).decode()[:6]}"
 
@@ -207,18 +196,19 @@ def session_names(session: Row) -> bytes:
 
 
 class Aliases:
-    """The cases of one study as one reader sees them in one sign-in.
+    """The cases of one study as one reader sees them.
 
     order: the reader's row of neutral_orders, None where names are not hidden. session: the reader's open reading
-    session of the study. sign_in: any text that differs between sign-ins.
+    session of the study.
     """
 
-    def __init__(self, store: Store, order: Row | None, session: Row | None = None, sign_in: str = ""):
+    def __init__(self, store: Store, order: Row | None, session: Row | None = None):
         self.store, self.order = store, order
-        self.covers = order is not None
+        self.covers, self._first = order is not None, 0
         self._places: dict[int, int] = {}  # case: its place, where it is known already
         if order is not None:
-            self._secret = secret_of(order, sign_in)
+            self._secret = bytes.fromhex(order["secret"])
+            self._first = order["first"]
             self._names = session_names(session) if session else self._secret
 
     def prepare(self, cases: Iterable[int]) -> None:
@@ -233,13 +223,13 @@ class Aliases:
         )
         self._places |= {row["case_id"]: row["position"] for row in rows}
 
-    def know(self, case_id: int, place: int) -> None:
-        """Note a case's place in the order, where another query has read it already."""
-        self._places[case_id] = place
+    def know(self, case_id: int, number: int) -> None:
+        """Notes a case's neutral number, where another query has read it already."""
+        self._places[case_id] = number - self._first
 
     def cases(self, numbers: Iterable[int]) -> dict[int, int]:
-        """Translates neutral numbers: {number: the case's own}; a number of another sign-in or order is left out."""
-        wanted = {place_of(n): n for n in numbers if is_neutral(n) and (n - BASE) >> _PLACES == _shift(self._secret)}
+        """Translates neutral numbers: {number: the case's own}; numbers of other lists are skipped."""
+        wanted = {n - self._first: n for n in numbers}
         rows = self.store.query(
             "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
             "ON n.list = ? AND n.position = j.value",
@@ -253,14 +243,14 @@ class Aliases:
         if self.order is None:
             return case_id
         self.prepare([case_id])
-        return BASE + (_shift(self._secret) << _PLACES) + self._places[case_id]
+        return self._first + self._places[case_id]
 
     def name(self, case_id: int) -> str:
         """Names a case whose name is hidden, as the page calls it."""
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Marks a case's file for addresses and ETags: by its hash, or by a mark that only this sign-in knows."""
+        """Marks a case's file for addresses and ETags: by its hash, or by a mark that only this list has."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
@@ -309,25 +299,6 @@ class Aliases:
         return [0, None, self.number(key[2])]
 
 
-def secret_of(order: Row, sign_in: str) -> bytes:
-    """Makes the secret from which numbers, marks and names of a sign-in follow."""
-    return hashlib.blake2b(sign_in.encode(), key=bytes.fromhex(order["secret"]), digest_size=32).digest()
-
-
-def place_of(number: int) -> int:
-    """Returns the place in an order that a neutral number stands for."""
-    return (number - BASE) & ((1 << _PLACES) - 1)
-
-
-def is_of(number: int, order: Row, sign_in: str) -> bool:
-    """Tells whether a neutral number was made for this order in this sign-in."""
-    return (number - BASE) >> _PLACES == _shift(secret_of(order, sign_in))
-
-
-def _shift(secret: bytes) -> int:
-    return int.from_bytes(secret[:4], "big") & ((1 << _SHIFTS) - 1)
-
-
 # Blind-first reading: the mode of a study, and who reads blind now. What it hides of a case: context.py.
 
 SIGHTED = ("adjudicator", "administrator")
@@ -335,7 +306,7 @@ DECIDE_FIRST = "This study is read blind: decide first, then the heat map, the s
 
 
 NOT_OPEN = "You take part in a trial of this study. Open your list in the room Trials; nothing else of it is shown."
-NO_MACHINE = "Nothing but your list is shown while you take part in a trial, or read a list with planted lesions."
+NO_MACHINE = "Nothing but your list is shown while you take part in a trial."
 
 
 class Hidden(ValueError):

@@ -266,7 +266,7 @@ class Worklist:
             said = last_decision_sql(number)
             tests = {"unread": f"{said} IS NULL", "read": f"{said} IS NOT NULL"}
             where.append(tests.get(q.decision, f"{said} = ?"))
-            params += [self.session["id"], reader, self.session["first_review"]]
+            params += [reader, self.session["first_review"]]
             params += [] if q.decision in tests else [q.decision]
         elif decision and q.decision == "unread":
             where.append(f"NOT EXISTS ({known})")
@@ -340,7 +340,7 @@ class Worklist:
             )
         }
         said: dict[int, dict[str, str]] = {}
-        for k in [*self._said(ids), *self.context.said_of_planted([k[2] for k in keys])]:
+        for k in self._said(ids):
             said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
         out = []
         for key in keys:
@@ -425,7 +425,7 @@ class Worklist:
             rows = f"SELECT {last_decision_sql('o.case_id')} AS w FROM reading_session_cases o WHERE "
             sql = f"SELECT count(*) AS total, {said} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
             session = self.session
-            given = [session["id"], context.reader, session["first_review"], session["id"], *params]
+            given = [context.reader, session["first_review"], session["id"], *params]
         else:
             where, params = self.filters("c.id", decision=False)
             splits = ", ".join("?" * len(q.splits))

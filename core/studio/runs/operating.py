@@ -90,15 +90,12 @@ def choose(
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:
-    """Sets the flags of all the run's readings, also those of images with planted lesions, by that point.
+    """Sets the flags of all the run's readings by that point.
 
     `flagged_roi` goes by the score inside the region of interest.
     """
     name, sign, level = "percentile", ">=", FLAG_PERCENTILE
     if point.threshold is not None:
         name, sign, level = "score", ">", point.threshold
-    ends = ("", "_roi")
-    sets = ", ".join(f"flagged{end} = ({name}{end} {sign} ?)" for end in ends)
+    sets = ", ".join(f"flagged{end} = ({name}{end} {sign} ?)" for end in ("", "_roi"))
     store.execute(f"UPDATE readings SET {sets} WHERE run = ?", [level, level, run])
-    sets = ", ".join(f"'$.flagged{end}', json_extract(reading, '$.{name}{end}') {sign} ?" for end in ends)
-    store.execute(f"UPDATE planted_lesions SET reading = json_set(reading, {sets}) WHERE run = ?", [level, level, run])

@@ -209,14 +209,6 @@ def _rows(
     return reading_rows(store, run_id, case_ids, maps, scores, calibrations, extras)
 
 
-def readings_of(store: Store, run_id: str, images: np.ndarray, roi: np.ndarray, device: str = "auto") -> list[dict]:
-    """Scores images that are no cases, uint8 (N, S, S, 3), roi (N, S, S): rows as of `readings`, but not stored."""
-    calibration = runs.get_run(store, run_id)["summary"]["calibration"]
-    calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
-    looked = look(load_detector(store, run_id, device), images, roi)
-    return _rows(store, run_id, np.zeros(len(images), np.int64), looked, calibrations, roi)
-
-
 def score_new(
     store: Store,
     run_id: str,

@@ -75,8 +75,7 @@ def asked(room, monkeypatch):  # noqa: F811
         method, path = row.split(" ")
         if row == "DELETE /api/study/{study}":
             path = "/api/study/none"
-        cookie = clients[who].cookies.get(server.state.ctx.sessions.COOKIE, "")
-        known_as = asks(store, who or "", case_id=case, sign_in=cookie).names.number(case)
+        known_as = asks(store, who or "", case_id=case).names.number(case)
         filled = {**FILLED, "case_id": str(known_as), "mask_id": str(mask)}
         path = re.sub(r"\{(\w+)\}", lambda m: filled.get(m[1], "none"), path)
         query = QUERY.get(path.rsplit("/")[-1], "").replace("RUN", run)

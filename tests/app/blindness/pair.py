@@ -363,36 +363,12 @@ def begin_trial(homes: list, arm: str, reader: str = "ann") -> None:
         plan.start(store, plan.make(store, BLIND, chosen, "root"), "root")
 
 
-def begin_planted(pair: Pair, reader: str = "ann") -> None:
-    """In both homes a session of the same cases with planted lesions, but not in the same ones. What is planted is the
-    image as it is, and its reading the run's own: nothing but where something is planted differs.
-    """
-    for home, server in enumerate(pair.servers):
-        store, pair.dice.home = server.state.ctx.store(), home
-        sessions.set_blind(store, BLIND, False, "root")
-        run = store.first("SELECT min(id) AS id FROM runs WHERE study = ? AND binned IS NULL", [BLIND])["id"]
-        lesions = {}
-        for place, case in enumerate(open_cases(store)[:4]):
-            values = store.first("SELECT * FROM readings WHERE run = ? AND case_id = ?", [run, case])
-            row = store.first("SELECT * FROM cases WHERE id = ?", [case])
-            image = originals.image_of(row)  # in both homes, so that neither has looked at more files
-            if place % 2 != home:
-                continue
-            patch = cv2.imencode(".png", image[:9, :9, ::-1])[1].tobytes()
-            reading = {name: value for name, value in values.items() if name not in ("run", "case_id", "map")}
-            row = {"case_id": case, "seed": 0, "size": 0.1, "contrast": 1.0, "x": 0, "y": 0, "width": 9, "height": 9,
-                   "patch": patch, "run": run, "reading": json.dumps(reading), "map": values["map"]}  # fmt: skip
-            lesions[case] = store.db["planted_lesions"].insert(row).last_pk
-        sessions.start_session(store, BLIND, reader, tested(store), run=run, planted=lesions)
-
-
 class Work:
     """Counts what a request has the studio do, of each home: since wall time is noisy, what takes it is compared.
 
     Statements asked of the database, by how they begin; rows and bytes that came back; files of the home opened, by
     kind (the two homes' images are the same pixels in files of other names and lengths). compared: methods of requests
-    in which a difference counts: all in the arms of a trial; among planted lesions those that read, since a decision on
-    one writes less.
+    in which a difference counts: all in the arms of a trial.
     """
 
     watched: Work | None = None
@@ -515,11 +491,10 @@ class Pair:
     def own_number(self, number: int, reader: str) -> int | None:
         """The case's own number, of one as the page knows it. Asked of both homes: it may be what makes an order."""
         found = []
-        for home, (server, client) in enumerate(zip(self.servers, self.clients, strict=True)):
+        for home, server in enumerate(self.servers):
             self.dice.home = home
-            cookie = client.cookies.get(server.state.ctx.sessions.COOKIE, "")
             try:
-                context = asks(server.state.ctx.store(), reader, number=number, sign_in=cookie)
+                context = asks(server.state.ctx.store(), reader, number=number)
                 found.append(context.asked_case["id"])
             except ValueError:
                 found.append(None)

@@ -48,7 +48,7 @@ def test_numbers_and_versions_of_ones_own_masks_do_not_count_others(reading):  #
     assert numbers[0] > 10**15, "by the clock, not by how many there are"
     ann = visitor(server, "ann")
     known = next(r["id"] for r in ann.get(f"/api/review/list?study={STUDY}").json()["rows"]
-                 if _case(server, store, ann, r["id"]) == case["id"])  # fmt: skip
+                 if _case(store, r["id"]) == case["id"])  # fmt: skip
     decided = ann.post("/api/review/decide", json={"case": known, "decision": "normal", "run": run})
     assert decided.json()["review"] == 0
     saved = ann.post(f"/api/review/mask/{known}?label=polyp", content=bytes(drawn.size // 8)).json()
@@ -114,8 +114,6 @@ def test_an_imported_masks_number_and_time_do_not_say_how_many_came_before(readi
             seen[mask["id"]] = row["id"]
             assert mask["created"] == "" and mask["version"] == 1
     assert len(seen) == len(stored) > 3 and not {row["id"] for row in stored} & set(seen)
-    again = visitor(server, "ann").get(f"/api/review/list?study={STUDY}").json()["rows"]
-    assert not {row["id"] for row in again} & set(seen.values()), "another sign-in has other numbers"
     mask, case = next(iter(seen.items()))
     bits = ann.get(f"/api/case/{case}/mask.bits?id={mask}")
     assert bits.status_code == 200 and str(mask) in bits.headers["etag"]

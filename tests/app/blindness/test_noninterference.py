@@ -21,7 +21,7 @@ from core.studio.ingest.originals import Source
 from core.studio.jobs import queue
 from core.studio.medmix import probe
 from core.studio.review import boxes, sessions
-from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair, Work, begin_planted, begin_trial
+from tests.app.blindness.pair import BLIND, OPEN, Dice, Pair, Work, begin_trial
 from tests.app.blindness.requests import Values, draw_request
 
 PAGES = ["/config", "/gradio_api/info", "/", "/openapi.json", "/theme.css", "/sign-in", "/tokens", "/password", "/tour"]
@@ -123,18 +123,14 @@ def pair(tmp_path_factory):
 
 def walk(pair: Pair, way: str, pick, steps: int) -> Walk:
     """`steps` requests of a reader: of `reader`, who reads one study blind; of `other`, who has read nothing and asks
-    of both; of `session`, in a blind session of their own where nothing else is blind; of `planted`, in one with
-    planted lesions; of the arms of a trial."""
+    of both; of `session`, in a blind session of their own where nothing else is blind; of the arms of a trial."""
     reader = "eve" if way == "other" else "ann"
     pair.reset(reader)
     kept: tuple[str, ...] = ()
-    pair.work.compared = METHODS if way in ARMS else METHODS[:2] if way == "planted" else ()
+    pair.work.compared = METHODS if way in ARMS else ()
     if way in ARMS:
         begin_trial([server.state.ctx.store() for server in pair.servers], way)
         pair.ask("POST", "/api/trials/open", json={"trial": 1})
-    if way == "planted":
-        begin_planted(pair)
-        kept = ("/api/reading/start", "/api/reading/end")
     if way == "session":
         for server in pair.servers:
             sessions.set_blind(server.state.ctx.store(), BLIND, False, "root")
@@ -143,13 +139,6 @@ def walk(pair: Pair, way: str, pick, steps: int) -> Walk:
     made = Walk(pair, reader, pick, kept)
     if way in ("unaided", "aided"):  # a decision opens nothing
         made.decidable = {*pair.ids[BLIND], *pair.ids[OPEN]}
-    if way == "planted":
-        for row in made.ask("GET", f"/api/review/list?study={BLIND}").json()["rows"]:
-            body = {"case": row["id"], "decision": "normal", "list": {"study": BLIND}}
-            for address in (f"/api/review/list?study={BLIND}", f"/api/review/counts?study={BLIND}"):
-                if made._keeps_hidden(body) and pick([True, True, False]):
-                    made.ask("POST", "/api/review/decide", json=body)
-                    made.ask("GET", address)
     begun = pair.asked
     try:
         for _ in range(steps):
@@ -180,7 +169,7 @@ def property_of(examples: int, steps: int, seeds: int | None = None):
 
 
 ARMS = ("unaided", "aided", "both")
-WAYS = ("reader", "other", "session", "planted", *ARMS)
+WAYS = ("reader", "other", "session", *ARMS)
 
 
 @pytest.mark.slow

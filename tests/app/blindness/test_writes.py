@@ -179,7 +179,7 @@ class Writer:
 
     def shown(self, who: str, case: int) -> int:
         """The number by which a reader knows a case."""
-        return asks(self.store, who, case_id=case, sign_in=self.sign_in(who)).names.number(case)
+        return asks(self.store, who, case_id=case).names.number(case)
 
     def sign_in(self, who: str) -> str:
         return self.clients[who].cookies.get(self.server.state.ctx.sessions.COOKIE, "")
@@ -189,7 +189,7 @@ class Writer:
         said, cases = f"{address} {body}", set()
         numbers = {int(n) for n in re.findall(r"\d+", said)}
         for study in (BLIND, OPEN):
-            known = asks(self.store, who, study=study, sign_in=self.sign_in(who)).names
+            known = asks(self.store, who, study=study).names
             own = [r["id"] for r in self.store.query("SELECT id FROM cases WHERE study = ?", [study])]
             cases |= {case for case in own if (known.number(case) if known.covers else case) in numbers}
         last = re.findall(r"/(\d+)", address.split("?")[0])[-1:]

@@ -6,11 +6,8 @@ import json
 import os
 import random
 
-import cv2
-import numpy as np
 import pytest
 
-from core.studio.db import opening
 from tests.app.conftest import arrived, routed
 from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
 
@@ -212,41 +209,3 @@ def test_turning_blind_reading_off_shows_at_once(page, page_url):
         assert not page.evaluate(f"[...{WIDGET}.review.list.rows.values()][0].row.name").startswith("Case ")
     finally:
         turn(False)
-
-
-def test_a_list_with_planted_lesions_offers_nothing_to_draw_on_any_case(page, page_url, review_home):
-    store = opening.open(str(review_home))
-    readings = store.query(
-        "SELECT r.*, c.width, c.height FROM readings r JOIN cases c ON c.id = r.case_id WHERE c.study = ? "
-        "AND c.split = 'holdout' AND r.run = (SELECT min(run) FROM readings s JOIN cases d ON d.id = s.case_id "
-        "WHERE d.study = c.study) LIMIT 2",
-        [SESSIONS],
-    )
-    patch = cv2.imencode(".png", np.full((9, 9, 3), 200, np.uint8))[1].tobytes()
-    for row in readings:
-        said = {k: v for k, v in row.items() if k not in ("run", "case_id", "map", "width", "height")}
-        store.db["planted_lesions"].insert(
-            {"case_id": row["case_id"], "seed": 0, "size": 0.1, "contrast": 1.0, "x": 5, "y": 5, "width": 9,
-             "height": 9, "patch": patch, "run": row["run"], "reading": json.dumps(said), "map": row["map"]}
-        )  # fmt: skip
-    store.set_setting(f"planted:{SESSIONS}", {"per_hundred": 50, "seed": 0, "run": readings[0]["run"]})
-    store.set_setting(f"planted-readers:{SESSIONS}", {"reader": "now"})
-    started = page.request.post(f"{page_url}api/reading/start", data={"study": SESSIONS, "count": 3}).json()
-    assert started["cases"] == 5
-    enter(page, page_url, SESSIONS)
-    assert page.evaluate(f"{WIDGET}.review.setup.trial.planted")
-    for _ in range(5):
-        for key in ("n", "b"):
-            page.keyboard.press(key)
-            settle(page)
-        assert page.evaluate(f"{WIDGET}.review.editor.tool") is None
-        page.get_by_text("Nothing is drawn in this list.").first.wait_for()
-        for part in (".rv-maskpanel", ".rv-tagged", ".rv-labels"):
-            assert page.locator(part).is_hidden(), part
-        assert page.locator(".rv-ai").is_visible(), "what the machine says is there"
-        page.keyboard.press(" ")
-        settle(page)
-    assert page.request.post(f"{page_url}api/reading/end", data={}).ok
-    for name in ("planted", "planted-readers"):
-        store.execute("DELETE FROM settings WHERE key = ?", [f"{name}:{SESSIONS}"])
-    store.close()

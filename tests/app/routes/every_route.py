@@ -145,8 +145,6 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     assert ask(f"GET /api/case/{cases[0]}/nearest?run={run}")["cases"]
     ask(f"GET /api/case/{cases[0]}/explain?run={fit}")
     ask(f"GET /api/case/{cases[0]}/pack?run={run}")
-    ask("POST /api/reading/planted", {"study": STUDY, "per_hundred": 0})
-    ask("POST /api/reading/agree", {"study": STUDY, "agreed": True}, "bob")
     number = ask("POST /api/reading/start", {"study": STUDY, "count": 2}, "bob")["session"]
     case = ask(f"GET /api/review/step?{seen}", who="bob")["case"]
     for decision in ("normal", "abnormal"):

@@ -118,7 +118,7 @@ def test_other_peoples_findings_and_masks_are_withheld_as_their_decisions_are(re
     ann, root = visitor(server, "ann"), visitor(server, "root")
     known = next(
         r["id"] for r in ann.get(f"/api/review/list?study={STUDY}").json()["rows"]
-        if _case(server, store, ann, r["id"]) == case["id"]
+        if _case(store, r["id"]) == case["id"]
     )  # fmt: skip
     # Where the lesion is, is said before the score is shown.
     placed = ann.post("/api/review/finding", json={"case": known, "label": "early", "box": [1, 1, 5, 5]}).json()
@@ -140,6 +140,5 @@ def test_other_peoples_findings_and_masks_are_withheld_as_their_decisions_are(re
     assert {f["reader"] for f in open_["findings"]} == {"ann", "ben"} and len(open_["masks"]) == 1
 
 
-def _case(server, store, client, number: int) -> int:
-    cookie = client.cookies.get(server.state.ctx.sessions.COOKIE, "")
-    return asks(store, "ann", number=number, sign_in=cookie).asked_case["id"]
+def _case(store, number: int) -> int:
+    return asks(store, "ann", number=number).asked_case["id"]

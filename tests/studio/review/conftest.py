@@ -26,7 +26,7 @@ LARGE = 137  # cases of the study `large`
 
 
 def asks(store, reader: str = "ann", **asked) -> RequestContext:
-    """What a request of a reader knows; asked: study, case_id, run, sign_in."""
+    """What a request of a reader knows; asked: study, case_id, run."""
     return RequestContext.read(store, reader, **asked)
 
 

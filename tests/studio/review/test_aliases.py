@@ -10,16 +10,16 @@ from core.studio.db import opening
 from core.studio.db.store import NotFound
 from core.studio.review import masks, sessions
 from core.studio.review.people import add_reader
-from core.studio.review.sessions import BASE
+from core.studio.review.sessions import FIRST
 from tests.studio.review.conftest import asks, decide, fill, save_mask
 
 
-def _numbers(store, ids, reader="ann", sign_in="") -> list[int]:
-    return [asks(store, reader, case_id=i, sign_in=sign_in).names.number(i) for i in ids]
+def _numbers(store, ids, reader="ann") -> list[int]:
+    return [asks(store, reader, case_id=i).names.number(i) for i in ids]
 
 
-def _case(store, number, reader="ann", sign_in="") -> int:
-    return asks(store, reader, number=number, sign_in=sign_in).asked_case["id"]
+def _case(store, number, reader="ann") -> int:
+    return asks(store, reader, number=number).asked_case["id"]
 
 
 @pytest.fixture
@@ -32,12 +32,12 @@ def blinded(room):
 
 def test_an_alias_leads_back_to_its_case_and_fits_in_the_pages_numbers(blinded):
     store, ids = blinded
-    found = _numbers(store, ids, "ann", "one")
-    assert [_case(store, a, "ann", "one") for a in found] == ids and len(set(found)) == len(ids)
-    assert all(BASE <= a < 2**53 for a in found)
-    assert _numbers(store, ids, "ann", "one") == found, "a page that is open survives a restart"
+    found = _numbers(store, ids, "ann")
+    assert [_case(store, a, "ann") for a in found] == ids and len(set(found)) == len(ids)
+    assert all(FIRST <= a < 2**53 for a in found)
+    assert _numbers(store, ids, "ann") == found, "a page that is open survives a restart"
     other = opening.open(store.home)
-    assert _numbers(other, ids, "ann", "one") == found
+    assert _numbers(other, ids, "ann") == found
     other.close()
 
 
@@ -51,14 +51,18 @@ def test_aliases_and_names_follow_no_order(bare):
 
 def test_an_alias_of_another_session_or_reader_is_no_case(blinded):
     store, ids = blinded
-    numbers = _numbers(store, ids, "ann", "one")
-    for reader, sign_in in (("ann", "two"), ("ben", "one"), ("chief", "one")):
-        asks(store, reader, study="room", sign_in=sign_in)
-        for number in numbers:
+    numbers = _numbers(store, ids, "ann")
+    for reader in ("ben", "chief"):
+        asks(store, reader, study="room")
+        for number in [*numbers, max(numbers) + 1, min(numbers) - 1]:
             with pytest.raises(NotFound):
-                _case(store, number, reader, sign_in)
+                _case(store, number, reader)
         with pytest.raises(NotFound):
-            asks(store, reader, study="room", sign_in=sign_in).of_study(numbers[:1])
+            asks(store, reader, study="room").of_study(numbers[:1])
+    sessions.start_session(store, "room", "ann", ids)
+    for number in numbers:
+        with pytest.raises(NotFound):
+            _case(store, number)
 
 
 def test_a_blind_readers_own_numbers_are_refused_like_numbers_that_do_not_exist(blinded):

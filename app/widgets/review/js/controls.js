@@ -167,7 +167,7 @@ export function controls(review) {
 /** @param {Controls} side @param {ReviewView} review */
 export function reflect(side, review) {
   const { show, detail, study, setup, run } = review;
-  // In a trial's list, or one with planted lesions, a case has no reading where its arm shows none, or none yet.
+  // In a trial's list a case has no reading where its arm shows none, or none yet.
   const without = Boolean(detail?.blind || (setup?.trial && !(run && detail?.readings?.[run])));
   side.ai.hidden = !study || without;
   side.ofMap.hidden = !detail || without;

@@ -4,7 +4,7 @@ import { asked, sheet } from '../../../static/dialogs.js';
 import { action, check, el, fill } from '../../../static/dom.js';
 import { moment, plural } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
-import { against, figures, planted } from './session_figures.js';
+import { against, figures } from './session_figures.js';
 import { printSession } from './session_print.js';
 
 /** @typedef {import('./review_view.js').ReviewView} ReviewView */
@@ -28,16 +28,6 @@ async function begin(review) {
   const blind = choice('Blind first', 'Score, heat map and mask are shown after your first decision.', true);
   const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
   const neutral = choice('Neutral names', 'Random names, made anew for each session.', true);
-  const { planted } = found;
-  const lesions = choice(
-    'Planted lesions',
-    `Beside a hundred cases some ${planted.per_hundred} normal images with a planted lesion, in blind sessions, then without masks, tags and undo. They count nowhere, and are revealed at the end.`,
-    Boolean(planted.agreed),
-  );
-  lesions.box.addEventListener('change', async () => {
-    const answer = await post('/api/reading/agree', { study, agreed: lesions.box.checked });
-    if (!answer.ok) review.say(answer.error, 'bad');
-  });
   const follow = () => {
     // A blind session has no order and no name that gives a label away.
     for (const { box } of [shuffled, neutral]) {
@@ -72,7 +62,6 @@ async function begin(review) {
       blind.label,
       shuffled.label,
       neutral.label,
-      planted.per_hundred > 0 && !found.blind && lesions.label,
       over.length > 0 && earlier,
     ],
     answer: () => ({
@@ -109,7 +98,7 @@ export async function finish(review) {
   const session = await enqueue(async () => {
     const answer = await post('/api/reading/end', {});
     if (!answer.ok) return void review.say(answer.error, 'bad');
-    if (review.setup?.trial && !review.setup.trial.planted) {
+    if (review.setup?.trial) {
       // Without an open list nothing of the study is shown: it is not asked for.
       review.leave();
       shownCase.value = null;
@@ -135,7 +124,7 @@ export function sessionBar(review) {
       }
       const { read = 0, total = 0 } = list.counts || {};
       const done = total > 0 && read === total;
-      const kind = setup?.trial && !setup.trial.planted ? 'Trial' : session.blind ? 'Blind' : 'Session';
+      const kind = setup?.trial ? 'Trial' : session.blind ? 'Blind' : 'Session';
       const look = { type: 'button', class: done ? 'main' : '', onclick: () => finish(review) };
       return fill(
         element,
@@ -157,7 +146,6 @@ async function showSummary(review, session) {
     el('h2', {}, 'Reading session'),
     figures(found, whose),
     el('p', { class: 'dim' }, against(found)),
-    planted(found, whose === 'Your' ? 'You' : found.session.reader),
     el('menu', {}, [
       action('Report', () => printSession(review, session), { class: 'plain', title }),
       action('Close', () => dialog.close(), { class: 'main' }),

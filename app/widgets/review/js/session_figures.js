@@ -1,5 +1,5 @@
 // The figures of a reading session, on screen and in print.
-import { el, num, table, tr } from '../../../static/dom.js';
+import { el, num, tr } from '../../../static/dom.js';
 import { fixed, percent, plural, seconds } from '../../../static/format.js';
 
 /** @typedef {import('../../../static/answers').Share} Share */
@@ -43,43 +43,6 @@ export function figures(s, whose = 'Your') {
       ),
   ];
   return el('table', { class: 'rv-summary' }, rows);
-}
-
-/** What was planted among the cases, and what of it was found. @param {Summary} s @param {string} whose @param {boolean} [open] */
-export function planted({ planted: { lesions, table: sizes } }, whose, open = false) {
-  if (!lesions.length) return null;
-  const look = { class: 'rv-report-cases' };
-  const of = (/** @type {Share} */ { hits, n }) => `${hits} of ${n}`;
-  const part = (/** @type {number} */ share) => `${fixed(100 * share, 0)}\u00a0%`;
-  return el(
-    'section',
-    { class: 'rv-planted' },
-    el('h3', {}, `${plural(lesions.length, 'lesion')} planted, which count nowhere else`),
-    table(
-      ['Size', 'Contrast', `${whose}, at first`, `${whose}, in the end`, 'Detector'],
-      sizes.map((t) => tr([part(t.size), part(t.contrast), of(t.first), of(t.last), of(t.machine)])),
-      look,
-    ),
-    el(
-      'details',
-      { open },
-      el('summary', {}, 'Each of them'),
-      table(
-        ['Case', 'Size', 'Contrast', 'Pixels from left, top; width, height', 'Said', 'Detector'],
-        lesions.map((l) =>
-          tr([
-            l.name,
-            part(l.size),
-            part(l.contrast),
-            `${l.box[0]}, ${l.box[1]}; ${l.box[2]}, ${l.box[3]}`,
-            l.decision === l.first ? l.decision || 'not read' : `${l.first}, then ${l.decision}`,
-            l.flagged ? 'flagged' : 'not flagged',
-          ]),
-        ),
-        look,
-      ),
-    ),
-  );
 }
 
 /** What the figures are against. @param {Summary} s */

@@ -3,7 +3,7 @@ import { get } from '../../../static/api.js';
 import { el, table, tr } from '../../../static/dom.js';
 import { fixed, moment, plural, seconds } from '../../../static/format.js';
 import { printed, RESEARCH, row } from './report.js';
-import { against, figures, planted } from './session_figures.js';
+import { against, figures } from './session_figures.js';
 
 /** @typedef {import('../../../static/answers').SessionReport} Report */
 /** @typedef {import('../../../static/answers').SheetRow} SheetRow */
@@ -51,7 +51,6 @@ export async function printSession(review, session) {
     el('h2', {}, 'Result'),
     figures(found, 'Reader’s'),
     el('p', {}, against(found)),
-    planted(found, found.reader, true) || '',
     el('h2', {}, 'Cases'),
     table(heads, found.rows.map(cells), { class: 'rv-report-cases' }),
     el('p', { class: 'rv-report-research' }, RESEARCH),
