@@ -158,8 +158,10 @@ def main():
         say("Stopped; the same command goes on")
         return 1
     sys.path.insert(0, ROOT)
-    from app.commands import main as commands
-
+    if os.path.isdir(os.path.join(ROOT, "tests", "tools")):
+        from tests.tools import main as commands  # with the verbs of developers
+    else:
+        from app.commands import main as commands
     return commands(argv)
 
 

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Names what took long without being marked so: a plain run has a budget (app/commands/development.py)."""
+    """Names what took long without being marked so: a plain run has a budget (tests/tools/verbs.py)."""
     took: dict[str, float] = {}
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports(""):
         if getattr(report, "when", None) in ("setup", "call") and not {"long", "longest"} & set(report.keywords):

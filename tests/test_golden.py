@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from app import benches
-from app.commands import main, parser
+from app.commands import parser
 from app.routes import every_route
 from core.engine.registry import BACKBONES, DETECTORS, OBJECTIVES, STRONG
+from tests import benches
+from tests.tools import VERBS, main
 
 GOLDEN = Path(__file__).parent / "data" / "golden.json"
 # What version 0.2 had and this one has not, each with its reason.
@@ -84,7 +85,7 @@ def today(scored, home, no_worker, capsys) -> dict[str, Any]:
             answer = None
         said[asked] = {"status": status, "keys": answer}
     return {
-        "verbs": verbs(parser()),
+        "verbs": verbs(parser(VERBS)),
         "said": said,
         "routes": routes(),
         "benches": sorted(benches.titles()),

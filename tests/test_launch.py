@@ -77,8 +77,8 @@ def test_a_failed_installation_is_a_sentence_and_is_tried_again(launch, monkeypa
 
 
 def test_a_browser_that_cannot_be_had_is_said(monkeypatch):
-    from app.commands import development
     from app.commands._common import UserError
+    from tests.tools import verbs as development
 
     monkeypatch.setattr(development, "present", lambda: None)
     monkeypatch.setattr(development.subprocess, "run", lambda *a, **k: None)

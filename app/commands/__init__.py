@@ -9,6 +9,7 @@ import pkgutil
 import sqlite3
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from app.commands._common import UserError, fail
@@ -26,8 +27,8 @@ ORDER = (  # of the files in --help
 )  # fmt: skip
 
 
-def parser() -> argparse.ArgumentParser:
-    """Builds the parser of all verbs. Importing them is cheap: each imports what it needs when it runs."""
+def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Builds the parser of all verbs, those of the modules `more` last; a verb imports what it needs when it runs."""
     top = argparse.ArgumentParser(
         prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
@@ -35,9 +36,9 @@ def parser() -> argparse.ArgumentParser:
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
     names = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
-    for name in sorted(names, key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n)):
-        module = importlib.import_module(f"app.commands.{name}")
-        module.add(verbs)
+    names.sort(key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
+    for name in [*(f"{__name__}.{n}" for n in names), *more]:
+        importlib.import_module(name).add(verbs)
     return top
 
 
@@ -46,14 +47,14 @@ def entry() -> int:
     return main(sys.argv[1:])
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], more: Sequence[str] = ()) -> int:
     """Runs a verb and returns the exit status: 0 done, 1 it could not be done, 2 the user's mistake.
 
-    Mistakes give a sentence, not a traceback.
+    Mistakes give a sentence, not a traceback. more: modules that hold further verbs.
     """
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = [DEFAULT, *argv]
-    args = parser().parse_args(argv)
+    args = parser(more).parse_args(argv)
     try:
         return int(args.run(args) or 0)
     except KeyboardInterrupt:
@@ -80,7 +81,7 @@ def _ours(error: ValueError) -> bool:
     """Says whether our own code raised the error, not a library deep within: then its text is a sentence for people."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core"))
+    return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core", "tests"))
 
 
 def _broken(args, error: Exception) -> int:

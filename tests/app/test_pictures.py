@@ -1,4 +1,4 @@
-"""The pictures of README and app/README show the page as it is; `python -m app.commands._pictures` makes them anew."""
+"""The pictures of README and app/README show the page as it is; `python -m tests.tools.pictures` makes them anew."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from app.commands import _pictures as pictures
 from app.page import TABS
+from tests.tools import pictures
 
 NOTE = json.loads(pictures.NOTE.read_text(encoding="utf-8"))
-ANEW = "the page has moved on: make its pictures anew (python -m app.commands._pictures)"
+ANEW = "the page has moved on: make its pictures anew (python -m tests.tools.pictures)"
 
 
 def test_pictures_are_those_that_the_script_made():

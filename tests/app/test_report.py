@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.studio.db import opening
-from core.studio.experiments import runner
 from core.studio.ingest import studies
+from core.studio.report import arms as runner
 from core.studio.report import cells, tables
 from core.studio.runs import records as runs
 from core.studio.runs.results import evaluate_run

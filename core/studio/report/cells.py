@@ -1,4 +1,4 @@
-"""Cells of the report: one arm with one seed, run through the experiments' runner, evaluated, and its cost measured."""
+"""Cells of the report: one arm with one seed, run (arms.py), evaluated, and its cost measured."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics.localisation import overlaps_of
 from core.engine.progress import Stop, Stopped
 from core.studio.db.store import Store, now
-from core.studio.experiments.arm import Arm
-from core.studio.experiments.runner import fitted, is_scored, kept
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.jobs.steps import never
+from core.studio.report.arms import Arm, fitted, is_scored, kept
 from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.results import evaluate_run, evaluations, known_test, pixels_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.engine.metrics.compare import delong, holm, paired_bootstrap
 from core.studio.db.store import Store
-from core.studio.experiments.arm import Arm
+from core.studio.report.arms import Arm
 from core.studio.report.cells import Cell, dice_of, patients_in, scores_of
 from core.studio.report.tables import Table
 
@@ -85,7 +85,7 @@ def judged_claims(
 def claims_of_rows(store: Store, arms: list[Arm], pairs: list[tuple[str, str]], rows: list[dict]) -> list[Claim]:
     """Judges the claims of an experiment by its rows inside the region of interest.
 
-    Pairs without both arms are left out. rows: as `experiments.runner.run_plan` gives them.
+    Pairs without both arms are left out. rows: as `results.evaluate_run` gives them, with `label` and `seed`.
     """
     labels = {row["label"] for row in rows}
     table = Table("experiment", "", ("auroc", "dice"), tuple(arms), tuple(p for p in pairs if set(p) <= labels))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
-from core.studio.experiments.arm import Arm
+from core.studio.report.arms import Arm
 from core.studio.report.published import DETECTION, LOCALISATION
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.sides import ARCH

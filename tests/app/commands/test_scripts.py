@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from app.commands import _scripts
+from tests.tools import scripts as _scripts
 
 
 @pytest.fixture

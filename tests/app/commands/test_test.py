@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from app.commands import development, main
+from tests.tools import main
+from tests.tools import verbs as development
 
 ALONE = [name for name, tier in development.TIERS.items() if tier.alone]
 
@@ -87,3 +88,8 @@ def test_what_takes_long_is_run_alone_without_the_checks(ran, tier):
 def test_two_processes_where_there_are_two_cores(paths, cores, two):
     assert ("-n" in development.pytest(paths, cores=cores)) is two
     assert "-n" not in development.pytest(["tests/test_layers.py::test_x"], cores=cores)
+
+
+def test_a_benchmark_that_is_not_there_is_a_sentence(capsys):
+    assert main(["bench", "nothing"]) == 2
+    assert "there is no benchmark 'nothing'; there are: " in capsys.readouterr().err

@@ -13,7 +13,7 @@ from app.commands.training import pretrain_config
 from core.engine.augment.config import MEDMIX_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
-VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "bench", "doctor", "test")
+VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "doctor")
 VERBS += ("schema",)
 
 
@@ -64,7 +64,6 @@ def test_import_list_and_show(capsys, tiny_folder, home):
         (["evaluate", "nobody"], "no study"),
         (["jobs", "pause"], "number of a job"),
         (["jobs", "pause", "7"], "no job 7"),
-        (["bench", "nothing"], "no benchmark 'nothing'"),
         (["demo", "--device", "abacus"], "not one of auto, cpu"),
     ],
 )
@@ -164,7 +163,7 @@ def test_the_parser_is_light():
 
 def test_the_page_of_verbs_names_every_verb_detector_and_experiment():
     from core.engine.registry import DETECTORS
-    from core.studio.experiments.plans import EXPERIMENTS
+    from tests.benches.experiments.plans import EXPERIMENTS
 
     page = (ROOT / "app/README.md").read_text("utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]

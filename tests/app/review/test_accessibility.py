@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands import _scripts
 from tests.app.review.conftest import WIDGET, enter
+from tests.tools import scripts as _scripts
 
 SIZES = ((1366, 768), (800, 1100))
 TABS = ("Study", "MedMix", "Training", "Review", "Clusters", "Results", "Report")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from app import routes
-from app.commands import _scripts
 from core.studio.demo import study as demo
 from core.studio.jobs import queue as jobs
 from core.studio.review import people
@@ -13,6 +12,7 @@ from core.studio.training import dryrun
 from tests.app.routes import every_route as every
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
+from tests.tools import scripts as _scripts
 
 
 @pytest.fixture
@@ -59,4 +59,4 @@ def test_an_answer_that_is_not_what_its_route_declares_does_not_leave(room, monk
 
 @pytest.mark.slow
 def test_the_page_has_the_types_that_are_made():
-    assert _scripts.main(["generated"]) == 0, "run `python -m app.commands._scripts generate`"
+    assert _scripts.main(["generated"]) == 0, "run `python -m tests.tools.scripts generate`"

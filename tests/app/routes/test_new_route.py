@@ -8,11 +8,11 @@ import sys
 import pytest
 
 import app.routes
-from app.commands import _scripts
 from core.studio.review import sessions
 from tests.app.routes.clients import client_of
 from tests.conftest import ROOT
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
+from tests.tools import scripts as _scripts
 
 
 @pytest.fixture

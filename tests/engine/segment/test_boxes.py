@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from core.engine.segment import blob, lite_medsam, source
-from core.engine.segment.fit import dice
 from core.engine.segment.region import Click, refined
+from tests.benches._fit import dice
 from tests.engine.segment.test_segment import SHAPE, drawn, encoder, one  # noqa: F401
 
 installed = pytest.mark.skipif(source.file() is None, reason=f"{source.PACKAGE} is not installed")

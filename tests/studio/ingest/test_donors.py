@@ -83,8 +83,7 @@ def test_a_study_that_is_not_here_is_named_before_the_training(two):
 def test_an_experiments_training_older_than_the_setting_is_found_again(two):
     import json
 
-    from core.studio.experiments.arm import Arm
-    from core.studio.experiments.runner import kept
+    from core.studio.report.arms import Arm, kept
     from core.studio.runs.pipeline import create_pretrain
 
     config = PRETRAIN_PRESETS["quick"].replace(size=32)

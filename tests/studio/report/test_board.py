@@ -7,9 +7,9 @@ import json
 import pytest
 
 from core.studio.db.store import NotFound
-from core.studio.experiments.arm import Arm
 from core.studio.jobs import queue as jobs
 from core.studio.report import asked
+from core.studio.report.arms import Arm
 from core.studio.report.board import board
 from core.studio.report.tables import TABLES, Table
 from core.studio.runs.pipeline import UNTRAINED

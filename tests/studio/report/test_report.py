@@ -18,9 +18,9 @@ from core.engine.detectors.comparators.dae import DAE, DAEConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS
-from core.studio.experiments.arm import Arm
 from core.studio.jobs.steps import STEPS, Work, is_long
 from core.studio.report import asked, cells
+from core.studio.report.arms import Arm
 from core.studio.report.board import board
 from core.studio.report.report import make_asked, make_report
 from core.studio.report.tables import TABLES, Table, network_of

@@ -3,8 +3,7 @@
 import pytest
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
-from core.studio.experiments.arm import Arm
-from core.studio.experiments.runner import _at_side, _encoder_of
+from core.studio.report.arms import Arm, _at_side, _encoder_of
 from core.studio.runs import look, sides
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_fit, create_pretrain

@@ -1,0 +1,158 @@
+"""One row of a table: an encoder and a detector with changes, made through the same pipeline as the page.
+
+A run is found by its name, which says all that made it: what is done is not done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.engine.config import Config
+from core.engine.progress import Stop
+from core.engine.registry import DETECTORS
+from core.engine.training.pretrain import PRETRAIN_PRESETS, PretrainConfig
+from core.studio.db.store import Store
+from core.studio.jobs.steps import never
+from core.studio.runs import records as runs
+from core.studio.runs.pipeline import UNTRAINED, create_fit, create_pretrain, create_untrained, fit_run, pretrain_run
+from core.studio.runs.scoring import score_run
+from core.studio.runs.sides import SIZE, side_for
+
+
+@dataclass(frozen=True)
+class Arm(Config):
+    """One row of a table. pretrain, fit: changes to the presets named, dotted keys allowed.
+
+    encoder: an objective, or `untrained`; the latter takes `encoder.arch` and `encoder.init` of `pretrain`. An
+    encoder with the same changes and seed is trained once for all its arms. sized: whether the encoder's side is the
+    experiment's (--size); one of a preset with a side of its own keeps it. fit_size: side at which the detector sees
+    images, 0 for the encoder's. closer: the detector sees a study of few and large images more closely (runs.sides).
+    """
+
+    label: str
+    detector: str
+    encoder: str = "pmsacl"
+    preset: str = "quick"
+    fit_preset: str = "quick"
+    sized: bool = True
+    fit_size: int = 0
+    closer: bool = False
+    pretrain: dict = field(default_factory=dict)
+    fit: dict = field(default_factory=dict)
+
+    def start(self) -> Config:
+        """Returns the detector's settings before the changes of `fit`: those of its preset, if it has that one."""
+        kind = DETECTORS.get(self.detector)
+        return kind.presets.get(self.fit_preset) or kind.Config()
+
+
+def fitted(
+    store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
+) -> str:
+    """Returns the run of the arm's detector, fitted and scored; what is done already is found and not done again.
+
+    Raises Stopped when asked to stop; a later call goes on from the last checkpoint.
+    """
+    arm = _at_side(store, study, arm)
+    return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
+
+
+def _digest(values: dict) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _short(value: str) -> str:
+    """A value as a run's name has it, which all readers see: of a file without its folder."""
+    return f"{Path(value).name} {_digest({'file': value})}" if Path(value).is_absolute() else value
+
+
+def _named(store: Store, study: str, name: str) -> list[dict]:
+    """Runs whose names are like that, oldest first; % stands for anything."""
+    query = (
+        "SELECT id FROM runs WHERE study = ? AND name LIKE ? AND binned IS NULL AND archived = 0 ORDER BY created, id"
+    )
+    return [runs.get_run(store, row["id"]) for row in store.query(query, [study, name])]
+
+
+def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: PretrainConfig | None) -> dict | None:
+    """The run of an arm's encoder; one that is older than a setting has another digest in its name."""
+    earlier = _named(store, study, name)
+    if not earlier and config:
+        like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
+        earlier = [
+            r
+            for r in like
+            if r["config"]["epochs"] and PretrainConfig.from_dict(runs.settings_of(r["config"])) == config
+        ]
+    return earlier[0] if earlier else None
+
+
+def _at_side(store: Store, study: str, arm: Arm) -> Arm:
+    """The arm with the side at which its detector sees the study, where that is not the usual one."""
+    side = side_for(store, study) if arm.closer else SIZE
+    return arm if side == SIZE else arm.replace(fit_size=side)
+
+
+def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | None]:
+    """The name of the run that holds an arm's encoder, and how it is trained, if it is."""
+    if arm.encoder == UNTRAINED:
+        changes = " ".join(_short(value) for value in arm.pretrain.values())
+        return f"experiment untrained {changes} {size} px seed {seed}".replace("  ", " "), None
+    own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
+    own["fit_closer"] = False  # an arm says so itself, whatever its encoder
+    config = PRETRAIN_PRESETS[arm.preset].replace(**{**own, **arm.pretrain})
+    return f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}", config
+
+
+def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
+    """The name of the run that holds an arm's detector on an encoder's run, and its configuration."""
+    config = arm.start()
+    own = {"seed": seed} if "seed" in config.to_dict() else {}
+    config = config.replace(**{**own, **arm.fit})
+    side = f" {arm.fit_size} px" if arm.fit_size else ""
+    return f"experiment {arm.detector}{side} {_digest(config.to_dict())} on {encoder}", config
+
+
+def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
+    """Returns the runs of an arm's encoder and of its detector as far as they were made; nothing is run."""
+    arm = _at_side(store, study, arm)
+    name, config = _encoder_of(arm, seed, size)
+    encoder = _trained(store, study, arm, seed, name, config)
+    fits = _named(store, study, _fit_of(arm, encoder["id"], seed)[0]) if encoder else []
+    return encoder, fits[0] if fits else None
+
+
+def is_scored(run: dict) -> bool:
+    """Says whether a detector's run is fitted and has scored its study."""
+    return run["status"] == "done" and "threshold" in run["summary"]
+
+
+def _encoder(store: Store, study: str, arm: Arm, seed: int, size: int, device: str, should_stop: Stop = never) -> str:
+    name, config = _encoder_of(arm, seed, size)
+    earlier = _trained(store, study, arm, seed, name, config)
+    if earlier:
+        run = earlier["id"]
+    elif config:
+        run = create_pretrain(store, study, config, name)
+    else:
+        changes = {k.removeprefix("encoder."): v for k, v in arm.pretrain.items()}
+        run = create_untrained(store, study, size, seed, **changes)
+        runs.update_run(store, run, name=name)
+    if runs.get_run(store, run)["status"] not in ("done", "collapsed"):
+        pretrain_run(store, run, device, should_stop)
+    return run
+
+
+def _fit(store: Store, encoder: str, arm: Arm, seed: int, device: str, should_stop: Stop = never) -> str:
+    name, config = _fit_of(arm, encoder, seed)
+    study = runs.get_run(store, encoder)["study"]
+    earlier = _named(store, study, name)
+    run = earlier[0]["id"] if earlier else create_fit(store, encoder, arm.detector, config, name, arm.fit_size)
+    if runs.get_run(store, run)["status"] != "done":
+        fit_run(store, run, device, should_stop)
+    if not is_scored(runs.get_run(store, run)):
+        score_run(store, run, device, should_stop)
+    return run

@@ -1,0 +1,133 @@
+"""Benchmarks of the start: from the command to a page, and to a newcomer's first case."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from core.studio.db import opening
+from core.studio.db.home import Home
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.records import NOT_ENDED
+from tests.benches import Aim, bench
+from tests.benches._server import ROOT, cancel, chromium
+
+PATIENCE = 300.0  # seconds
+
+
+@bench("start", Aim(1, key="over_import"))
+def start(quick: bool = False) -> dict[str, Any]:
+    """Start: seconds from the command to a page that answers, against importing torch and gradio alone.
+
+    Medians of 5 (quick: 1). "over_import": seconds beyond those of the imports; "ratio": to those of the imports.
+    """
+    rounds = 1 if quick else 5
+    pages, imports = [], []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import torch, gradio"], check=True, cwd=ROOT)
+        imports.append(time.perf_counter() - started)
+        pages.append(_until_answered())
+    page, bare = (sorted(times)[rounds // 2] for times in (pages, imports))
+    return {"ratio": page / bare, "over_import": page - bare, "page": page, "imports": bare}
+
+
+def _until_answered() -> float:
+    """Seconds from the command to the first page."""
+    with tempfile.TemporaryDirectory() as home, opened(home) as (_, seconds):
+        return seconds
+
+
+@contextmanager
+def opened(home: str, *options: str, root: Path = ROOT) -> Iterator[tuple[str, float]]:
+    """Starts the server: yields the page's address and the seconds from the command to its first answer.
+
+    The server ends with the context. root: the checkout that it is of.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/"
+    line = [sys.executable, "launch.py", "app", "--home", home, "--port", str(port), "--no-browser", *options]
+    started = time.perf_counter()
+    process = subprocess.Popen(line, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not _answers(url):
+            if time.perf_counter() - started > PATIENCE:
+                raise RuntimeError(f"no page after {PATIENCE:.0f} s")
+            time.sleep(0.02)
+        yield url, time.perf_counter() - started
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            answer.read()
+            return True
+    except OSError:
+        return False
+
+
+AIM = 60.0  # seconds to the first scored case
+MINUTE_PATIENCE = 600_000  # milliseconds for each; a busy machine is slow, which is no failure
+SCORED = """document.querySelector('#tab-review-button')?.getAttribute('aria-selected') === 'true'
+  && document.querySelector('.widget-review')?.review?.picture
+  && !document.querySelector('.widget-review').innerText.includes('has not scored the case')"""
+MOMENTS = {  # in their order: what is waited for
+    "page": "window.Studio && window.Studio.started",
+    "card": "document.querySelector('.study-main .plan h2, .study-main .plan h3')?.innerText",
+    "study": "window.Studio.study === 'demo' && document.querySelector('.tiles svg image')",
+    "first_case": SCORED,
+}
+
+
+@bench("first-minute")
+def first_minute(quick: bool = False) -> dict[str, Any]:
+    """The first minute of a newcomer: from the command, in an empty home, to the first scored case on the screen.
+
+    With PMSACL_PICTURES=FOLDER each moment is kept as a picture of the page at 1366 x 768.
+
+    {"answer", "page", "card", "study", "first_case"}: seconds since the command; "load_average".
+
+    answer: of the server; page: its tabs are there; card: it says what is being made and how long that takes; study:
+    the demo study is drawn and open; first_case: Review opens on a scored case by itself. ratio: first_case to a
+    minute. quick: no further than the page, of a home in which no demo is drawn, and that to a minute.
+    """
+    moments = ["page"] if quick else list(MOMENTS)
+    pictures = os.environ.get("PMSACL_PICTURES")
+    with tempfile.TemporaryDirectory(prefix="pmsacl-first-") as home, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1366, "height": 768})
+        page.set_default_timeout(MINUTE_PATIENCE)
+        began = time.perf_counter()
+        with opened(home, *([] if quick else ["--demo"])) as (url, answered):
+            try:
+                opening: dict[str, Any] = {"answer": round(answered, 1)}
+                page.goto(url)
+                for moment in moments:
+                    page.wait_for_function(MOMENTS[moment], polling=200)
+                    opening[moment] = round(time.perf_counter() - began, 1)
+                    if pictures:
+                        page.screenshot(path=Path(pictures) / f"{moment}.png")
+            finally:
+                _stop(Path(home))
+    return {**opening, "load_average": round(os.getloadavg()[0], 1), "ratio": round(opening[moments[-1]] / AIM, 2)}
+
+
+def _stop(home: Path) -> None:
+    """End what the studio has begun by itself."""
+    store = opening.open(Home.at(home))
+    for job in jobs.list_jobs(store, *NOT_ENDED):
+        cancel(store, job["id"])
+    store.close()

@@ -1,0 +1,203 @@
+"""The verbs `test` and `bench`, which `launch.py` has in a clone of the source."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from app.commands._common import UserError, finish, say, verb
+
+
+@dataclasses.dataclass(frozen=True)
+class Tier:
+    """A choice of tests. markers: pytest's expression (pyproject.toml); minutes: that two cores may take for it.
+
+    alone: what its tests are, where they are run after the default ones and without the checks.
+    """
+
+    markers: str
+    minutes: int | None = None
+    alone: str = ""
+
+
+CHECKS: Mapping[str, list[str]] = {
+    "ruff check": [sys.executable, "-m", "ruff", "check", "."],
+    "ruff format": [sys.executable, "-m", "ruff", "format", "--check", "."],
+    "mypy": [sys.executable, "-m", "mypy"],
+    "scripts, style": [sys.executable, "-m", "tests.tools.scripts", "style"],
+    "scripts, types": [sys.executable, "-m", "tests.tools.scripts", "types"],
+    "scripts, generated": [sys.executable, "-m", "tests.tools.scripts", "generated"],
+    "scripts, tests": [sys.executable, "-m", "tests.tools.scripts", "tests"],
+}
+QUICK = ("ruff check", "ruff format")  # the checks of --quick
+ROOT = Path(__file__).resolve().parents[2]
+TIERS = {
+    "quick": Tier("not browser and not slow and not long and not longest", 2),
+    "default": Tier("not long and not longest", 12),
+    "long": Tier("long and not longest", alone="tests that take seconds to half a minute each"),
+    "longest": Tier("longest", alone="tests that take half a minute or more"),
+    "all": Tier(""),
+}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def add(subparsers) -> None:
+    _add_test(subparsers)
+    _add_bench(subparsers)
+
+
+def pytest(paths: list[str], expression: str | None = None, tier: str = "all", cores: int | None = None) -> list[str]:
+    """Returns the command that runs the tests of a tier below `paths` (none: all), by two processes on two cores.
+
+    A file's tests stay in one process: they share the home and the server that the file's fixtures make.
+    """
+    command = [sys.executable, "-m", "pytest", *paths, *(["-k", expression] if expression else [])]
+    if TIERS[tier].markers:
+        command += ["-m", TIERS[tier].markers]
+    files = paths and all(path.split("::")[0].endswith(".py") for path in paths)
+    if not files and (cores or os.cpu_count() or 1) >= 2:
+        command += ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]  # in the order of tests/conftest.py
+    return command
+
+
+def present() -> str | None:
+    """Returns the path of a browser that is there and starts, or None."""
+    candidates = [os.environ.get("PMSACL_BROWSER"), _playwrights(), *map(shutil.which, BROWSERS)]
+    return next((path for path in candidates if path and _starts(path)), None)
+
+
+def find_browser(report: Callable[[str], None]) -> str:
+    """Returns the browser's path, which is installed if need be.
+
+    Raises UserError (status 1) when none can be had: the tests must not skip.
+    """
+    program = present()
+    if program:
+        return program
+    report("Downloading Playwright's Chromium")
+    command = [sys.executable, "-m", "playwright", "install", "chromium"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get"):
+        # Its libraries come from Debian anyway, so as root Debian's own browser is the surer way, tried second.
+        tries = [command, ["apt-get", "update", "-q"], ["apt-get", "install", "-y", "-q", "chromium"]]
+    else:
+        tries = [command]
+    for attempt in tries:
+        try:
+            subprocess.run(attempt, stdout=sys.stderr, timeout=600, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            report(f"{attempt[0]}: {error}")
+        program = present()
+        if program:
+            return program
+    raise UserError(
+        "the page's tests need a browser and none could be had: install one (Debian: apt-get install chromium), "
+        "or name one in the environment variable PMSACL_BROWSER",
+        1,
+    )
+
+
+def _playwrights() -> str | None:
+    """Where Playwright would have put its Chromium."""
+    code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
+    try:
+        answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    path = answer.stdout.strip()
+    return path if path and os.path.exists(path) else None
+
+
+def _starts(path: str) -> bool:
+    try:
+        version = subprocess.run([path, "--version", "--no-sandbox"], capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return version.returncode == 0
+
+
+def _add_test(subparsers) -> None:
+    parser = verb(
+        subparsers, "test", "Check style and types and run every test; installs a browser if needed", run_test
+    )
+    parser.add_argument("paths", nargs="*", help="only the tests in these files or folders, without the checks")
+    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks")
+    tier = parser.add_mutually_exclusive_group()
+    quick = f"without a browser and all that takes long: {TIERS['quick'].minutes} minutes on two cores"
+    tier.add_argument("--quick", dest="tier", action="store_const", const="quick", help=quick)
+    every = f"everything; without a flag all that takes a moment, {TIERS['default'].minutes} minutes on two cores"
+    tier.add_argument("--all", dest="tier", action="store_const", const="all", help=every)
+    for name in (n for n, t in TIERS.items() if t.alone):
+        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, help=f"only {TIERS[name].alone}")
+
+
+def run_test(args) -> int:
+    """Runs the tests: what is named is run whole, but for --quick."""
+    named = bool(args.paths or args.k)
+    tier = args.tier or ("all" if named else "default")
+    started = time.monotonic()
+    # One thread each: the processes share the cores. A caller's own setting stays.
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    browser = None
+    if tier != "quick":
+        browser = environment["PMSACL_BROWSER"] = find_browser(lambda text: say(args, text))
+        say(args, f"Browser: {browser}")
+
+    def passes(command: list[str]) -> bool:
+        return subprocess.call(command, cwd=ROOT, env=environment, stdout=sys.stderr if args.json else None) == 0
+
+    checks = {}
+    for name in () if named or TIERS[tier].alone else QUICK if tier == "quick" else CHECKS:
+        say(args, f"{name}:")
+        checks[name] = passes(CHECKS[name])
+    tested = passes(pytest(args.paths, args.k, tier))
+    failed = [name for name, ok in checks.items() if not ok] + ["pytest"] * (not tested)
+    seconds = round(time.monotonic() - started)
+    finish(args, {"passed": not failed, "browser": browser, "checks": checks, "tier": tier, "seconds": seconds})
+    minutes = TIERS[tier].minutes
+    if minutes and not named:
+        say(args, f"{seconds} s; two cores are to take at most {60 * minutes}")
+    if failed:
+        say(args, f"Not passed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _add_bench(subparsers) -> None:
+    parser = verb(subparsers, "bench", "Run a benchmark by name, or list them", run_bench)
+    parser.add_argument("name", nargs="?", help="a benchmark, or all that have an aim")
+    parser.add_argument(
+        "--only", action="append", metavar="PART", help="part of a long one, or one of all (repeatable)"
+    )
+    parser.add_argument("--seconds", type=float, help="how long to measure, where the benchmark has a length")
+    parser.add_argument("--soak", action="store_true", help="an hour at a lower rate (load)")
+    parser.add_argument("--decisions", type=int, help="without pauses until so many, for the server's memory (load)")
+    parser.add_argument("--data", metavar="FOLDER", help="the images, where the benchmark needs some of its own")
+    parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
+
+
+def run_bench(args) -> int:
+    from tests import benches as bench
+
+    if args.name is None:
+        titles = bench.titles()
+        for name, title in titles.items():
+            say(args, f"{name:16} {title}")
+        return finish(args, {"benches": titles})
+    if args.name == "all":
+        result = bench.run_all(args.quick, args.device, args.only)
+        for row in result["benches"]:
+            aim = f"{'at least' if row['at_least'] else 'at most'} {row['aim']:g}"
+            figure = row.get("error") or f"{row['figure']} {row[row['figure']]:.3g}"
+            say(args, f"{row['name']:16} {figure} (aim: {aim}){'' if row['met'] else ', not met'}")
+        return finish(args, result)
+    result = bench.run(
+        args.name, args.quick, args.device, args.only, args.seconds, args.soak, args.data, args.decisions
+    )
+    for key, value in result.items():
+        say(args, f"{key}: {value:.4g}" if isinstance(value, float) else f"{key}: {value}")
+    return finish(args, result)
