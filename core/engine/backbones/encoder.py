@@ -34,14 +34,41 @@ def find(name: str) -> Backbone:
     return BACKBONES.get(name)()
 
 
+class ClassHead(nn.Module):
+    """The head f_beta that told A_0 to A_k apart in pre-training (PMSACL Eq. 8), kept to score images.
+
+    Args:
+        width: Number of features that it classifies.
+        classes: k + 1.
+        on: "z" for the projection, "features" for the backbone's pooled features.
+        side: Side in pixels of the images of the pre-training.
+    """
+
+    def __init__(self, width: int, classes: int, on: str, side: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, classes)
+        self.on, self.side = on, side
+
+    def evidence(self, h: Tensor, z: Tensor) -> Tensor:
+        """Computes the log odds of any of A_1 to A_k against A_0: features h (N, F), projections z (N, D) -> (N,)."""
+        logits = self.linear(z if self.on == "z" else h)
+        return torch.logsumexp(logits[:, 1:], 1) - logits[:, 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the arguments that build it anew."""
+        return {"width": self.linear.in_features, "classes": self.linear.out_features, "on": self.on, "side": self.side}
+
+
 class Encoder(nn.Module):
     """The encoder f_theta = project(backbone(x)); random until `build_encoder` or `load_encoder` fills its weights.
 
     widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
     origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder;
-    `instead_of` names the backbone that was asked for if another one took its place.
+    `instead_of` names the backbone that was asked for if another one took its place. class_head: the head by which a
+    pre-training told A_0 to A_k apart; None for an encoder without one.
     """
 
+    class_head: ClassHead | None
     mean: Tensor
     std: Tensor
 
@@ -57,6 +84,7 @@ class Encoder(nn.Module):
             nn.ReLU(inplace=True),
             nn.Linear(self.config.hidden, self.config.dim),
         )
+        self.class_head = None
         self.origin: dict[str, str] = {"source": "random"}
         # The backbone's own statistics whatever the init: an encoder can then go on from any other of its kind.
         self.register_buffer("mean", torch.tensor(self.arch.mean).view(1, 3, 1, 1), persistent=False)
@@ -166,22 +194,27 @@ def save_encoder(
     extra: dict[str, Any] | None = None,
     centres: Tensor | None = None,
     half: bool = False,
+    class_head: ClassHead | None = None,
 ) -> None:
     """Write encoder.safetensors, encoder.json and, when given, centres (k+1, 128).
 
     encoder.json: the configuration, `extra`, where the first weights came from, and the SHA-256 of those stored.
 
-    half: weights in float16, half the size, for an encoder that is looked at and not gone on from.
+    half: weights in float16, half the size, for an encoder that is looked at and not gone on from. class_head: the
+    head of this training's classes, in place of the encoder's own.
     encoder.json comes last, so a folder that has it is complete.
     """
     folder = Path(folder)
     if centres is not None:
         write_tensors(folder / CENTRES, {"centres": centres.to(torch.float32)})
+    head = class_head or encoder.class_head
     state = encoder.state_dict()
+    if head is not None:
+        state |= {f"class_head.{name}": value for name, value in head.state_dict().items()}
     if half:
         state = {name: value.half() if value.is_floating_point() else value for name, value in state.items()}
     write_tensors(folder / WEIGHTS, state)
-    saved = {"encoder": encoder.config.to_dict(), "extra": extra or {}}
+    saved = {"encoder": encoder.config.to_dict(), "extra": extra or {}, "class_head": head and head.to_dict()}
     write_json(folder / ABOUT, saved | {"origin": encoder.origin, "sha256": weights.digest(state)})
 
 
@@ -195,6 +228,8 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
         config = EncoderConfig.from_dict(saved["encoder"])
         with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
             encoder = Encoder(config)
+            if saved.get("class_head"):
+                encoder.class_head = ClassHead(**saved["class_head"])
         state = load_file(folder / WEIGHTS)
         if saved.get("sha256", "") not in ("", weights.digest(state)):
             raise OSError(f"{WEIGHTS} is not what {ABOUT} says was written")

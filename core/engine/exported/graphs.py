@@ -20,6 +20,7 @@ from core.engine.backbones.embed import inference_copy
 from core.engine.calibration.heatmap import blur, upsample
 from core.engine.calibration.scale import Scale
 from core.engine.detectors.base import Detector
+from core.engine.detectors.class_head import ClassHeadDetector
 from core.engine.detectors.ensemble.ensemble import ROI, TOP, Ensemble
 from core.engine.detectors.igd.igd import IGD
 from core.engine.detectors.igd.igd import STRIDE as IGD_STRIDE
@@ -147,6 +148,12 @@ class _Mahalanobis(_OfMaps):
                 pooled.append((maps[stride] * weight).sum((2, 3)) / weight.sum((2, 3)).clamp_min(1e-6))
             inside = own.normals["pooled_roi"].distance(torch.cat(pooled, 1))
         return Said(smooth, smooth, score, inside)
+
+
+class _ClassHead(_OfMaps):
+    def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
+        cells, image = self.detector.evidence(maps)
+        return Said(cells, cells, image, image)
 
 
 class _LesionHead(Part):
@@ -330,7 +337,7 @@ def _scaled(scale: Scale, values: Tensor) -> Tensor:
 
 
 PARTS: dict[type[Detector], Callable[..., Part]] = {
-    PaDiM: _PaDiM, Nearest: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead,
+    PaDiM: _PaDiM, ClassHeadDetector: _ClassHead, Nearest: _Nearest, Mahalanobis: _Mahalanobis, LesionHead: _LesionHead,
     IGD: _IGD, Ensemble: _Ensemble,
 }  # fmt: skip
 

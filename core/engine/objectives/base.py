@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Part, Share
-from core.engine.backbones.encoder import Encoder
+from core.engine.backbones.encoder import ClassHead, Encoder
 from core.engine.objectives.config import PretrainConfig
 
 
@@ -101,6 +101,10 @@ class Objective(nn.Module, abc.ABC):
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
         """Returns the logits (M, k+1) of the class head on h (M, F) or z (M, D); None for an objective without one."""
+        return None
+
+    def class_head(self) -> ClassHead | None:
+        """Returns a copy of the head that tells A_0 to A_k apart, to be stored with the encoder; None without one."""
         return None
 
     @abc.abstractmethod

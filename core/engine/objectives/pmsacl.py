@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Part, Share, own
-from core.engine.backbones.encoder import Encoder
+from core.engine.backbones.encoder import ClassHead, Encoder
 from core.engine.losses.pmsacl import augmentation_loss, centring_loss, pmsacl_loss, variance_loss
 from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import PretrainConfig
@@ -43,6 +43,11 @@ class PMSACL(ClassViews):
     def classify(self, h: Tensor, z: Tensor) -> Tensor:
         logits: Tensor = self.classifier((z if self.config.aug_on == "z" else h).float())
         return logits
+
+    def class_head(self) -> ClassHead:
+        head = ClassHead(self.classifier.in_features, self.classes, self.config.aug_on, self.config.size)
+        head.linear.load_state_dict(self.classifier.state_dict())
+        return head
 
     def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
         """Computes l_ctr and l_PMSACL of z (M, D), unweighted."""

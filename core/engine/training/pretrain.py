@@ -239,7 +239,7 @@ class Encoders:
     def _write(self, folder: Path, extra: dict[str, Any], half: bool = False) -> None:
         t = self.training
         notes = {"objective": t.config.objective, "epoch": t.epoch, **extra}
-        save_encoder(t.encoder, folder, notes, t.centres, half=half)
+        save_encoder(t.encoder, folder, notes, t.centres, half=half, class_head=t.objective.class_head())
 
 
 # How a pre-training does on held-out normals and their MedMix versions. No test image is ever seen here.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from typing_extensions import Self
 
+from core.engine.backbones.encoder import ClassHead
 from core.engine.config import BadConfig, Config
 from core.engine.registry import DETECTORS
 
@@ -82,6 +83,24 @@ class EnsembleConfig(Config):
     def from_dict(cls, values: dict[str, Any]) -> Self:
         members = {name: Member.from_dict(member) for name, member in values["members"].items()}
         return cls(**{**values, "members": members, "learn": tuple(values.get("learn", ()))})
+
+
+def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
+    """Fits members that read an encoder's class head to the encoder.
+
+    They see images of the side of its pre-training. Without a class head they are left out, and the other readings
+    share their weight.
+    """
+    reads = [name for name, member in config.members.items() if member.detector == "class-head"]
+    if not reads:
+        return config
+    if head is not None:
+        shown = {name: replace(config.members[name], side=head.side) for name in reads}
+        return replace(config, members={**config.members, **shown})
+    members = {name: member for name, member in config.members.items() if name not in reads}
+    readings = {name: weight for name, weight in config.readings.items() if name not in reads}
+    factor = sum(config.readings.values()) / sum(readings.values())
+    return replace(config, members=members, readings={name: weight * factor for name, weight in readings.items()})
 
 
 def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:

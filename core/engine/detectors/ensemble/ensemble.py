@@ -28,7 +28,7 @@ from core.engine.calibration.heatmap import blur, cells_inside, counted, roi_at,
 from core.engine.calibration.scale import Scale, places_unseen
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
-from core.engine.detectors.ensemble.config import EnsembleConfig, Member, aligned_weights
+from core.engine.detectors.ensemble.config import EnsembleConfig, Member, aligned_weights, suited
 from core.engine.detectors.ensemble.named import (
     BlendConfig,
     BlendHeadConfig,
@@ -100,7 +100,7 @@ class Ensemble(Detector):
 
         Raises ValueError under 16 images.
         """
-        whole = config.ensemble() if isinstance(config, Named) else config
+        whole = suited(config.ensemble() if isinstance(config, Named) else config, encoder.class_head)
         split = places_unseen(len(images), whole.unseen, whole.seed, context.patients)
         return cls._fit(encoder, images, whole, context, split)
 
@@ -349,7 +349,8 @@ def _fit_members(
         if issubclass(kind, Ensemble):
             assert isinstance(settings, Named)
             inner = context.replace(folder=place, report=None)
-            fitted[name] = kind._fit(encoder, images, settings.ensemble(), inner, split)
+            whole = suited(settings.ensemble(), encoder.class_head)
+            fitted[name] = kind._fit(encoder, images, whole, inner, split)
             continue
         own = around.replace(folder=place, report=part_of(context.report, done, sum(steps.values())))
         shown = resized(fitted_images, member.side) if member.side else fitted_images

@@ -15,6 +15,7 @@ from typing import Any
 from typing_extensions import Self
 
 from core.engine.config import BadConfig, Config
+from core.engine.detectors.class_head import ClassHeadConfig
 from core.engine.detectors.ensemble.config import EnsembleConfig, Member, equal
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.mahalanobis import MahalanobisConfig
@@ -42,6 +43,8 @@ class BlendConfig(Named):
     most (chest X-rays), features trained on photographs look past it. seen: the map is 0 in places that the regions of
     interest of fewer than this share of the given images hold. aligned: how many times the others' weight PaDiM's map
     has where normal images show the same thing at the same place, as products on a line do; 1: never more than they.
+    class_head: share of the score that the class head of a PMSACL pre-training has; an encoder without one gives it to
+    the other readings.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -54,6 +57,7 @@ class BlendConfig(Named):
     colour: bool = True
     seen: float = 0.05
     aligned: float = 4.0
+    class_head: float = 1 / 3
     seed: int = 0
 
     @classmethod
@@ -67,8 +71,15 @@ class BlendConfig(Named):
             raise BadConfig("unseen lies in (0, 0.9), and stride and aligned are at least 1")
         if not 0 <= self.seen < 1:
             raise BadConfig("seen lies in [0, 1)")
+        if not 0 <= self.class_head < 1:
+            raise BadConfig(f"class_head lies in [0, 1), not {self.class_head}")
         if not self.maps or not set(self.maps) <= set(QUICK) or len(set(self.maps)) < len(self.maps):
             raise BadConfig(f"maps are some of {', '.join(QUICK)}, not {', '.join(self.maps)}")
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """The readings that any encoder gives."""
+        return ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
 
     def ensemble(self) -> EnsembleConfig:
         """Joins four quick detectors with an equal say in the map, and up to four readings with one in the score.
@@ -76,12 +87,17 @@ class BlendConfig(Named):
         PaDiM compares each place with the same place of normal images, the nearest patches with any place, in two
         depths of the network, and the Mahalanobis distance the image as a whole and each place with all places. Weights
         are equal by design: on images of a kind that nobody has seen there is nothing to learn them from. PaDiM's alone
-        grows where normal images are alike place by place.
+        grows where normal images are alike place by place. The class head of a PMSACL pre-training has seen what
+        lesions may look like, which no distance from normal images knows.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
-        readings = ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
+        weights = equal(self.readings)
+        if self.class_head:
+            members["classes"] = Member("class-head", ClassHeadConfig())
+            weights = {name: weight * (1 - self.class_head) for name, weight in weights.items()}
+            weights["classes"] = self.class_head
         return EnsembleConfig(
-            members, equal(self.maps), equal(readings),
+            members, equal(self.maps), weights,
             unseen=self.unseen, stride=self.stride, seen=self.seen, seed=self.seed,
             aligned={"padim": self.aligned} if "padim" in self.maps else {},
         )  # fmt: skip
@@ -131,7 +147,7 @@ class BlendHeadConfig(Named):
         """
         blend, head = self.blend.replace(seed=self.seed), self.head.replace(seed=self.seed)
         members = {"blend": Member("blend", blend), "head": Member("lesion-head", head, self.side, self.sigma)}
-        count = len(blend.ensemble().readings)
+        count = len(blend.readings)
         readings = {"blend": count / (count + 1), "head": 1 / (count + 1)}
         return EnsembleConfig(
             members, {"blend": 1.0, "head": self.weight}, readings,

@@ -1,0 +1,115 @@
+"""The class head of a pre-training as a detector: how surely an image is one of A_1 to A_k and not A_0 (PMSACL Eq. 8).
+
+Pre-training with MedMix learns to tell normal images from ones with pasted lesions, and its class head is usually
+thrown away. As a reading beside distances from normal images it says *whether* an image is abnormal; its map, of the
+coarsest stride, says hardly where. It is fitted on nothing: all that it knows it learnt in pre-training.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from typing_extensions import Self
+
+from core.engine.backbones.config import STRIDES
+from core.engine.backbones.encoder import ClassHead, Encoder, load_encoder, save_encoder
+from core.engine.config import BadConfig, Config
+from core.engine.detectors.base import FitContext, Prediction
+from core.engine.detectors.map_detector import MapDetector
+from core.engine.files import write_json
+from core.engine.registry import DETECTORS
+
+ABOUT = "class_head.json"
+
+
+@dataclass(frozen=True)
+class ClassHeadConfig(Config):
+    """batch: images per step."""
+
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise BadConfig(f"batch must be at least 1, not {self.batch}")
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The coarsest map, which pre-training pooled."""
+        return STRIDES[-1:]
+
+
+@DETECTORS.register("class-head", title="Class head of the pre-training", section="Eq. 8", listed=False)
+class ClassHeadDetector(MapDetector):
+    """Scores by the log odds of A_1 to A_k against A_0; the region of interest changes nothing.
+
+    Images are best of the side of the pre-training (`Encoder.class_head.side`), as an ensemble shows them.
+    """
+
+    name = "class-head"
+    Config = ClassHeadConfig
+
+    def __init__(self, encoder: Encoder, config: ClassHeadConfig, size: int) -> None:
+        self.encoder, self.config, self.size = encoder, config, size
+
+    @property
+    def head(self) -> ClassHead:
+        """The encoder's class head."""
+        assert self.encoder.class_head is not None  # `fitting`
+        return self.encoder.class_head
+
+    @classmethod
+    def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> _Nothing:
+        """Raises ValueError if the encoder has no class head."""
+        if encoder.class_head is None:
+            raise ValueError("this encoder has no class head: pre-train it by PMSACL, or choose another detector")
+        return _Nothing(cls(encoder, config, size))
+
+    def evidence(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
+        """Computes the log odds of each cell (B, h, w) and of each image (B,) from maps by stride."""
+        coarse = maps[STRIDES[-1]]
+        pooled = Encoder.pool(maps)
+        cells = coarse.permute(0, 2, 3, 1).flatten(0, 2)
+        of_cells = self.head.evidence(cells, self.encoder.project(cells))
+        return of_cells.view(-1, *coarse.shape[2:]), self.head.evidence(pooled, self.encoder.project(pooled))
+
+    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
+        """Reads a batch: maps (B, S / 32, S / 32) of log odds; extras: `evidence` (B,) of the whole image."""
+        cells, image = self.evidence(maps)
+        return Prediction(cells.cpu().numpy(), {"evidence": image.cpu().numpy()})
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        return prediction.extras["evidence"]
+
+    def save(self, folder: Path) -> None:
+        """Saves into `folder`: encoder/ and, last, class_head.json."""
+        folder = Path(folder)
+        save_encoder(self.encoder, folder / "encoder")
+        write_json(folder / ABOUT, {"config": self.config.to_dict(), "size": self.size})
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        folder = Path(folder)
+        saved = json.loads((folder / ABOUT).read_text())
+        config = ClassHeadConfig.from_dict(saved["config"])
+        return cls(load_encoder(folder / "encoder", device), config, saved["size"])
+
+
+class _Nothing:
+    """A fit that takes nothing from the images."""
+
+    def __init__(self, detector: ClassHeadDetector) -> None:
+        self.detector = detector
+
+    def add(self, maps: dict[int, Tensor], start: int) -> None:
+        pass
+
+    def join(self) -> None:
+        pass
+
+    def finish(self) -> ClassHeadDetector:
+        return self.detector

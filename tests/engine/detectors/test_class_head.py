@@ -1,0 +1,107 @@
+"""The class head of a pre-training: stored with the encoder, a detector, and a reading of the blend."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import ClassHead, Encoder, build_encoder, load_encoder, save_encoder
+from core.engine.detectors.class_head import ClassHeadConfig, ClassHeadDetector
+from core.engine.detectors.ensemble.ensemble import Blend
+from core.engine.detectors.ensemble.named import BlendConfig
+from core.engine.exported.graphs import part_of
+from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.tensors import to_batch
+from core.engine.training.pretrain import pretrain
+from tests.conftest import ARCH
+from tests.engine._images import normals
+from tests.engine.detectors.ensemble.test_blend import SMALL
+
+
+@pytest.fixture(scope="module", params=["z", "features"])
+def encoder(request) -> Encoder:
+    """An encoder with a random class head that was trained at 48 pixels."""
+    made = build_encoder(EncoderConfig(arch=ARCH, seed=2)).eval()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        width = made.config.dim if request.param == "z" else made.features
+        made.class_head = ClassHead(width, 4, request.param, 48)
+    return made
+
+
+def test_pretrain_stores_the_trained_class_head(tmp_path):
+    config = PRETRAIN_PRESETS["quick"].replace(size=32, batch=4, epochs=1, k=2, **{"encoder.arch": ARCH})
+    images = normals(8)
+    encoder = pretrain(images, config, tmp_path).encoder
+    assert encoder.class_head.to_dict() == {"width": encoder.features, "classes": 3, "on": "features", "side": 32}
+    untrained = load_encoder(tmp_path / "epochs" / "0000").class_head
+    assert not torch.equal(encoder.class_head.linear.weight.half(), untrained.linear.weight.half())
+
+
+def test_pretrain_without_classes_stores_none(tmp_path):
+    config = PRETRAIN_PRESETS["quick"].replace(objective="simclr", size=32, batch=4, epochs=1, **{"encoder.arch": ARCH})
+    assert pretrain(normals(8), config, tmp_path).encoder.class_head is None
+
+
+def test_score_is_the_log_odds_of_any_lesion(encoder):
+    images = normals(5, 48)
+    detector = ClassHeadDetector.fit(encoder, normals(4, 48), ClassHeadConfig())
+    with torch.no_grad():
+        h = encoder.backbone(to_batch(images, torch.device("cpu")))
+        of_class = encoder.class_head.linear(encoder.project(h) if encoder.class_head.on == "z" else h).softmax(1)
+    expected = ((1 - of_class[:, 0]) / of_class[:, 0]).log().numpy()
+    prediction = detector.predict(images, batch=2)
+    np.testing.assert_allclose(detector.image_score(prediction), expected, rtol=1e-4, atol=1e-5)
+    assert prediction.maps.shape == (5, 2, 2)
+
+
+def test_save_and_load_keep_the_scores(encoder, tmp_path):
+    detector = ClassHeadDetector.fit(encoder, normals(4, 48), ClassHeadConfig())
+    detector.save(tmp_path)
+    images = normals(5, 48)
+    loaded = ClassHeadDetector.load(tmp_path)
+    assert np.array_equal(loaded.predict(images).extras["evidence"], detector.predict(images).extras["evidence"])
+
+
+def test_save_encoder_keeps_the_head_of_an_encoder_that_has_one(encoder, tmp_path):
+    save_encoder(encoder, tmp_path)
+    assert torch.equal(load_encoder(tmp_path).class_head.linear.weight, encoder.class_head.linear.weight)
+
+
+def test_fit_without_a_class_head_is_refused():
+    with pytest.raises(ValueError, match="has no class head"):
+        ClassHeadDetector.fit(build_encoder(EncoderConfig(arch=ARCH)), normals(4, 48), ClassHeadConfig())
+
+
+def test_blend_reads_the_class_head_at_the_side_of_its_training(encoder):
+    blend = Blend.fit(encoder, normals(24, 64), SMALL)
+    assert blend.config.members["classes"].side == 48
+    assert blend.reading_weights["classes"] == pytest.approx(1 / 3)
+    assert sum(blend.reading_weights.values()) == pytest.approx(1)
+    images = normals(6, 64, 3)
+    read = blend.standardised(blend.predict(images))
+    others = [value for name, value in read.items() if name != "classes"]
+    np.testing.assert_allclose(
+        blend.image_score(blend.predict(images)), np.mean(others, 0) * 2 / 3 + read["classes"] / 3, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_blend_without_a_class_head_is_as_one_that_asks_for_none():
+    plain, images = build_encoder(EncoderConfig(arch=ARCH, seed=2)), normals(24, 64)
+    asked, unasked = (Blend.fit(plain, images, config) for config in (SMALL, SMALL.replace(class_head=0.0)))
+    assert asked.config == unasked.config
+    assert np.array_equal(asked.image_score(asked.predict(images)), unasked.image_score(unasked.predict(images)))
+
+
+def test_graph_of_a_blend_reads_the_class_head_too(encoder):
+    blend, images = Blend.fit(encoder, normals(24, 64), SMALL), normals(4, 64, 5)
+    roi = np.ones(images.shape[:3], np.uint8)
+    with torch.no_grad():
+        said = part_of(blend)(torch.from_numpy(images), torch.from_numpy(roi))
+    np.testing.assert_allclose(said.score.numpy(), blend.image_score(blend.predict(images)), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_share_of_the_class_head_is_checked(share):
+    with pytest.raises(ValueError, match="class_head"):
+        BlendConfig(class_head=share)
