@@ -87,9 +87,22 @@ class MedMixConfig(Config):
         0.5, "Of irregular shapes: 0 an ellipse, 1 a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
     )
     avoid_overlap: bool = option(
-        False,
+        True,
         "So that A_2 always shows two; smaller where there is no room.",
         label="Keep lesions apart",
+    )
+    least_contrast: float = option(
+        15.0,
+        "Mean change of the three channels, of 255, by which a lesion shows. One that shows in too few pixels is made "
+        "brighter or darker until it does, because its class would be false; 0 leaves it.",
+        low=0,
+        high=100,
+        step=1,
+        unit="grey levels",
+        label="Least contrast",
+    )
+    least_area: int = option(
+        12, "In how many pixels a lesion shows at least.", low=1, high=400, unit="pixels", label="Least area"
     )
     inside: float = option(
         0.95,
@@ -192,6 +205,11 @@ class MedMixConfig(Config):
     )
 
     @property
+    def shown(self) -> tuple[float, int]:
+        """By how much (of 1) a lesion must change an image to show, and in how many pixels; 0, 0 if it need not."""
+        return (self.least_contrast / 255, self.least_area) if self.least_contrast else (0.0, 0)
+
+    @property
     def pooled(self) -> str:
         """The study whose images are needed as the pool, or '' if none is."""
         return self.donor_study if DONORS.index("foreign") in self.choices("donor") else ""
@@ -220,14 +238,19 @@ _SOFT = MedMixConfig(
     wave=(0.02, 0.06),
     bulge=(0.0, 0.5),
     shading=(0.0, 0.2),
-    avoid_overlap=True,
 )
 
 MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "paper": MedMixConfig(),
     # the paper's idea with round lesions that never hide one another: classes that a small encoder learns in minutes
     "quick": MedMixConfig(
-        size=(0.15, 0.35), avoid_overlap=True, shape="ellipse", softness=(0.1, 0.3), p_jitter=0.8, p_fisheye=0.5
+        size=(0.15, 0.35),
+        shape="ellipse",
+        softness=(0.1, 0.3),
+        match=(0.3, 1.0),
+        p_jitter=0.8,
+        jitter=(0.3, 0.3, 0.3, 0.03),
+        p_fisheye=0.5,
     ),
     "soft": _SOFT,
     # for an image of any kind: every size from a spot to a third of the side, every shape, origin and edge
@@ -236,13 +259,28 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         even_ratio=True,
         shape="ellipse+irregular",
         irregularity=0.7,
-        softness=(0.1, 0.8),
-        opacity=(0.6, 1.0),
+        softness=(0.2, 0.8),
+        opacity=(0.5, 1.0),
         donor="other+same+here+texture",
         match=(0.3, 1.0),
         p_jitter=1.0,
-        jitter=(0.5, 0.4, 0.4, 0.06),
+        jitter=(0.4, 0.4, 0.3, 0.03),
         contrast=(0.05, 0.3),
+    ),
+    # the same nearer to lesions: none a mere spot, most of the image's own tissue, edges that fade
+    "lesions": _SOFT.replace(
+        size=(0.1, 0.45),
+        shape="ellipse+irregular",
+        irregularity=0.6,
+        softness=(0.3, 0.9),
+        opacity=(0.5, 1.0),
+        donor="same+same+other+texture",
+        donor_scale=(0.6, 1.6),
+        match=(0.3, 1.0),
+        jitter=(0.25, 0.35, 0.3, 0.03),
+        bulge=(0.0, 0.6),
+        shading=(0.0, 0.4),
+        contrast=(0.05, 0.25),
     ),
     # polyps: domes of the mucosa's own colour, lit from one side
     "endoscopy": _SOFT.replace(
@@ -325,7 +363,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         noise=(0.4, 0.4),
         p_fisheye=0.0,
         p_wave=0.0,
-        avoid_overlap=True,
     ),
     # families
     "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),

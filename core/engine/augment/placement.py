@@ -76,15 +76,18 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
     return F.interpolate(roi.float()[:, None], (cells, cells), mode="area")[:, 0]
 
 
-def sides(u: Tensor, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False) -> Tensor:
+def sides(
+    u: Tensor, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
+) -> Tensor:
     """Turns uniform draws (..., 2) into height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`.
 
+    None is below `least`.
     even_ratio: the mean's logarithm is uniform, so that sizes of 2 to 4 % come as often as those of 20 to 40 %.
     """
     low, high = size
     length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
     ratio = aspect ** (u[..., 1] - 0.5)
-    return torch.stack([length * ratio, length / ratio], -1).round_().clamp_(min(LEAST, side), side)
+    return torch.stack([length * ratio, length / ratio], -1).round_().clamp_(min(least, side), side)
 
 
 def _candidates(
@@ -129,13 +132,14 @@ def place(
 
 
 def place_all(
-    image: Tensor, counts: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, apart: bool
-) -> Tensor:
+    image: Tensor, counts: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, apart: bool,
+    least: int = LEAST,
+) -> Tensor:  # fmt: skip
     """Places the boxes of all lesions: long (T, k, 4) as y0, x0, h, w; 0 where unused.
 
     image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): uniform draws; lengths (T, k, 2) in pixels.
     Where an image has no room for its lesions (inside the region, apart if they must be), all its lesions are made
-    smaller and placed anew.
+    smaller, down to `least` pixels, and placed anew.
     """
     boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
     used = torch.arange(lengths.shape[1]) < counts[:, None]
@@ -144,7 +148,7 @@ def place_all(
         u = u[:, :, :1]
     todo = torch.arange(len(counts))
     for shrink in SHRINK:
-        wanted = (lengths[todo, :slots] * shrink).round_().clamp_(min=min(LEAST, sampler.side))
+        wanted = (lengths[todo, :slots] * shrink).round_().clamp_(min=min(least, sampler.side))
         box, score = _candidates(image[todo], u[todo, :slots], wanted, sampler, inside, shrink=True)
         chosen = torch.zeros(len(todo), slots, 4)
         clash = torch.zeros(len(todo), slots, dtype=torch.bool)

@@ -165,6 +165,25 @@ def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
     return (1 + s * (light + 0.5 * (1 - 2 * (v * v + u * u)))).clamp_(min=0)
 
 
+def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, area: int) -> Tensor:
+    """Makes lesions that do not show brighter or darker, by no more than is needed, since A_n must show n lesions.
+
+    A lesion shows if it changes the mean of the channels by `contrast` in `area` pixels. It is mixed with white or with
+    black, whichever takes less of it.
+    under, patch (L, 3, W, W): the image, and what is blended in, both in [0, 1]; cover (L, 1, W, W). Returns the patch.
+    """
+    cover = cover[:, 0]
+    shows = (cover * (patch - under).abs().mean(1) >= contrast).sum((1, 2)) >= area
+    place, level, wanted = under.mean(1), patch.mean(1), contrast / cover.clamp(min=1e-6)  # (L, W, W)
+    white = ((place + wanted - level) / (1 - level).clamp(min=1e-6)).clamp(min=0)  # part that each pixel needs
+    black = ((level - place + wanted) / level.clamp(min=1e-6)).clamp(min=0)
+    needed = torch.stack([white, black]).flatten(2)
+    white, black = needed.kthvalue(min(area, needed.shape[2])).values
+    part = torch.minimum(white, black)
+    part = torch.where(shows | (part > 1), 0, part)[:, None, None, None]
+    return torch.lerp(patch, (white <= black).to(patch.dtype)[:, None, None, None].expand_as(patch), part)
+
+
 # How a lesion is joined to the image by its gradients, for the blend `poisson`.
 
 

@@ -19,7 +19,7 @@ from core.engine.augment.config import BLENDS, DONORS, MedMixConfig
 from core.engine.augment.medmix.appearance import HARMONICS, outline
 from core.engine.augment.medmix.donors import MATCH
 from core.engine.augment.medmix.groups import Lesions
-from core.engine.augment.placement import CANDIDATES, RoiSampler, place, place_all, sides
+from core.engine.augment.placement import CANDIDATES, LEAST, RoiSampler, place, place_all, sides
 
 POINTS = 16  # control points drawn, of which the first few are used
 OTHER, SAME, HERE, TEXTURE, FOREIGN, MARKED = range(len(DONORS))
@@ -109,14 +109,15 @@ def read_draws(
     marked: boxes (M, 4) of the lesions that readers marked; they are pasted at their own size.
     """
     sampler = RoiSampler(roi, side)
-    lengths = sides(draws.size, config.size, config.aspect, side, config.even_ratio)
+    least = max(LEAST, math.ceil(2.6 * config.shown[1] ** 0.5))  # about half of an outline's pixels show
+    lengths = sides(draws.size, config.size, config.aspect, side, config.even_ratio, least)
     kinds = _choose(draws.kind, config.choices("donor"))
     if marked is None or not len(marked):
         kinds = torch.where(kinds == MARKED, OTHER, kinds)
     else:
         own = marked[(draws.donor * len(marked)).long(), 2:].to(lengths.dtype)
         lengths = torch.where((kinds == MARKED)[..., None], own, lengths)
-    boxes = place_all(image, counts, draws.place, lengths, sampler, config.inside, config.avoid_overlap)
+    boxes = place_all(image, counts, draws.place, lengths, sampler, config.inside, config.avoid_overlap, least)
     target, slot = torch.nonzero(torch.arange(config.k) < counts[:, None], as_tuple=True)
     largest_first = (slot * (side + 1) - boxes[target, slot, 2:].amax(1)).argsort(stable=True)
     target, slot = target[largest_first], slot[largest_first]

@@ -27,6 +27,7 @@ from core.engine.augment.medmix.appearance import (
     other_modality,
     poisson,
     shade,
+    strengthen,
 )
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.medmix.draws import FOREIGN, MARKED, Draws, read_draws
@@ -109,7 +110,7 @@ class MedMix(Strong):
         mixed.boxes, mixed.sources, mixed.donors = tables
         roi = None if roi is None else to_device(roi, x.device)
         alpha = torch.zeros_like(mixed.images[:, 0])
-        paint(mixed.images, alpha, x, lesions, roi, pool, marked)
+        paint(mixed.images, alpha, x, lesions, roi, pool, marked, self.config.shown)
         mixed.alpha, mixed.masks = alpha, alpha > 0
         return mixed
 
@@ -122,11 +123,11 @@ class MedMix(Strong):
 
 def paint(
     images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tensor | None, pool: Tensor | None,
-    marked: MarkedLesions | None = None,
+    marked: MarkedLesions | None = None, shown: tuple[float, int] = (0.0, 0),
 ) -> None:  # fmt: skip
     """Put `lesions` (on the CPU) into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
 
-    x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device.
+    x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device. shown: see `MedMixConfig.shown`.
     """
     grey = grey_images(x)
     for group in groups(lesions, x.shape[-1], _BUDGET.get(x.device.type, 2**28), x.device):
@@ -146,7 +147,12 @@ def paint(
             r = group.poisson
             patch[r] = poisson(under[r], patch[r], cover[r] > 0)
         cover = F.threshold(cover * pasted.opacity[:, None, None], FAINT, 0.0)[:, None]
-        write(images, pasted.target, group.top, group.left, torch.lerp(under, patch.clamp_(0, 1), cover))
+        patch.clamp_(0, 1)
+        if shown[1]:
+            clear = strengthen(under, patch, cover, *shown)
+            # A lesion that readers marked stays as they saw it.
+            patch = torch.where((pasted.kind == MARKED)[:, None, None, None], patch, clear)
+        write(images, pasted.target, group.top, group.left, torch.lerp(under, patch, cover))
         before = read(alpha[:, None], pasted.target, *window)
         write(alpha[:, None], pasted.target, group.top, group.left, before + cover * (1 - before))
 

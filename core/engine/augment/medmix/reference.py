@@ -19,10 +19,13 @@ Array = np.ndarray
 YIQ = np.array([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135)])
 
 
-def medmix(D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None) -> tuple[Array, Array]:
+def medmix(
+    D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None, shown: tuple[float, int] = (0.0, 0)
+) -> tuple[Array, Array]:
     """Turns x = D[i] of a minibatch D (B, 3, S, S) into x^(n) (3, S, S) of class A_n; returns it and its alpha (S, S).
 
     lesions: the n drawn ones in their order, each with the fields of `draws.Lesions`. roi (S, S): 1 inside.
+    shown: by how much, in how many pixels, a lesion must change the image (ours; the class would be false otherwise).
     """
     x, alpha = D[i].copy(), np.zeros(D.shape[2:])
     for a in lesions:
@@ -33,7 +36,8 @@ def medmix(D: Array, i: int, lesions: Iterable[Any], roi: Array | None = None) -
         patch = transform(patch, D[i][(slice(None), *here)], v, u, a)
         cover = a.opacity * outline(v, u, a) * (1 if roi is None else roi[here])
         cover[cover <= 1 / 255] = 0  # moves no grey level
-        x[(slice(None), *here)] += cover * (patch.clip(0, 1) - x[(slice(None), *here)])
+        patch = strengthen(x[(slice(None), *here)], patch.clip(0, 1), cover, *shown)
+        x[(slice(None), *here)] += cover * (patch - x[(slice(None), *here)])
         alpha[here] = 1 - (1 - alpha[here]) * (1 - cover)
     return x, alpha
 
@@ -86,6 +90,19 @@ def outline(v: Array, u: Array, a: Any) -> Array:
         return (depth > 0).astype(float)
     t = (depth / a.softness).clip(0, 1)
     return np.asarray(t * t * (3 - 2 * t))
+
+
+def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: int) -> Array:
+    """Mixes a lesion that shows in fewer than `area` pixels with white or black, by no more than is needed."""
+    if (cover * abs(patch - under).mean(0) >= contrast).sum() >= area:
+        return patch
+    needed: dict[int, list[float]] = {1: [], 0: []}  # white, black
+    for c, p, u in zip(cover.flat, patch.mean(0).flat, under.mean(0).flat, strict=True):
+        for tone, sign in ((1, 1), (0, -1)):
+            missing = u + sign * contrast / max(c, 1e-6) - p
+            needed[tone].append(max(0.0, missing / (max(abs(tone - p), 1e-6) * sign)))
+    part, _, tone = min((sorted(parts)[min(area, len(parts)) - 1], -tone, tone) for tone, parts in needed.items())
+    return patch + part * (tone - patch) if part <= 1 else patch
 
 
 def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Array:

@@ -18,6 +18,8 @@ from core.engine.augment.medmix.medmix import MedMix, paint
 from core.engine.augment.medmix.reference import medmix
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
+from core.engine.roi import find_roi
+from core.engine.tensors import to_batch
 from tests.engine.augment.pictures import seeded, tissue
 
 EVERYTHING = MEDMIX_PRESETS["soft"].replace(
@@ -62,7 +64,7 @@ def test_the_batched_version_equals_the_reference(config, with_roi):
     batched, alpha = x.double(), torch.zeros(6, 40, 40, dtype=torch.float64)
     torch.set_default_dtype(torch.float64)  # of coordinates, which are made from whole numbers
     try:
-        paint(batched, alpha, x.double(), drawn, None if roi is None else roi.double(), None)
+        paint(batched, alpha, x.double(), drawn, None if roi is None else roi.double(), None, shown=config.shown)
     finally:
         torch.set_default_dtype(torch.float32)
     trained = MedMix(config)(x, counts, seeded(5), roi)
@@ -71,7 +73,7 @@ def test_the_batched_version_equals_the_reference(config, with_roi):
         lesions = [SimpleNamespace(**{f.name: getattr(drawn, f.name)[r].numpy() for f in fields(drawn)}) for r in rows]
         assert len(lesions) == counts[i]
         inside = None if roi is None else roi[i].numpy()
-        image, cover = medmix(x.double().numpy(), i, lesions, inside)
+        image, cover = medmix(x.double().numpy(), i, lesions, inside, config.shown)
         assert np.abs(batched[i].numpy() - image).max() < 1e-5
         assert np.abs(alpha[i].numpy() - cover).max() < 1e-5
         assert np.abs(trained.images[i].numpy() - image).max() < 2e-4
@@ -240,3 +242,51 @@ def test_another_studys_lesions_are_cut_inside_its_region_of_interest():
     assert (mixed.donors[:, :2] >= len(x)).all() and (mixed.sources[:, :2, 2] <= 16).all()
     with pytest.raises(ValueError, match="64 pixels wide"):
         MedMix(config, torch.zeros(3, 3, 64, 64))(x, 1, seeded())
+
+
+TRAINED_ON = ("paper", "quick", "varied", "lesions", "large", "endoscopy", "fundus", "xray", "ultrasound")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["hyperkvasir", "idrid", "cxr", "brain"])
+def test_labels_at_most_two_of_a_hundred_are_false(real, name):
+    """A label is false if a lesion changes fewer than 12 pixels by more than 12 grey levels, or touches another one."""
+    side, files = 128, sorted((real(name) / "train" / "normal").iterdir())
+    photographs = [cv2.imread(str(f)) for f in files[:: len(files) // 32][:32]]
+    regions = [cv2.resize(find_roi(p), (side, side), interpolation=cv2.INTER_NEAREST) for p in photographs]
+    images = np.stack([cv2.resize(p, (side, side), interpolation=cv2.INTER_AREA) for p in photographs])
+    x, roi = to_batch(images, torch.device("cpu")), torch.from_numpy(np.stack(regions))
+    shares = {}
+    for preset in TRAINED_ON:
+        mixed = MedMix(MEDMIX_PRESETS[preset]).classes(x, 3, seeded(), roi)
+        changed = 255 * (mixed.images - x.repeat_interleave(4, 0)).abs().mean(1) > 12
+        true = [
+            shown(c, boxes[:n].tolist()) for c, boxes, n in zip(changed, mixed.boxes, mixed.count, strict=True) if n
+        ]
+        shares[preset] = 1 - float(np.mean(true))
+    assert all(share <= 0.02 for share in shares.values()), shares
+
+
+def shown(changed, boxes):
+    apart = [
+        max(a[0], b[0]) >= min(a[2], b[2]) or max(a[1], b[1]) >= min(a[3], b[3])
+        for i, a in enumerate(boxes)
+        for b in boxes[:i]
+    ]
+    return all(apart) and all(changed[y0:y1, x0:x1].sum() >= 12 for y0, x0, y1, x1 in boxes)
+
+
+@pytest.mark.parametrize("tone", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_lesions_show_in_an_image_of_one_tone(tone):
+    """Tissue that is pasted into the like of it would not show, wherever there is room for it."""
+    x = torch.full((8, 3, 64, 64), tone)
+    for preset in TRAINED_ON:
+        mixed = MedMix(MEDMIX_PRESETS[preset].replace(p_noise=0.0))(x, 3, seeded())
+        changed = 255 * (mixed.images - x).abs().mean(1) > 12
+        assert all(shown(c, boxes.tolist()) for c, boxes in zip(changed, mixed.boxes, strict=True)), preset
+
+
+def test_least_contrast_of_zero_leaves_lesions_as_they_are():
+    x = torch.full((4, 3, 64, 64), 0.5)
+    plain = MEDMIX_PRESETS["paper"].replace(p_noise=0.0, p_jitter=0.0, least_contrast=0.0)
+    torch.testing.assert_close(MedMix(plain)(x, 3, seeded()).images, x)
