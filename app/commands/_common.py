@@ -1,11 +1,10 @@
-"""What the verbs share: options, what is said and where, progress on a terminal, following a job, several processes."""
+"""What the verbs share: options, what is said and where, progress on a terminal, following a job."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -143,38 +142,6 @@ def follow(args, store, job: int, title: str) -> dict:
         more = "" if row["status"] == "cancelled" else f"; `jobs resume {job}` goes on from its last checkpoint"
         raise UserError(f"Job {job} {row['status']}: {reason}{more}", 1)
     return row
-
-
-def as_one(args, begin: Callable[[Any], tuple[str, int]], doing: str) -> tuple[Any, str, int] | None:
-    """Runs a job in several processes: (store, run, job) in the first once it is done, None in the others.
-
-    begin: of the store, makes or finds the run and its queued job. doing: for a sentence. Raises UserError when the job
-    or another process has ended before.
-    """
-    from core.engine import processes
-    from core.engine.progress import Stopped
-    from core.engine.tensors import pick_device
-    from core.studio.runs import together
-
-    processes.join(pick_device(args.device))
-    if not processes.is_first():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
-        try:
-            steps = processes.from_first()  # which has made the home, if there was none
-            together.beside(open_store(args), steps, args.device)
-        except RuntimeError as error:  # of the connection
-            raise UserError(f"Another process has ended: {error}", 1) from None
-        except Stopped:
-            raise UserError("Stopped", 1) from None
-        return None
-    store = open_store(args)
-    run_id, job = begin(store)
-    processes.from_first(together.steps_of(store, job))
-    say(args, f"{doing} {run_id} by {processes.world()} processes")
-    row = together.execute(store, job)
-    if row["status"] != "done":
-        raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command goes on", 1)
-    return store, run_id, job
 
 
 def options_of(pairs: list[str]) -> dict[str, Any]:

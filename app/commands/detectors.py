@@ -8,7 +8,6 @@ from pathlib import Path
 
 from app.commands._common import (
     UserError,
-    as_one,
     finish,
     follow,
     open_store,
@@ -49,12 +48,6 @@ def detector_config(detector: str, preset: str | None, changes: dict):
     return DETECTORS.get(detector).preset(preset).replace(**changes)
 
 
-def run_fit(args) -> int:
-    from core.engine import processes
-
-    return _fit_together(args) if processes.wanted() > 1 else _fit_here(args)
-
-
 def _fit_config(args):
     changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
     return detector_config(args.detector, args.preset, changes)
@@ -69,23 +62,7 @@ def _encoder_of(store, args) -> str:
     return parent["id"]
 
 
-def _fit_together(args) -> int:
-    from core.studio.runs import together
-    from core.studio.runs.fitting import demand_shared
-
-    if args.background:
-        raise UserError("torchrun is for a fit in the foreground: leave out --background")
-    demand_shared(args.detector)
-
-    def begin(store) -> tuple[str, int]:
-        parent, config = _encoder_of(store, args), _fit_config(args).to_dict()
-        return together.begin_fit(store, parent, args.detector, config, args.name, args.score, args.device)
-
-    done = as_one(args, begin, f"Fitting {args.detector},")
-    return 0 if done is None else _fit_done(args, *done)
-
-
-def _fit_here(args) -> int:
+def run_fit(args) -> int:
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs.pipeline import chain, create_fit
@@ -128,25 +105,17 @@ def _add_score(subparsers) -> None:
 
 
 def run_score(args) -> int:
-    from core.engine import processes
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
 
     if args.source:
         return _score_from(args)
 
-    def submit(store) -> tuple[str, int]:
-        steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
-        return _fit_of(store, args)["id"], jobs.submit(store, steps, start=args.background)
-
-    if processes.wanted() > 1:
-        if args.background:
-            raise UserError("torchrun is for scores in the foreground: leave out --background")
-        done = as_one(args, submit, "Scoring with")
-        return 0 if done is None else _score_done(args, done[0])
     pick_device(args.device)
     store = open_store(args)
-    _, job = submit(store)
+    _fit_of(store, args)
+    steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
+    job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
     follow(args, store, job, "Scoring")

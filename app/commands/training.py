@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 from app.commands._common import (
     BY,
     UserError,
-    as_one,
     finish,
     follow,
     open_store,
@@ -96,18 +96,38 @@ def run_pretrain(args) -> int:
 
 
 def _pretrain_together(args) -> int:
+    """Trains by the processes that torchrun started: the first owns the run and its job, the others only compute."""
+    from core.engine import processes
+    from core.engine.progress import Stopped
+    from core.engine.tensors import pick_device
     from core.studio.ingest.studies import show_study
-    from core.studio.runs import together
+    from core.studio.jobs import here
+    from core.studio.runs import encoder_training
+    from core.studio.runs.records import get_run
 
     if args.objective == "untrained" or args.background:
         raise UserError("torchrun is for a training in the foreground: leave it out here")
-
-    def begin(store) -> tuple[str, int]:
-        study = show_study(store, args.study)["id"]
-        return together.begin(store, study, pretrain_config(args, store).to_dict(), args.name, args.device)
-
-    done = as_one(args, begin, "Training")
-    return 0 if done is None else _pretrain_done(args, *done)
+    processes.join(pick_device(args.device))
+    if not processes.is_first():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
+        run = processes.from_first()  # which has made the home, if there was none
+        store = open_store(args)
+        try:
+            encoder_training.train_encoder(store, get_run(store, run), pick_device(args.device))
+        except RuntimeError as error:  # of the connection
+            raise UserError(f"Another process has ended: {error}", 1) from None
+        except Stopped:
+            raise UserError("Stopped", 1) from None
+        return 0
+    store = open_store(args)
+    study, config = show_study(store, args.study)["id"], pretrain_config(args, store).to_dict()
+    run, job = encoder_training.begin(store, study, config, args.name, args.device)
+    processes.from_first(run)
+    say(args, f"Training {run} by {processes.world()} processes")
+    row = here.execute(store, job)
+    if row["status"] != "done":
+        raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command goes on", 1)
+    return _pretrain_done(args, store, run, job)
 
 
 def _pretrain_here(args) -> int:

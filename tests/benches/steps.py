@@ -8,7 +8,6 @@ import numpy as np
 import torch
 import torchvision
 
-from core.engine.augment.strong import Share
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
@@ -76,10 +75,10 @@ def joint_step(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 
     `paper` preset, as many images a process however many there are. "ratio": a step of 64 processes over one's.
 
-    "processes": {count: {"network", "read", "views", "loss", "step"}} in seconds. Each process reads and draws for the
-    whole joint batch, makes the views of its share, passes them through the network and has the whole joint loss; what
-    the exchange of features and gradients takes is not in it, only how much must be sent: "gradient_mib" a step, and
-    "gradient_gib_s", what a link must carry for it to take a tenth of the network's time.
+    "processes": {count: {"network", "read", "views", "loss", "step"}} in seconds. Each process reads its share of the
+    joint batch, makes its views, passes them through the network and has the whole joint loss; what the exchange of
+    features and gradients takes is not in it, only how much must be sent: "gradient_mib" a step, and "gradient_gib_s",
+    what a link must carry for it to take a tenth of the network's time.
     """
     where = pick_device(device)
     counts = PROCESSES[:2] if quick else PROCESSES
@@ -108,14 +107,14 @@ def joint_step(quick: bool = False, device: str = "auto") -> dict[str, Any]:
 
 
 def _joint_parts(trainer: Pretraining, pixels: np.ndarray, count: int, rounds: int) -> dict[str, float]:
-    """Median seconds of what one of `count` processes does beside its network, on the joint batch `pixels`."""
+    """Median seconds of what one of `count` processes does beside its network, for the joint batch `pixels`."""
+    pixels = pixels[::count]
     x = to_batch(pixels, trainer.device)
-    share = Share.of(len(pixels), 0, count)
     draws = torch.Generator().manual_seed(0)
 
     @torch.no_grad()
     def views() -> Views:
-        return trainer.objective.views(x, draws, None, share)
+        return trainer.objective.views(x, draws, None)
 
     own, dim = views(), trainer.config.encoder.dim
     rows = len(own.images)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -51,20 +51,16 @@ class Strong(abc.ABC):
             raise ValueError(f"n must be 0..{self.k} (k of the configuration), not {counts.min()}..{counts.max()}")
         return counts
 
-    def classes(
-        self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Mixed:
+    def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Makes all classes A_0..A_k of each image x (B, 3, S, S): B (k + 1) images, the classes running fastest.
 
-        Donors are numbered as in x. share: the rows of x to make classes of, from the same draws as for all rows.
-        Override it where all classes at once cost less than one after another.
+        Donors are numbered as in x. Override it where all classes at once cost less than one after another.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         each = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
         joined = {}
         for f in fields(Mixed):
-            parts = [getattr(mixed, f.name) for mixed in each]
-            joined[f.name] = torch.stack([own(of_class, share) for of_class in parts], 1).flatten(0, 1)
+            joined[f.name] = torch.stack([getattr(mixed, f.name) for mixed in each], 1).flatten(0, 1)
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
@@ -115,43 +111,6 @@ class Mixed:
     alpha: Tensor
 
 
-Rows = TypeVar("Rows", bound=Tensor | None)
-
-
-@dataclass(frozen=True)
-class Share:
-    """Rows start..stop of a joint batch of `total`: the part that one of several processes works on.
-
-    Random numbers are drawn for the joint batch on each process and each keeps its own rows, so that what an image
-    becomes does not depend on how many processes there are.
-    """
-
-    start: int
-    stop: int
-    total: int
-
-    @classmethod
-    def of(cls, total: int, rank: int, world: int) -> Share:
-        """Returns the share of process `rank` of `world`; shares differ by one row at most."""
-        return cls(total * rank // world, total * (rank + 1) // world, total)
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.start, self.stop)
-
-    def times(self, count: int) -> Share:
-        """Returns the same share of a batch in which each row has become `count` rows, one after another."""
-        return Share(self.start * count, self.stop * count, self.total * count)
-
-
-Part = Share | None  # None: the whole batch
-
-
-def own(x: Rows, share: Share | None) -> Rows:
-    """Returns the rows of x (B, ...) that belong to the share; all rows if there is no share."""
-    return x if share is None or x is None else x[share.rows]  # type: ignore[return-value]
-
-
 # One image of each class A_0..A_k out of each normal image (the x^(n) of Eq. 4: one strong augmentation per class).
 
 
@@ -161,17 +120,15 @@ def make_classes(
     k: int,
     generator: torch.Generator,
     roi: Tensor | None = None,
-    share: Share | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Makes one image of each class A_0..A_k out of each normal image.
 
     x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
-    A_0 is x itself. share: which images of x to make classes of; the rest are donors alone.
-    Raises ValueError if k is more than `strong` can make.
+    A_0 is x itself. Raises ValueError if k is more than `strong` can make.
     """
     if not 1 <= k <= strong.k:
         raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
-    mixed = strong.classes(x, k, generator, roi, share)
+    mixed = strong.classes(x, k, generator, roi)
     return mixed.images.view(-1, k + 1, *x.shape[1:]), mixed.masks.view(-1, k + 1, *x.shape[2:])
 
 

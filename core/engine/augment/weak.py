@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import overload
 
 import torch
@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from core.engine.augment.colour import LUMA, PLAIN, apply_colour, colour_map, grey_images, jitter_factors, keep_grey
 from core.engine.augment.config import WeakConfig
-from core.engine.augment.strong import Share, own
 from core.engine.tensors import to_device
 
 
@@ -49,7 +48,6 @@ class WeakViews:
         x: Tensor,
         generator: torch.Generator,
         masks: None = None,
-        share: Share | None = None,
         lesions: Tensor | None = None,
     ) -> Tensor: ...
 
@@ -59,7 +57,6 @@ class WeakViews:
         x: Tensor,
         generator: torch.Generator,
         masks: Tensor,
-        share: Share | None = None,
         lesions: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]: ...
 
@@ -68,18 +65,14 @@ class WeakViews:
         x: Tensor,
         generator: torch.Generator,
         masks: Tensor | None = None,
-        share: Share | None = None,
         lesions: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Makes a weak view of each image x (B, 3, S, S) in [0, 1], of the same shape.
 
         masks (B, S, S) are warped by the same crop and flip. A grey image (three equal channels) gives a grey view.
-        share: which rows of a joint batch x holds. lesions: boxes (B, k, 4) as in `Mixed` that each crop has to show,
-        see `crops_with`.
+        lesions: boxes (B, k, 4) as in `Mixed` that each crop has to show, see `crops_with`.
         """
-        drawn = self.draw(len(x) if share is None else share.total, x.shape[-1], generator)
-        if share is not None:
-            drawn = WeakDraws(**{f.name: own(getattr(drawn, f.name), share) for f in fields(WeakDraws)})
+        drawn = self.draw(len(x), x.shape[-1], generator)
         if lesions is not None:
             drawn.box = crops_with(to_device(drawn.box, x.device), lesions, x.shape[-1])
         images = apply_weak(x, drawn)

@@ -16,8 +16,6 @@ import numpy as np
 import torch
 from typing_extensions import Self
 
-from core.engine import processes
-from core.engine.augment.strong import Share
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import masked_maps
 from core.engine.config import BadConfig, Config
@@ -75,9 +73,8 @@ class FitContext:
     roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients (N,): whose image each is, if that
     is known: a detector that leaves images out, to judge itself by, leaves out whole patients. report: called after
     every step. should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a
-    later call with the same arguments goes on from there. shared: whether torchrun's processes, all of which fit,
-    each pass a part of the images; detectors that cannot join their statistics pass all of them on each. marks: what
-    readers marked, for a detector that learns from it.
+    later call with the same arguments goes on from there. marks: what readers marked, for a detector that learns from
+    it.
     """
 
     roi: np.ndarray | None = None
@@ -85,7 +82,6 @@ class FitContext:
     report: Report | None = None
     should_stop: Stop | None = None
     folder: Path | None = None
-    shared: bool = False
     patients: np.ndarray | None = None
     marks: Marks | None = None
 
@@ -102,12 +98,10 @@ class FitContext:
 class Detector(abc.ABC):
     """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`.
 
-    size: side in pixels of the images that it was fitted on. shares: whether torchrun's processes fit one together.
-    presets: named settings, as `Config`s.
+    size: side in pixels of the images that it was fitted on. presets: named settings, as `Config`s.
     """
 
     name: ClassVar[str]
-    shares: ClassVar[bool] = False
     Config: ClassVar[type[Config]]
     presets: ClassVar[Mapping[str, Any]] = {}
     size: int
@@ -176,13 +170,3 @@ class Detector(abc.ABC):
 def at_least_one(images: np.ndarray) -> np.ndarray:
     """Returns images uint8 (N, S, S, 3), a black one where there are none: the maps of no image have a shape, too."""
     return images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)
-
-
-# Scoring by several processes: each passes a part of the images, and all get the whole prediction.
-
-
-def predict_shared(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Prediction:
-    """Predicts as `detector.predict(images, roi=roi)`; all of torchrun's processes call it with the same images."""
-    rows = Share.of(len(images), processes.rank(), processes.world()).rows
-    own = detector.predict(images[rows], roi=None if roi is None else roi[rows])
-    return Prediction.joined(processes.collect(own))

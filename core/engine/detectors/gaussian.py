@@ -19,8 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine import processes
-
 CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their caches
 
 
@@ -92,17 +90,6 @@ class Moments:
                 joined = _below(joined, rows)
             level.mean += step * (b / (self.count + b))
         self.count += b
-
-    def join(self) -> None:
-        """Joins the moments of all processes into those of all images; each must have added at least one of its own."""
-        joined, every = None, int(processes.total(torch.tensor(self.count, device=self.levels[0].mean.device)))
-        for level in self.levels:
-            mean = processes.total(level.mean * self.count) / every
-            rows = (self.count**0.5 * (level.mean - mean))[:, None].to(level.own.dtype)  # (P, 1, c)
-            level.scatter(rows, joined, summed=True)
-            joined = _below(joined, rows)
-            level.mean, level.own, level.cross = mean, processes.total(level.own), processes.total(level.cross)
-        self.count = every
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
         """Returns the distributions, covariance (over count - 1) + epsilon I, factorised in the scatters' own memory.

@@ -18,8 +18,6 @@ import torch
 from torch import Tensor
 from typing_extensions import Self
 
-from core.engine import processes
-from core.engine.augment.strong import Share
 from core.engine.backbones import embed as remembered
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder
@@ -81,8 +79,7 @@ def fit_together(
 ) -> list[Any]:
     """Fits several detectors in one pass of the encoder; each is what its own `fit` gives.
 
-    images: uint8 (N, S, S, 3), normal, the same on each process if the context shares them. Steps are of
-    the largest `batch` asked for. Raises Stopped if asked to stop.
+    images: uint8 (N, S, S, 3), normal. Steps are of the largest `batch` asked for. Raises Stopped if asked to stop.
     """
     device = torch.device(context.device)
     encoder = encoder.to(device).eval()
@@ -90,23 +87,17 @@ def fit_together(
     fittings = [kind.fitting(encoder, config, count, size, context) for kind, config in wanted]
     strides = {stride for _, config in wanted for stride in config.strides}
     batch = max(config.batch for _, config in wanted)
-    share = Share.of(count, processes.rank(), processes.world())
-    if not context.shared or count < processes.world() or not all(hasattr(f, "join") for f in fittings):
-        share = Share(0, count, count)
-    steps, reader = -(-(share.stop - share.start) // batch), inference_copy(encoder)
+    steps, reader = -(-count // batch), inference_copy(encoder)
     for step in range(steps):
         if context.should_stop is not None and context.should_stop():
             raise Stopped("the fit was stopped; it takes one pass, so it starts again from the first image")
-        start = share.start + step * batch
-        batch_images = np.asarray(images[start : min(start + batch, share.stop)])
+        start = step * batch
+        batch_images = np.asarray(images[start : start + batch])
         maps = maps_of(reader, batch_images, strides)
         for fitting in fittings:
             fitting.add(maps, start)
         if context.report is not None:
             context.report({"step": step + 1, "steps": steps, "images": start + len(batch_images)})
-    if share.stop - share.start < count:
-        for fitting in fittings:
-            fitting.join()  # type: ignore[attr-defined]
     return [fitting.finish() for fitting in fittings]
 
 

@@ -71,7 +71,6 @@ class PaDiMConfig(Config):
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
 class PaDiM(MapDetector):
     name = "padim"
-    shares = True
     Config = PaDiMConfig
     presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
 
@@ -154,9 +153,6 @@ class PaDiMFitting:
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
         self.moments.add([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
-
-    def join(self) -> None:
-        self.moments.join()
 
     def finish(self) -> PaDiM:
         return PaDiM(self.encoder, self.config, self.kept, self.moments.finish(self.config.epsilon), self.size)

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from core.engine.augment.medmix.donors import MarkedLesions
-from core.engine.augment.strong import Part, Share
 from core.engine.backbones.encoder import ClassHead, Encoder
 from core.engine.objectives.config import PretrainConfig
 
@@ -75,13 +74,10 @@ class Objective(nn.Module, abc.ABC):
         self.classes = config.k + 1
 
     @abc.abstractmethod
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         """Makes one step's views of normal images x (B, 3, S, S) in [0, 1].
 
-        roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU). share: which images of x to make views
-        of, where other processes make those of the rest; partners are indices within the share's views.
+        roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU).
         """
 
     @abc.abstractmethod
@@ -109,9 +105,9 @@ class Objective(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Makes one view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
 
-        weak: whether a weak view lies over the strong augmentation. share: as in `views`.
+        weak: whether a weak view lies over the strong augmentation.
         """

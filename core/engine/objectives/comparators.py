@@ -12,7 +12,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.engine.augment.strong import Part, Share, own
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.losses.contrastive import nt_xent, one_way, supcon_loss
@@ -36,20 +35,16 @@ class SimCLR(Objective):
         self.classes = 1
         self.weak = WeakViews(config.weak)
 
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
-        x = own(x, share)
-        images = torch.cat([self.weak(x, generator, share=share) for _ in range(2)])
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+        images = torch.cat([self.weak(x, generator) for _ in range(2)])
         labels = torch.zeros(len(images), dtype=torch.long, device=x.device)
         return Views(images, labels, torch.arange(len(images), device=x.device).roll(len(x)))
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        x = own(x, share)
         labels = torch.zeros(len(x), dtype=torch.long, device=x.device)
-        return self.weak(x, generator, share=share) if weak else x, labels
+        return self.weak(x, generator) if weak else x, labels
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
         term = self.contrast(z, views.partners, self.config.tau)
@@ -152,9 +147,7 @@ class DROC(SimCLR):
 
     contrast = staticmethod(one_way)
 
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         turns = to_device(torch.randint(TURNS, (len(x),), generator=generator), x.device)
         turned = torch.stack([torch.rot90(x, n, (2, 3)) for n in range(TURNS)])
-        return super().views(turned[turns, torch.arange(len(x), device=x.device)], generator, roi, share)
+        return super().views(turned[turns, torch.arange(len(x), device=x.device)], generator, roi)

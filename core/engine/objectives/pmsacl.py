@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from core.engine.augment.medmix.donors import MarkedLesions
-from core.engine.augment.strong import Part, Share, own
 from core.engine.backbones.encoder import ClassHead, Encoder
 from core.engine.losses.pmsacl import augmentation_loss, centring_loss, pmsacl_loss, variance_loss
 from core.engine.objectives.base import Outcome, Views
@@ -34,11 +33,9 @@ class PMSACL(ClassViews):
         self.shows_strong = config.class_views == "strong"
         self.place = place_head(config, encoder) if config.pos_global or self.always_places else None
 
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
-        views = super().views(x, generator, roi, share)
-        return views if self.place is None else with_pairs(views, x, self.config, generator, roi, share)
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+        views = super().views(x, generator, roi)
+        return views if self.place is None else with_pairs(views, x, self.config, generator, roi)
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor:
         logits: Tensor = self.classifier((z if self.config.aug_on == "z" else h).float())
@@ -102,16 +99,13 @@ class LocalPMSACL(PMSACL):
     def paste_marked(self, lesions: MarkedLesions) -> None:
         raise ValueError("a patch may be smaller than a marked lesion: choose another donor than 'marked', or pmsacl")
 
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         patches, inside, places = draw_pairs(x, self.config, generator, roi)
-        views = super(PMSACL, self).views(patches[0], generator, inside, share)  # the pairs are drawn already
-        pairs = [own(side, share) for side in patches]
-        return replace(views, images=torch.cat([views.images, *pairs]), places=own(places, share))
+        views = super(PMSACL, self).views(patches[0], generator, inside)  # the pairs are drawn already
+        return replace(views, images=torch.cat([views.images, *patches]), places=places)
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
         patches, inside, _ = draw_pairs(x, self.config, generator, roi)
-        return super().samples(patches[0], generator, inside, weak, share)
+        return super().samples(patches[0], generator, inside, weak)

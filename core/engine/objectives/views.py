@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.augment.medmix.donors import MarkedLesions
-from core.engine.augment.strong import Mixed, Part, Share, Strong, own
+from core.engine.augment.strong import Mixed, Strong
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
@@ -48,32 +48,28 @@ class ClassViews(Objective):
     def paste_marked(self, lesions: MarkedLesions) -> None:
         self.strong.marked = lesions
 
-    def mixed(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None, share: Share | None = None
-    ) -> tuple[Mixed, Tensor]:
+    def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Mixed, Tensor]:
         """Makes x^(n) of each image: B (k+1) images, classes 0..k running fastest, and their labels (B (k+1),)."""
-        mixed = self.strong.classes(x, self.config.k, generator, roi, share)
+        mixed = self.strong.classes(x, self.config.k, generator, roi)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
-    def _weak(self, mixed: Mixed, generator: torch.Generator, share: Share | None) -> Tensor:
+    def _weak(self, mixed: Mixed, generator: torch.Generator) -> Tensor:
         lesions = mixed.boxes if self.config.keep_lesions else None
-        return self.weak(mixed.images, generator, share=share and share.times(self.classes), lesions=lesions)
+        return self.weak(mixed.images, generator, lesions=lesions)
 
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
-        mixed, labels = self.mixed(x, generator, roi, share)
-        parts = [self._weak(mixed, generator, share) for _ in range(2)]  # x^(n,0), then x^(n,1)
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+        mixed, labels = self.mixed(x, generator, roi)
+        parts = [self._weak(mixed, generator) for _ in range(2)]  # x^(n,0), then x^(n,1)
         partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
         if not self.shows_strong:
             return Views(torch.cat(parts), labels.repeat(2), partners)
         return Views(torch.cat([*parts, mixed.images]), labels.repeat(2), partners, strong=labels)
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        mixed, labels = self.mixed(x, generator, roi, share)
-        return self._weak(mixed, generator, share) if weak else mixed.images, labels
+        mixed, labels = self.mixed(x, generator, roi)
+        return self._weak(mixed, generator) if weak else mixed.images, labels
 
 
 # l_pos for any objective: pairs of neighbouring patches, and the head f_gamma: where does the second lie?
@@ -121,7 +117,6 @@ def with_pairs(
     config: PretrainConfig,
     generator: torch.Generator,
     roi: Tensor | None,
-    share: Share | None = None,
 ) -> Views:
     """Returns `views` of whole images and, behind them, one pair of patches of each of x (B, 3, S, S).
 
@@ -129,7 +124,6 @@ def with_pairs(
     a model of whole images sees patches.
     """
     patches, _, places = draw_pairs(x, config, generator, roi)
-    patches, places = torch.stack([own(side, share) for side in patches]), own(places, share)
     side = views.images.shape[-1]
     enlarged = F.interpolate(patches.flatten(0, 1), (side, side), mode="bilinear", align_corners=False)
     return replace(views, images=torch.cat([views.images, enlarged]), places=places)
@@ -172,21 +166,18 @@ class TurnedViews(Objective):
         logits: Tensor = self.classifier(h.float())
         return logits
 
-    def views(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Views:
-        parts = [self.samples(x, generator, roi, share=share) for _ in range(self.sides)]
+    def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
+        parts = [self.samples(x, generator, roi) for _ in range(self.sides)]
         images, labels = (torch.cat(values) for values in zip(*parts, strict=True))
         partners = torch.arange(len(images), device=x.device).roll(len(images) // self.sides)
         return Views(images, labels, partners)
 
     def samples(
-        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True, share: Part = None
+        self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Makes copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
-        x = own(x, share)
         copies = x.repeat_interleave(TURNS, 0)
-        copies = self.weak(copies, generator, share=share and share.times(TURNS)) if weak else copies
+        copies = self.weak(copies, generator) if weak else copies
         each = copies.view(len(x), TURNS, *x.shape[1:])
         turned = torch.stack([torch.rot90(each[:, n], n, (2, 3)) for n in range(TURNS)], 1)
         return turned.flatten(0, 1), torch.arange(TURNS, device=x.device).repeat(len(x))

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from core.engine import processes
-
 
 @torch.no_grad()
 def estimate_centres(
@@ -17,8 +15,7 @@ def estimate_centres(
     """Estimates the centres c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
 
     features: (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,).
-    Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result. Where
-    several processes work as one, each gives its own batches and all get the centres of all.
+    Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result.
     Raises ValueError if a class never occurs.
     """
     total, counts = None, torch.zeros(count, dtype=torch.float64)
@@ -27,8 +24,6 @@ def estimate_centres(
         one_hot = torch.nn.functional.one_hot(labels.to(z.device), count).double()  # (M, count)
         total = one_hot.T @ z if total is None else total + one_hot.T @ z
         counts += one_hot.sum(0).cpu()
-    if total is not None:
-        total, counts = processes.total(total), processes.total(counts.to(total.device)).cpu()
     if total is None or bool((counts == 0).any()):
         raise ValueError("a class without a single image has no centre; give more images")
     return (total / counts.to(total.device)[:, None]).float()

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.engine import processes
 from core.engine.allocator import keep_freed_memory
 from core.engine.progress import Report, Stop, Stopped
 from core.engine.training.base import Diverged, Training
@@ -68,26 +67,16 @@ def kept(
     identity: dict[str, Any],
     report: Report | None = None,
     should_stop: Stop | None = None,
-    *,
-    shared: bool = False,
 ) -> Checkpoints | None:
     """Runs `training` to the end, going on from the checkpoint in `folder` if it agrees with `identity`.
 
-    Returns what the caller saves the last checkpoint with; None without a folder. shared: whether torchrun's processes
-    do the steps of one; the first alone writes, reports and is asked to stop, and is the one with checkpoints.
+    Returns what the caller saves the last checkpoint with; None without a folder.
     """
-    first = not shared or processes.is_first()
     checkpoints = None if folder is None else Checkpoints(folder, identity)
-    if checkpoints is not None and first:
+    if checkpoints is not None:
         checkpoints.resume(training)
-    if shared:
-        processes.from_first()  # what does not belong to this training is gone
-        should_stop = processes.agreed(should_stop)
-        if checkpoints is not None and not first:
-            checkpoints.resume(training)
-    mine = checkpoints if first else None
-    run(training, mine, report if first else None, should_stop)
-    return mine
+    run(training, checkpoints, report, should_stop)
+    return checkpoints
 
 
 def _step(training: Training, after: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:

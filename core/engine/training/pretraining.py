@@ -16,7 +16,6 @@ from torch import Tensor
 from core.engine import processes
 from core.engine.allocator import most_memory
 from core.engine.augment.medmix.donors import MarkedLesions
-from core.engine.augment.strong import Share
 from core.engine.backbones.encoder import build_encoder
 from core.engine.losses.pmsacl import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
@@ -27,7 +26,7 @@ from core.engine.tensors import autocast, gains_by_bf16, to_batch
 from core.engine.training.base import CENTRES, ORDER, STEP, Training, generator
 from core.engine.training.centres import equidistant_centres, estimate_centres, random_centres
 from core.engine.training.collapse import CollapseWatch, feature_state, remedies
-from core.engine.training.joint import JointBatchNorm, JointStep
+from core.engine.training.joint import joint_step, rows_of_process, share_norms
 from core.engine.training.schedule import (
     build_optimiser,
     learning_rate,
@@ -70,6 +69,7 @@ class Pretraining(Training):
     def __init__(self, config: PretrainConfig, data: Data, device: torch.device) -> None:
         self.config, self.data, self.device = config, data, device
         self.per_step = min(config.sources, len(data.images))
+        rows_of_process(torch.arange(self.per_step))  # raises ValueError if it cannot be shared
         self.epochs, self.per_epoch = config.length(len(data.images))
         self.steps = self.epochs * self.per_epoch
         self.encoder = build_encoder(config.encoder)
@@ -83,15 +83,16 @@ class Pretraining(Training):
         if lesions is not None:
             self.objective.paste_marked(lesions)
         self.format = torch.channels_last if config.channels_last else torch.contiguous_format
+        share_norms(self.encoder, device)
         self.encoder.to(device).to(memory_format=self.format)
         self.objective.to(device)
         self.optimiser = build_optimiser(config, self._learning())
         self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
         self.half = config.autocast and gains_by_bf16(device, self.encoder)
-        # Several processes share their batch norms, which a compiled graph would know nothing of.
+        # Several processes may share their batch norms, which a compiled graph would know nothing of.
         compiles = config.compiled and processes.world() == 1
         self.backbone = torch.compile(self.encoder.backbone) if compiles else self.encoder.backbone
-        self.joint = JointStep(self.encoder, self.objective, self.features, self.per_step)
+        self.joint = joint_step(self.encoder, self.objective, self.features)
         self.networks = {"encoder": self.encoder, "objective": self.objective}
         self.optimisers = {"optimiser": self.optimiser}
         self.remedy = remedies(config)
@@ -115,10 +116,13 @@ class Pretraining(Training):
         return self.step // self.per_epoch
 
     def rows(self, step: int) -> np.ndarray:
-        """Returns the indices of a step's images: each epoch has an order of its own, drawn from (seed, epoch)."""
+        """Returns the indices of a step's images, or of this process's share of them.
+
+        Each epoch has an order of its own, drawn from (seed, epoch).
+        """
         epoch, place = divmod(step, self.per_epoch)
         order = torch.randperm(len(self.data.images), generator=generator(self.config.seed, ORDER, epoch))
-        return order[place * self.per_step : (place + 1) * self.per_step].numpy()
+        return rows_of_process(order[place * self.per_step : (place + 1) * self.per_step]).numpy()
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Computes backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
@@ -145,27 +149,32 @@ class Pretraining(Training):
         self.centres, self.centred = centres.to(self.device), self.step
 
     def views(self) -> Views:
-        """Makes this step's input, or this process's share of it."""
+        """Makes this step's input, or this process's share of it. Each process has draws of its own."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
+        draws = generator(self.config.seed, STEP, self.step * processes.world() + processes.rank())
         with torch.no_grad():
-            return self.objective.views(x, generator(self.config.seed, STEP, self.step), inside, self.joint.share)
+            return self.objective.views(x, draws, inside)
 
     def advance(self) -> dict[str, Any]:
         """Do one step and return its numbers. A loss that is not finite changes no weight."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
         train_mode(self.encoder, self.still), self.objective.train()
-        h, z, views = self.joint(self.views())
-        outcome = self.objective.loss(h, z, views, self.centres)
+        outcome, views = self.joint(self.views(), self.centres)
         numbers = self._numbers(outcome, views)  # the only wait for the device in a step
         if math.isfinite(numbers["loss"]):
             self.optimiser.zero_grad(set_to_none=True)
             outcome.loss.backward()
-            self.joint.after_backward()
             self.optimiser.step()
         self.step += 1
         epochs = {"epoch": math.ceil(self.step / self.per_epoch), "epochs": self.epochs}
-        return {**epochs, "lr": rate, "seen": len(h), **numbers, "memory": most_memory(self.device)}
+        return {
+            **epochs,
+            "lr": rate,
+            "seen": len(views.images) * processes.world(),
+            **numbers,
+            "memory": most_memory(self.device),
+        }
 
     def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
         """Computes what is reported of a step, by name, all on the device: nothing here waits for it."""
@@ -230,14 +239,12 @@ def estimated_centres(training: Pretraining, draws: torch.Generator) -> Tensor:
 
     The encoder is taken as it is, with the statistics of each batch (as in training), which leave no trace in it.
 
-    Each image is passed once for each class. Several processes share each batch. Raises Stopped when asked to stop.
+    Each image is passed once for each class, by each process. Raises Stopped when asked to stop.
     """
-    t, world = training, processes.world()
+    t = training
     count, wanted = len(t.data.images), t.config.centre_images or len(t.data.images)
     chosen = torch.randperm(count, generator=draws)[:wanted].numpy()
-    parts = min(math.ceil(len(chosen) / t.per_step), len(chosen) // world)
-    if not parts:
-        raise ValueError(f"centres of {len(chosen)} images cannot be estimated by {world} processes; give more images")
+    parts = math.ceil(len(chosen) / t.per_step)
     encoder = train_mode(copy.deepcopy(t.encoder), t.still)
 
     def features(images: Tensor) -> Tensor:
@@ -254,9 +261,7 @@ def estimated_centres(training: Pretraining, draws: torch.Generator) -> Tensor:
                 t.report({"step": t.step, "steps": t.steps, "message": message})
                 said = time.monotonic()
             x, inside = t.data.batch(rows, t.device)
-            share = Share.of(len(rows), processes.rank(), world) if world > 1 else None
-            yield t.objective.samples(x, draws, inside, t.config.centre_weak, share)
+            yield t.objective.samples(x, draws, inside, t.config.centre_weak)
             done += len(rows)
 
-    with JointBatchNorm():
-        return estimate_centres(features, batches(), t.objective.classes)
+    return processes.from_first(estimate_centres(features, batches(), t.objective.classes))

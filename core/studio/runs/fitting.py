@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from core.engine import processes
 from core.engine.detectors.base import Detector, FitContext
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
@@ -25,8 +24,7 @@ def fit_detector(
 ) -> tuple[Detector, int]:
     """Fits a run's detector; returns it and the number of images it has seen. Interim results lie in the run's folder.
 
-    Where several processes work as one, the first prepares the images and the others wait for them. Raises ValueError
-    if the encoder is not trained, or if several processes cannot share the fit.
+    Raises ValueError if the encoder is not trained.
     """
     from core.engine.backbones.encoder import load_encoder
 
@@ -34,11 +32,8 @@ def fit_detector(
     if parent["status"] not in ("done", "collapsed"):
         raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
     weights.check(store, parent["id"])
-    detector, together = DETECTORS.get(run["method"]), processes.world() > 1
-    if together:
-        demand_shared(run["method"])
-    size = size_of(store, run)
-    arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], size, loading(report)))
+    detector, size = DETECTORS.get(run["method"]), size_of(store, run)
+    arrays = load_arrays(store, run["study"], size, loading(report))
     train = arrays.index("train")
     settings = {k: _folder_of(store, k, v) for k, v in runs.settings_of(run["config"]).items() if k != "size"}
     fitted = detector.fit(
@@ -51,19 +46,11 @@ def fit_detector(
             report,
             should_stop,
             runs.run_folder(store, run["id"]),
-            together,
             patients_of(store, run["study"], arrays.case_ids[train]),
             marks_of(store, run, size),
         ),
     )
     return fitted, len(train)
-
-
-def demand_shared(method: str) -> None:
-    """Raise ValueError unless several processes can fit such a detector together."""
-    if not DETECTORS.get(method).shares:
-        able = ", ".join(name for name in DETECTORS.names() if DETECTORS.get(name).shares)
-        raise ValueError(f"several processes can fit {able}, but not {method}: leave out torchrun")
 
 
 def _folder_of(store: Store, setting: str, value: Any) -> Any:

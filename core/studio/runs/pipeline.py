@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from core.engine import processes
 from core.engine.config import Config
 from core.engine.objectives.config import PretrainConfig
 from core.engine.progress import Stopped
@@ -129,7 +128,7 @@ def fit_run(
 ) -> dict:
     """Fit a run's detector on its encoder and the study's training normals; returns the run."""
     run = runs.get_run(store, run_id)
-    place = processes.place(pick_device(device))
+    place = pick_device(device)
     folder = runs.run_folder(store, run_id)
     with Timed(store, run_id, str(place)):
         fitted, images = fit_detector(store, run, place, should_stop, report)

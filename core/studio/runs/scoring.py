@@ -11,10 +11,9 @@ from typing import IO, Any
 import numpy as np
 from safetensors import SafetensorError
 
-from core.engine import processes
 from core.engine.calibration.outlines import learn_share, level_of, peaks, seen_rows
 from core.engine.calibration.percentiles import Calibration, PixelScale
-from core.engine.detectors.base import Detector, predict_shared
+from core.engine.detectors.base import Detector
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import Some, rows_of
@@ -128,23 +127,9 @@ def _outline(
     }
 
 
-def score_beside(store: Store, run_id: str, device: str = "auto") -> None:
-    """Computes the share of every pass that a later one of several processes has while the first does `score_run`."""
-    arrays, *parts = _arrays(store, runs.get_run(store, run_id))  # once the first has them, what it fitted is on disk
-    detector = load_detector(store, run_id, device)
-    for index in parts:
-        for start in range(0, len(index), CHUNK):
-            _look_at(detector, arrays, index[start : start + CHUNK])
-
-
 def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArrays, np.ndarray, np.ndarray]:
-    """A study's arrays, and its held-out normals and test cases as rows of them.
-
-    Where several processes work as one, the first prepares the images and the others wait for them.
-    """
-    arrays = processes.first_before_others(
-        lambda: load_arrays(store, run["study"], size_of(store, run), loading(report))
-    )
+    """A study's arrays, and its held-out normals and test cases as rows of them."""
+    arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
     held = arrays.index("holdout", label="normal")
     if not len(held):
         raise ValueError(
@@ -154,18 +139,17 @@ def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArr
 
 
 def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
-    """`look` at these rows of the arrays, by all processes together where there are several."""
+    """`look` at these rows of the arrays."""
     images, roi = (np.array(rows_of(of, rows)) for of in (arrays.images, arrays.roi))
-    return look(detector, images, roi, together=processes.world() > 1)
+    return look(detector, images, roi)
 
 
-def look(detector: Detector, images: np.ndarray, roi: np.ndarray, *, together: bool = False) -> Seen:
+def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
     """Runs the detector on images uint8 (N, S, S, 3), roi (N, S, S).
 
-    -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras. together: all of torchrun's processes call this
-    with the same images, and each passes a part of them.
+    -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras.
     """
-    prediction = predict_shared(detector, images, roi) if together else detector.predict(images, roi=roi)
+    prediction = detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
     extras = {name: np.asarray(values) for name, values in prediction.extras.items()}
     return prediction.maps, {kind: np.asarray(values, np.float64) for kind, values in scores.items()}, extras

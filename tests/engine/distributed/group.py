@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import multiprocessing
 
@@ -41,14 +40,6 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def demand_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    """Raise AssertionError unless gradients are of the same parameters and equal to 1e-5 of the largest expected."""
-    assert found.keys() == expected.keys()
-    close = 1e-5 * max(1, *(float(np.abs(g).max()) for g in expected.values()))
-    for key, gradient in expected.items():
-        np.testing.assert_allclose(found[key], gradient, atol=close, err_msg=key)
 
 
 def _one(rank: int, port: int, answer: Path, work: Callable[..., Any], args: tuple) -> None:

@@ -116,12 +116,11 @@ def test_a_step_of_pre_training(preset, objective, most, traffic):
         training.centres = torch.empty(training.objective.classes, config.encoder.dim, device="meta")
 
     def step() -> None:
-        h, z, views = training.joint(training.views())
-        outcome = training.objective.loss(h, z, views, training.centres)
+        outcome, views = training.joint(training.views(), training.centres)
         measured = training.measured(outcome, views)
         outcome.loss.backward()
         training.optimiser.step()
-        assert all(t.is_meta for t in (*measured.values(), h, z, views.images))
+        assert all(t.is_meta for t in (*measured.values(), outcome.z, views.images))
         torch.cat([t.reshape(-1).float() for t in measured.values()]).tolist()
 
     found = traffic(step)

@@ -32,7 +32,7 @@ from core.engine.augment.medmix.appearance import (
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.medmix.draws import FOREIGN, MARKED, Draws, read_draws
 from core.engine.augment.medmix.groups import Group, Lesions, groups, read, write
-from core.engine.augment.strong import Mixed, Share, Strong
+from core.engine.augment.strong import Mixed, Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import on_device, to_device
 
@@ -73,16 +73,11 @@ class MedMix(Strong):
         draws = Draws.draw(len(x), self.k, generator)
         return self._mix(x, torch.arange(len(x)), counts, draws, roi)
 
-    def classes(
-        self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None, share: Share | None = None
-    ) -> Mixed:
+    def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Paints all classes together, as `Strong.classes` does, from the draws that one after another would take."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
         draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
         image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
-        if share is not None:
-            rows = torch.arange(len(image))[share.times(k + 1).rows]
-            image, counts, draws = image[rows], counts[rows], draws.pick(rows)
         return self._mix(x, image, counts, draws, roi)
 
     def _mix(self, x: Tensor, image: Tensor, counts: Tensor, draws: Draws, roi: Tensor | None) -> Mixed:

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from typing_extensions import Self
 
-from core.engine import processes
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, cells_inside, counted, roi_at, upsample, usually_inside
 from core.engine.calibration.scale import Scale, places_unseen
@@ -360,7 +359,7 @@ def _fit_members(
         if isinstance(settings, LesionHeadConfig):
             finished = LesionHead.finished(encoder, shown, settings, own)
         fitted[name] = finished or kind.fit(encoder, shown, settings, own)
-        if place is not None and (not context.shared or processes.is_first()):
+        if place is not None:
             fitted[name].save(place)
         done += steps[name]
     return {name: fitted[name] for name in config.members}
@@ -401,7 +400,6 @@ class Combined(Ensemble):
     """The lesion head and PaDiM, with learnt weights."""
 
     name = "combined"
-    shares = True
     Config = CombinedConfig
     presets = CombinedConfig.presets()
 

@@ -35,7 +35,6 @@ from core.engine.files import write_json, write_tensors
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
-from core.engine.training.joint import Group
 
 STRIDE = 2  # heat maps are kept at half the image's resolution
 
@@ -43,7 +42,6 @@ STRIDE = 2  # heat maps are kept at half the image's resolution
 @DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
 class IGD(Detector):
     name = "igd"
-    shares = True
     Config = IGDConfig
     presets = PRESETS
 
@@ -75,14 +73,14 @@ class IGD(Detector):
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         igd = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / "partial" if folder is not None else None
-        steps = steps_of(config, len(images), Group(context.shared).world)[1]
+        steps = steps_of(config, len(images))[1]
         done, total = 0, steps * (2 if igd.local else 1)
         for name, model, grid in (("global", igd.whole, None), ("local", igd.local, igd.grid)):
             if model is None:
                 continue
             items = Items(images, grid, device, config.flip)
             if not model.tuned:
-                items.cache(model.encoder, config.batch, partial / name if partial else None, context.shared)
+                items.cache(model.encoder, config.batch, partial / name if partial else None)
             train(
                 model,
                 items,
@@ -90,7 +88,6 @@ class IGD(Detector):
                 partial / name if partial else None,
                 part_of(context.report, done, total),
                 context.should_stop,
-                context.shared,
             )
             done += steps
         return igd

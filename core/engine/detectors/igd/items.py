@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.engine import processes
-from core.engine.augment.strong import Part, own
 from core.engine.backbones.encoder import Encoder
 from core.engine.tensors import to_batch, to_device
 from core.engine.training.base import ORDER, PATCHES, generator
@@ -38,26 +36,23 @@ class Items:
         """Returns the indices of all images in the random order of an epoch."""
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
-    def take(
-        self, chosen: Tensor, picks: int, seed: int, step: int, share: Part = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
         """Takes images `chosen` (B,), or p random patches of each.
 
         Returns x (B * p, 3, s, s) in [0, 1] and cached features or None. picks: patches of each image, 0 for all
-        of them; whole images are always taken whole. share: of the images.
+        of them; whole images are always taken whole.
         """
-        whole, chosen = len(chosen), own(chosen, share)
         x = to_batch(self.images[chosen.numpy()], self.device)
         draws = generator(seed, PATCHES, step)
-        every = torch.rand(whole, self.each, generator=draws)
+        every = torch.rand(len(chosen), self.each, generator=draws)
         if self.flip:
-            mirrored = own(torch.rand(whole, generator=draws), share) < self.flip
+            mirrored = torch.rand(len(chosen), generator=draws) < self.flip
             x = torch.where(to_device(mirrored, x.device)[:, None, None, None], x.flip(3), x)
         if self.grid is None:
             return x, None if self.features is None else self._kept(chosen, torch.zeros_like(chosen))
         x = self.grid.cut(x)
         p = self.each if picks == 0 else min(picks, self.each)
-        which = own(every, share).argsort(1)[:, :p]
+        which = every.argsort(1)[:, :p]
         rows = torch.arange(len(chosen), device=x.device)[:, None]
         h = None if self.features is None else self._kept(chosen[:, None], which).flatten(0, 1)
         return x[rows, to_device(which, x.device)].flatten(0, 1), h
@@ -87,11 +82,10 @@ class Items:
             yield encoder.backbone(x)
         encoder.train(was)
 
-    def cache(self, encoder: Encoder, batch: int, folder: Path | None = None, shared: bool = False) -> None:
+    def cache(self, encoder: Encoder, batch: int, folder: Path | None = None) -> None:
         """Keeps the features of a frozen encoder where there is room; afterwards `take` gives them too.
 
-        In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for. shared: whether
-        torchrun's processes all call this; the first one's file is then that of all.
+        In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for.
         """
         shape = (len(self), self.each, encoder.features)
         size = 4 * math.prod(shape)
@@ -101,10 +95,6 @@ class Items:
             cache = torch.empty(shape, device=self.device)
         else:
             assert folder is not None
-            if shared and not processes.is_first():
-                processes.from_first()
-                self.features = torch.from_numpy(np.load(folder / FILE, mmap_mode="c"))
-                return
             folder.mkdir(parents=True, exist_ok=True)
             file = np.lib.format.open_memmap(folder / FILE, "w+", np.float32, shape)
             cache = torch.from_numpy(file)
@@ -114,9 +104,6 @@ class Items:
             rows.copy_(h.view(rows.shape))
             done += len(rows)
         self.features = cache
-        if shared and size > CACHE:
-            file.flush()
-            processes.from_first()
 
 
 # An image as overlapping patches, and patches laid back into an image, overlaps averaged.

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.engine.augment.strong import own
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
@@ -17,18 +16,16 @@ from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast, to_device
 from core.engine.training import loop
 from core.engine.training.base import SHARES, Training, fingerprint, generator
-from core.engine.training.joint import Group
 from core.engine.training.schedule import polynomial, set_rate
 
 
-def steps_of(config: IGDConfig, images: int, processes: int = 1) -> tuple[int, int]:
+def steps_of(config: IGDConfig, images: int) -> tuple[int, int]:
     """Counts the steps of one epoch and of the whole training.
 
-    A last batch of one image is left out: it cannot be mixed. Several processes take equally many images of a step, so
-    a last batch is cut to a multiple of their number.
+    A last batch of one image is left out: it cannot be mixed.
     """
     rest = images % config.batch
-    per_epoch = images // config.batch + (rest - rest % processes >= 2)
+    per_epoch = images // config.batch + (rest >= 2)
     steps = config.epochs * per_epoch
     return per_epoch, min(steps, config.max_steps) if config.max_steps else steps
 
@@ -40,18 +37,17 @@ def train(
     folder: Path | None = None,
     report: Report | None = None,
     should_stop: Stop | None = None,
-    shared: bool = False,
 ) -> None:
     """Trains `model` in place and leaves it in eval mode.
 
-    `folder` keeps the training, and one of the same arguments goes on from there. shared: as in `FitContext`. Raises
+    `folder` keeps the training, and one of the same arguments goes on from there. Raises
     Stopped when asked to stop, Diverged, and ValueError under 2 images.
     """
-    training = IGDTraining(model, items, config, shared)
+    training = IGDTraining(model, items, config)
     identity: dict[str, Any] = {"config": config.to_dict()}
     if folder is not None:
         identity["fitted_on"] = fingerprint(items.images, model.encoder.state_dict())
-    checkpoints = loop.kept(training, folder, identity, report, should_stop, shared=shared)
+    checkpoints = loop.kept(training, folder, identity, report, should_stop)
     model.eval()
     model.estimate(items, config.batch)
     if checkpoints is not None:
@@ -63,14 +59,12 @@ class IGDTraining(Training):
 
     title = "IGD"
 
-    def __init__(self, model: IGDModel, items: Items, config: IGDConfig, shared: bool = False) -> None:
+    def __init__(self, model: IGDModel, items: Items, config: IGDConfig) -> None:
         if len(items) < 2:
             raise ValueError(f"IGD needs at least 2 normal images; there are {len(items)}")
         self.model, self.items, self.config = model, items, config
         self.remedy = f"a learning rate below {config.lr:g}"
-        self.group = Group(shared)
-        self.group.part(config.batch)
-        self.per_epoch, self.steps = steps_of(config, len(items), self.group.world)
+        self.per_epoch, self.steps = steps_of(config, len(items))
         self.seed = 2 * config.seed + model.local
         self.networks = {"code": model.code, "generator": model.generator, "critic": model.critic}
         if model.tuned:
@@ -107,18 +101,13 @@ class IGDTraining(Training):
         set_rate(self.opt_discriminator, rate)
         epoch, at = divmod(self.step, self.per_epoch)
         chosen = self.items.order(self.seed, epoch)[at * config.batch : (at + 1) * config.batch]
-        chosen = chosen[: self.group.even(len(chosen))]
-        portion = self.group.part(len(chosen))
-        x, features = self.items.take(chosen, config.patches, self.seed, self.step, portion)
-        mine = portion and portion.times(len(x) * self.group.world // len(chosen))
-        every = 0.5 * torch.rand(len(x) * self.group.world, generator=generator(self.seed, SHARES, self.step))
-        every = to_device(every, x.device)
-        share = own(every, mine)
+        x, features = self.items.take(chosen, config.patches, self.seed, self.step)
+        share = to_device(0.5 * torch.rand(len(x), generator=generator(self.seed, SHARES, self.step)), x.device)
 
         model.critic.requires_grad_(False)
-        with autocast(x.device, config.autocast), self.group.norms():
+        with autocast(x.device, config.autocast):
             z = model.encode(x, features)
-            blend = own(losses.mixed(self.group.gather(z), every), mine)
+            blend = losses.mixed(z, share)
             # One pass of the generator for both halves: batch norm then sees codes and their mixtures alike.
             fake, between = model.generator(torch.cat([z, blend])).chunk(2)
             verdict = model.critic(between)
@@ -128,22 +117,19 @@ class IGDTraining(Training):
         loss = rec + config.w_gauss * gauss + config.w_reg * generator_loss
         self.opt_generator.zero_grad(set_to_none=True)
         loss.backward()
-        self.group.mean_gradients(p for group in self.opt_generator.param_groups for p in group["params"])
         self.opt_generator.step()
 
         model.critic.requires_grad_(True)
         fake, between = fake.detach(), between.detach()
-        with autocast(x.device, config.autocast), self.group.norms():
+        with autocast(x.device, config.autocast):
             verdicts = model.critic(torch.cat([between, fake + config.gamma * (x - fake)]))
         critic_loss = losses.critic_loss(verdicts[: len(x)], share, verdicts[len(x) :])
         self.opt_discriminator.zero_grad(set_to_none=True)
         critic_loss.backward()
-        self.group.mean_gradients(model.critic.parameters())
         self.opt_discriminator.step()
 
         self.step += 1
         terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": generator_loss, "critic": critic_loss}
         stage = "local" if model.local else "global"
         values = torch.stack([value.detach() for value in terms.values()]).tolist()  # the step's one wait
-        numbers = self.group.means(dict(zip(terms, values, strict=True)), x.device)
-        return {"stage": stage, "epoch": epoch + 1, "lr": rate, **numbers}
+        return {"stage": stage, "epoch": epoch + 1, "lr": rate, **dict(zip(terms, values, strict=True))}

@@ -19,7 +19,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
-from core.engine import processes
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import counted
@@ -45,7 +44,6 @@ class LesionHead(Detector):
     """The lesion head. Its maps are lesion logits at half the image's size; 0 is as likely as not."""
 
     name = "lesion-head"
-    shares = True
     Config = LesionHeadConfig
     presets = LESION_PRESETS
 
@@ -80,23 +78,18 @@ class LesionHead(Detector):
             alone = FitContext(roi=around.roi, device=device, should_stop=context.should_stop)
             net.distances.learn(encoder, fitted_images, alone)
         source = fitted_on(encoder, images, roi)
-        judges = not context.shared or processes.is_first()
 
         @functools.cache
         def unseen() -> SyntheticValidation:
             return SyntheticValidation.draw(rows_of(images, held), context.of(held).roi, config)
 
         def quality(trained: LesionNet) -> float:
-            figure = cls(trained, config, ScoreRule(), device)._quality(unseen()) if judges else 0.0
-            return processes.from_first(figure) if context.shared else figure
+            return cls(trained, config, ScoreRule(), device)._quality(unseen())
 
         net = train(net, fitted_images, config, around.replace(device=device), source, quality if len(held) else None)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held):
-            if judges:
-                head.rule = head._choose(unseen())
-            if context.shared:
-                head.rule = processes.from_first(head.rule)
+            head.rule = head._choose(unseen())
         return head
 
     @classmethod

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.strong import own
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
@@ -22,7 +21,6 @@ from core.engine.losses.pmsacl import centring_loss, pmsacl_loss
 from core.engine.tensors import autocast, to_batch
 from core.engine.training import loop
 from core.engine.training.base import STEP, Average, Training, generator
-from core.engine.training.joint import Group
 from core.engine.training.schedule import set_rate, warm_cosine
 
 Quality = Callable[[LesionNet], float]
@@ -53,15 +51,12 @@ class LesionTraining(Training):
         roi: np.ndarray | None,
         config: LesionHeadConfig,
         device: torch.device | str = "cpu",
-        shared: bool = False,
         quality: Quality | None = None,
     ) -> None:
-        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. shared: as in `FitContext`.
+        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None.
 
         quality: of a network on images that are not trained on, larger is better; asked `config.checks` times.
         """
-        self.group = Group(shared)
-        self.part = self.group.part(min(config.batch, len(images)))
         self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
         self.steps, self.remedy = config.steps, f"a learning rate below {config.lr:g}"
         self.net = net.to(self.device).to(memory_format=torch.channels_last)
@@ -78,7 +73,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """Computes one step's terms on normal x (B, 3, S, S): of this process's rows, l_con of all. roi: on the CPU."""
+        """Computes one step's terms on normal x (B, 3, S, S): roi: on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
@@ -86,11 +81,11 @@ class LesionTraining(Training):
         images, masks = [], []
         for _ in range(views):
             view, mask, _ = jitter_view(pair.images, pair.masks, None, draws, blur=c.blur, grain=c.grain)
-            images.append(own(view, self.part))
-            masks.append(own(mask, self.part))
-        counts = own(pair.counts, self.part).repeat(views)
+            images.append(view)
+            masks.append(mask)
+        counts = pair.counts.repeat(views)
         batch = torch.cat(images).contiguous(memory_format=torch.channels_last)
-        with autocast(self.device, c.autocast), self.group.norms():
+        with autocast(self.device, c.autocast):
             logits, classes, features = self.net(batch)
         logits, classes, features = logits.float(), classes.float(), features.float()
         terms = {
@@ -101,11 +96,6 @@ class LesionTraining(Training):
             # The two views of one mixed image are each other's positive (Eq. 5).
             partners = torch.arange(len(counts), device=self.device).roll(len(counts) // 2)
             terms["l_ctr"] = c.w_ctr * centring_loss(features, counts, self.net.centres)
-            features, counts, partners = (
-                self.group.gather(features),
-                self.group.gather(counts),
-                self.group.places(partners),
-            )
             terms["l_con"] = c.w_con * pmsacl_loss(features, counts, partners, self.net.centres, c.tau, c.alpha)
         return terms
 
@@ -123,7 +113,6 @@ class LesionTraining(Training):
         loss = torch.stack(list(terms.values())).sum()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
-        self.group.mean_gradients(self.weights)
         set_rate(self.optimiser, rate)
         torch.nn.utils.clip_grad_norm_(self.weights, 5.0)
         self.optimiser.step()
@@ -131,7 +120,7 @@ class LesionTraining(Training):
         self.average.update_parameters(self.net)
         values = torch.stack([loss, *terms.values()]).tolist()  # the step's one wait
         numbers = dict(zip(("loss", *terms), values, strict=True))
-        return {"lr": rate, **self.group.means(numbers, self.device), **self._check()}
+        return {"lr": rate, **numbers, **self._check()}
 
     def _check(self) -> dict[str, float]:
         """At a check, the averaged network's quality; the best network so far is kept."""
@@ -169,10 +158,10 @@ def train(
     training, and one of the same configuration and source goes on from there. Raises Stopped when asked to stop, and
     Diverged.
     """
-    training = LesionTraining(net, images, context.roi, config, context.device, context.shared, quality)
+    training = LesionTraining(net, images, context.roi, config, context.device, quality)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL
     identity = {"config": config.to_dict(), "fitted_on": source}
-    checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop, shared=context.shared)
+    checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
     if checkpoints is not None:
         checkpoints.save(training)
     return training.result()
