@@ -46,7 +46,7 @@ class ClassHead(nn.Module):
 
     def __init__(self, width: int, classes: int, on: str, side: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, classes)
+        self.linear = nn.utils.skip_init(nn.Linear, width, classes)  # filled at once, without a random draw
         self.on, self.side = on, side
 
     def evidence(self, h: Tensor, z: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ def encoder(request) -> Encoder:
         torch.manual_seed(0)
         width = made.config.dim if request.param == "z" else made.features
         made.class_head = ClassHead(width, 4, request.param, 48)
+        made.class_head.linear.reset_parameters()
     return made
 
 
