@@ -7,7 +7,6 @@ model does not name, or without one that it does, is an error of the studio: not
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -15,31 +14,13 @@ from fastapi import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-LARGEST = 2**63 - 1  # that SQLite holds
+from core.studio.db.foreign import LARGEST, bounded
+
 DEEPEST, MOST_VALUES, LONGEST_TEXT = 8, 20_000, 100_000
 
 
 def _clean(values: dict[str, Any]) -> dict[str, Any]:
-    """The settings, if they are finite, of a sensible size, and can be written as UTF-8. Raises ValueError if not."""
-    waiting: list[tuple[Any, int]] = [(values, 0)]
-    count = 0
-    while waiting:
-        value, depth = waiting.pop()
-        count += 1
-        if depth > DEEPEST or count > MOST_VALUES:
-            raise ValueError("these settings are nested too deeply, or too many")
-        if isinstance(value, dict):
-            waiting += [(item, depth + 1) for pair in value.items() for item in pair]
-        elif isinstance(value, list):
-            waiting += [(item, depth + 1) for item in value]
-        elif isinstance(value, str):
-            if len(value) > LONGEST_TEXT or any("\ud800" <= c <= "\udfff" for c in value):
-                raise ValueError("a text among these settings is too long, or is no text")
-        elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("a number among these settings is not finite")
-        elif isinstance(value, int) and abs(value) > LARGEST:
-            raise ValueError("a number among these settings is too large")
-    return values
+    return bounded(values, DEEPEST, MOST_VALUES, LONGEST_TEXT)
 
 
 Id = Annotated[int, Interval(ge=0, le=LARGEST)]

@@ -14,18 +14,11 @@ from starlette.exceptions import HTTPException
 
 from core.engine.progress import Stopped
 from core.studio.db import logged
+from core.studio.db.foreign import fault
 from core.studio.db.home import Home
 from core.studio.db.store import is_full, now
 from core.studio.review.people import NotAllowed
 from core.studio.review.sessions import Hidden
-
-_KINDS = {  # of pydantic's errors: what the value should have been
-    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
-    "int_parsing_size": "a smaller number", "float_type": "a number", "float_parsing": "a number",
-    "finite_number": "a finite number", "bool_type": "true or false", "bool_parsing": "true or false",
-    "string_type": "text", "string_unicode": "text", "list_type": "a list", "dict_type": "a group of settings",
-    "model_attributes_type": "a group of settings", "model_type": "a group of settings",
-}  # fmt: skip
 
 
 def sentence_of(error: RequestValidationError) -> str:
@@ -34,15 +27,10 @@ def sentence_of(error: RequestValidationError) -> str:
     kind = first["type"]
     if kind == "json_invalid":
         return "The request's body is not JSON."
-    where = ".".join(str(step) for step in first["loc"][1:]) or "The request's body"
-    if kind == "missing":
-        return f"{where} is missing." if first["loc"][1:] else "The request has no body."
-    if kind in _KINDS:
-        return f"{where} must be {_KINDS[kind]}."
-    said = str(first["msg"])
-    if said.startswith("Input should be "):
-        return f"{where} must be {said.removeprefix('Input should be ')}."
-    return f"{where}: {said.removeprefix('Value error, ')}."
+    where = first["loc"][1:]
+    if kind == "missing" and not where:
+        return "The request has no body."
+    return fault({**first, "loc": where or ("The request's body",)}) + "."
 
 
 def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:

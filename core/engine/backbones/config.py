@@ -35,8 +35,8 @@ class EncoderConfig(Config):
         label="Backbone",
         group="Encoder",
     )
-    dim: int = option(128, "The paper: 128.", low=1, slider=(8, 1024), label="Dimension of Z")
-    hidden: int = option(512, "512 as in CCD.", low=1, slider=(8, 4096), label="Hidden layer of the head")
+    dim: int = option(128, "The paper: 128.", low=1, high=65536, slider=(8, 1024), label="Dimension of Z")
+    hidden: int = option(512, "512 as in CCD.", low=1, high=65536, slider=(8, 4096), label="Hidden layer of the head")
     unit: bool = option(
         False,
         "Z is the unit sphere: projections are scaled to length 1 before centres and every loss, as in CCD's code.",

@@ -50,8 +50,8 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     if state is None:
         return None
     try:
-        return state, load_file(folder / state["tensors"])
-    except (OSError, KeyError, SafetensorError) as error:
+        return state, load_file(folder / Path(state["tensors"]).name)  # a foreign one leads nowhere else
+    except (OSError, KeyError, TypeError, SafetensorError) as error:
         raise BadCheckpoint(
             f"the checkpoint in {folder} cannot be read ({error}); start again in a new folder"
         ) from error

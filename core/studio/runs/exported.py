@@ -8,31 +8,34 @@ take_in(store, "blend-head-1a2b3c4d", Path("scores"))       # scores made elsewh
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Len
 
 from core.engine.calibration.outlines import level_of
 from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.files import write_bytes, write_json
 from core.engine.registry import DETECTORS
-from core.studio.db import journal
-from core.studio.db.seals import Damaged
+from core.studio.db import journal, leftovers
+from core.studio.db.foreign import Count, Name, Number, Refused, Sha256, read, read_json, refusing
 from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays, show_study
+from core.studio.runs import foreign_runs, screen, weights
 from core.studio.runs import records as runs
-from core.studio.runs import screen, weights
-from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_force
 from core.studio.runs.readings import OUTLINE, size_of, write_readings
 from core.studio.runs.scoring import load_detector
 
 FORMAT = 1
 CARD, GRAPH, DETECTOR = "card.json", "model.onnx", "detector"
+ENCODER = ("encoder.json", "encoder.safetensors", "centres.safetensors")
 SOURCES = ("runs/screen.py", "ingest/resize.py", "../engine/roi.py", "../engine/calibration/quantise.py")
 OURS = re.compile(r"from core\.(?:\w+\.)*(\w+) import ")
 COMPARED = 8  # images that the graph is compared on
@@ -41,11 +44,6 @@ USE = (
     "decides. On images of another kind, machine or preparation the thresholds do not hold: set them anew on normal "
     "images of these (score a study of them with the imported run)."
 )
-Said = Callable[[str], None]
-
-
-class Refused(ValueError):
-    """Error for a model or a table that cannot be exported or imported; the message says why."""
 
 
 def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dict[str, Any]:
@@ -171,69 +169,119 @@ def _page(card: dict[str, Any]) -> str:
     return "\n\n".join(lines) + "\n"
 
 
+class Card(foreign_runs.Lenient):
+    """What card.json says of a model, as far as another home reads it."""
+
+    format: Literal[1]
+    detector: Name
+    size: foreign_runs.Side
+    config: dict[str, Any]
+    encoder: dict[str, Any] | None
+    calibration: foreign_runs.Calibrations | None
+    pixels: foreign_runs.Pixels | None
+    thresholds: foreign_runs.Thresholds
+    counts: dict[Name, Count]
+    version: Name
+    made: Name
+    digests: dict[Name, Sha256]
+
+
 def import_model(store: Store, folder: Path, study: str, name: str | None = None) -> dict[str, str]:
     """Imports what `export_run` wrote into a study of this home; returns the new runs' ids {'encoder', 'fit'}.
 
-    Each file is checked by its digest before it is read. The model's thresholds come along until the run is scored
-    whole here. Raises Refused (or screen.BadModel) with what is wrong; nothing is kept then.
+    All is checked before anything is stored: the card by its types, each file by its digest, the settings by the
+    detector's own, and the weights by loading them. Files are those that lie in the folder, and no name that the card
+    holds is a path. The model's thresholds come along until the run is scored whole here. Raises Refused.
     """
-    card = screen.read_card(folder)
-    if card.get("format") != FORMAT:
-        raise Refused(f"{folder} has the format {card.get('format')}; this version reads {FORMAT}")
-    files = [file for file in card["digests"] if file.startswith(f"{DETECTOR}/")]
-    wrong = [file for file in files if Path(file).suffix not in (".json", ".safetensors")]
-    if wrong or not files:
-        raise Refused(f"{folder} holds no detector" if not files else f"{wrong[0]} is no file of a detector")
-    study = show_study(store, study)["id"]
-    DETECTORS.get(card["detector"])
-    config = {"size": card["size"], "epochs": 0, **(card["encoder"] or {})}
-    runs_made = {
-        "encoder": runs.create_run(store, study, "pretrain", "imported", config, name=name and f"{name}, encoder")
-    }
+    what = "the model"
     try:
-        _place(store, runs_made["encoder"], folder, [f for f in files if "/encoder/" in f][:3], flat=True)
-        runs_made["fit"] = runs.create_run(
-            store, study, "fit", card["detector"], card["config"], runs_made["encoder"], name
-        )
-        _place(store, runs_made["fit"], folder, files)
-        load_detector(store, runs_made["fit"], "cpu")
-        summary = {key: card[key] for key in ("calibration", "pixels") if card.get(key)} | card["thresholds"]
-        runs.update_run(store, runs_made["fit"], summary=summary)
-        line = f"Imported: made by version {card['version']} on {card['made']}, {card['counts']}"
-        journal.log(store, runs_made["fit"], line)
-    except BaseException as error:
-        for run_id in reversed(runs_made.values()):
-            runs.update_run(store, run_id, status="failed")
-            runs.delete_run(store, run_id)
-        if isinstance(error, (Damaged, KeyError, TypeError)):
-            raise Refused(f"{folder} cannot be read as {card['title']}: {error}") from None
+        card: Card = read(Card, read_json((folder / CARD).read_bytes(), "card.json"), "card.json")
+    except OSError:
+        raise Refused(f"{folder} is no exported model: it holds no card.json that can be read") from None
+    study = show_study(store, study)["id"]
+    given = {"size": card.size, "epochs": 0, **(card.encoder or {})}
+    encoder = foreign_runs.settings("pretrain", "imported", given, store.home, {}, "the model's encoder")
+    fit = foreign_runs.settings("fit", card.detector, card.config, store.home, {}, what)
+    given_figures = {"calibration": card.calibration, "pixels": card.pixels}
+    summary = {key: foreign_runs.kept(figures) for key, figures in given_figures.items() if figures}
+    staged = leftovers.begin(store.home.path, "bundle-")
+    moved: list[Path] = []
+    try:
+        _stage(folder, card, staged)
+        with refusing(what, Refused):
+            DETECTORS.get(card.detector).load(staged / DETECTOR)
+        with store.write():
+            first = runs.create_run(store, study, "pretrain", "imported", encoder, name=name and f"{name}, encoder")
+            moved.append(runs.run_folder(store, first))
+            second = runs.create_run(store, study, "fit", card.detector, fit, first, name)
+            moved.append(runs.run_folder(store, second))
+            for source, run_id in (("encoder", first), (DETECTOR, second)):
+                weights.seal(staged / source)
+                (staged / source).rename(runs.run_folder(store, run_id))  # over the empty folder that was made
+                runs.update_run(store, run_id, status="done", finished=now(), seconds=0.0)
+            runs.update_run(store, second, summary=summary | foreign_runs.kept(card.thresholds))
+            journal.log(store, second, f"Imported: made by version {card.version} on {card.made}, {card.counts}")
+    except BaseException:
+        for target in moved:
+            shutil.rmtree(target, ignore_errors=True)
         raise
-    return runs_made
+    finally:
+        leftovers.discard(staged)
+    return {"encoder": first, "fit": second}
 
 
-def _place(store: Store, run_id: str, folder: Path, files: list[str], flat: bool = False) -> None:
-    """Copy files into a run's folder, sealed; flat: beside each other."""
-    target = runs.run_folder(store, run_id)
-    for file in files:
-        own = target / (Path(file).name if flat else Path(file).relative_to(DETECTOR))
-        own.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / file, own)
-    weights.seal(target)
-    runs.update_run(store, run_id, status="done", finished=now(), seconds=0.0)
+def _stage(folder: Path, card: Card, staged: Path) -> None:
+    """Copies the detector's files, each checked by its digest, and beside it those of its encoder."""
+    found = foreign_runs.files_of(folder / DETECTOR)
+    listed = {name for name in card.digests if name.startswith(f"{DETECTOR}/")}
+    here = {f"{DETECTOR}/{file.as_posix()}": file for file in found}
+    if not found or (differ := listed.symmetric_difference(here)):
+        which = f"holds {min(differ)[:80]!r}, or lacks it, against card.json" if found else "holds no detector"
+        raise Refused(f"{folder} {which}: copy the folder again")
+    for name, file in here.items():
+        target = staged / DETECTOR / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / DETECTOR / file, target)
+        if screen.digest_of(target) != card.digests[name]:
+            raise Refused(f"{name} in {folder} is not the file that card.json was written with: copy the folder again")
+        if file.suffix == ".json":
+            read_json(target.read_bytes(), name)
+    (staged / "encoder").mkdir()
+    inner = next((file.parent for file in found if file.name == ENCODER[0]), None)
+    for name in ENCODER:
+        if inner is not None and (staged / DETECTOR / inner / name).is_file():
+            shutil.copyfile(staged / DETECTOR / inner / name, staged / "encoder" / name)
 
 
-NEEDED = ("sha256", "score", "score_roi", "peak", "map", "map_h", "map_w", "map_lo", "map_hi")
+MOST_BYTES = 256 << 20  # that a group of rows unpacks to; `screen` writes 16 rows in one
+AT_ONCE = 16  # rows
+COLUMNS = {
+    "sha256": "string", "score": "double", "score_roi": "double", "peak": "double", "map": "binary", "map_h": "int64",
+    "map_w": "int64", "map_lo": "double", "map_hi": "double",
+}  # fmt: skip
+
+
+class Scored(foreign_runs.Lenient):
+    """A row of the table that `screen` writes."""
+
+    sha256: Sha256
+    score: Number
+    score_roi: Number
+    peak: Number
+    map: Annotated[bytes, Len(1, MOST_BYTES)]
+    map_h: Count
+    map_w: Count
+    map_lo: Number
+    map_hi: Number
 
 
 def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
 
     Rows are matched by the hash of the image's file; those of no test case of the study are left out. The run must have
-    been scored, so that it has thresholds. Returns {"taken", "unknown", "failed"}. Raises Refused if the table lacks
-    columns, or was made by another model than this run.
+    been scored, so that it has thresholds. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
+    if a table lacks columns, was made by another model than this run, or holds what no reading can be.
     """
-    import pyarrow.parquet as parquet
-
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")
     if not calibration:
@@ -244,51 +292,62 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     cases: dict[str, list[int]] = {}
     for case in store.query("SELECT id, sha256 FROM cases WHERE study = ? AND split = 'test'", [run["study"]]):
         cases.setdefault(case["sha256"], []).append(case["id"])
-    counts = {"taken": 0, "unknown": 0, "failed": 0}
     files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
-    if not files:
+    if not files or not files[0].exists():
         raise Refused(f"{source} holds no Parquet file")
-    weights_here = weights.digest(runs.run_folder(store, run_id))
-    for file in files:
-        try:
-            table = parquet.ParquetFile(file)
-        except (OSError, ValueError) as error:
-            raise Refused(f"{file} is no Parquet file that can be read: {error}") from None
-        missing = set(NEEDED) - set(table.schema_arrow.names)
-        if missing:
-            raise Refused(f"{file} lacks {', '.join(sorted(missing))}: it is not what `screen` writes")
-        said = (table.schema_arrow.metadata or {}).get(b"pmsacl.detector", b"").decode()
-        if said and said != weights_here:
-            raise Refused(f"{file} was scored by another model than {run_id}")
-        for batch in table.iter_batches(256):
-            rows = [_reading(row, run_id, ids, calibrations, scale) for row, ids in _matched(batch, cases, counts)]
-            flat = [row for several in rows for row in several]
-            counts["taken"] += len(flat)
-            write_readings(store, flat)
+    made_by = weights.digest(runs.run_folder(store, run_id))
+    for file in files:  # all of them are read once before the first row is stored
+        for row in _rows(file, made_by, run_id):
+            if row is not None:
+                foreign_runs.check_map(row)
+    counts = {"taken": 0, "unknown": 0, "failed": 0}
+    point = in_force(store, run_id)[run_id]
+    readings: list[dict[str, Any]] = []
+    for row in itertools.chain.from_iterable(_rows(file, made_by, run_id) for file in files):
+        ids = cases.get(row["sha256"], []) if row else []
+        counts["failed" if row is None else "taken" if ids else "unknown"] += max(1, len(ids))
+        if row and ids:
+            readings += _reading(row, run_id, ids, calibrations, scale, point)
+        if len(readings) >= 256:
+            write_readings(store, readings)
+            readings = []
+    write_readings(store, readings)
     return counts
 
 
-def _matched(batch: Any, cases: dict[str, list[int]], counts: dict[str, int]) -> Iterator[tuple[dict, list[int]]]:
-    for row in batch.to_pylist():
-        if row["score"] is None:
-            counts["failed"] += 1
-        elif row["sha256"] not in cases:
-            counts["unknown"] += 1
-        else:
-            yield row, cases[row["sha256"]]
+def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | None]:
+    """Yields the rows of a table, checked; None for an image that could not be read."""
+    import pyarrow.parquet as parquet
+
+    with refusing(f"{file.name} is no Parquet file of `screen`: it", Refused):
+        table = parquet.ParquetFile(file)
+        types = {field.name: str(field.type) for field in table.schema_arrow}
+        wrong = sorted(name for name, kind in COLUMNS.items() if types.get(name) != kind)
+        if wrong:
+            raise Refused(f"{file} lacks {', '.join(wrong)}, or holds it as another type: `screen` did not write it")
+        if (table.schema_arrow.metadata or {}).get(b"pmsacl.detector") != made_by.encode():
+            raise Refused(f"{file} was scored by another model than {run_id}")
+        for group in range(table.num_row_groups):
+            if table.metadata.row_group(group).total_byte_size > MOST_BYTES:
+                raise Refused(f"{file} unpacks to more than `screen` writes at once")
+            for batch in table.iter_batches(AT_ONCE, [group], list(COLUMNS)):
+                for row in batch.to_pylist():
+                    yield None if row["score"] is None else Scored.model_validate(row).model_dump()
 
 
 def _reading(
-    row: dict, run_id: str, ids: list[int], calibrations: dict[str, Calibration], scale: PixelScale | None
-) -> list[dict[str, Any]]:
+    row: dict, run_id: str, ids: list[int], calibrations: dict[str, Calibration], scale: PixelScale | None,
+    point: OperatingPoint,
+) -> list[dict[str, Any]]:  # fmt: skip
     own: dict[str, Any] = {"run": run_id, "created": now()}
     own |= {name: row[name] for name in ("map", "map_h", "map_w", "map_lo", "map_hi")}
     for kind, ending in (("plain", ""), ("roi", "_roi")):
-        score, calibration = row[f"score{ending}"], calibrations[kind]
+        score = row[f"score{ending}"]
+        percentile = calibrations[kind].percentile(score)
         own |= {
             f"score{ending}": score,
-            f"percentile{ending}": float(calibration.percentile(score)),
-            f"flagged{ending}": bool(calibration.flagged(score, FLAG_PERCENTILE)),
+            f"percentile{ending}": float(percentile),
+            f"flagged{ending}": bool(point.flagged(np.asarray(score), np.asarray(percentile))),
         }
     outlined = scale is not None and scale.apart
     own["extra"] = json.dumps({OUTLINE: float(level_of(row["peak"], scale))} if outlined and scale else {})

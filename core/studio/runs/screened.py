@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from core.studio.db.foreign import Refused
 from core.studio.runs import screen
-from core.studio.runs.exported import Refused, detector_digest
+from core.studio.runs.exported import detector_digest
 
 COLUMNS = {
     "file": "string", "sha256": "string", "error": "string", "score": "float64", "score_roi": "float64",

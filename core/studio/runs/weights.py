@@ -1,8 +1,11 @@
-"""The files that a training or a fit leaves in its run's folder: sealed when they are written, checked before use."""
+"""The files that a training or a fit leaves in its run's folder: sealed when they are written, checked before use; and
+what a training may name its first weights by.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 from core.studio.db import seals
@@ -11,6 +14,9 @@ from core.studio.runs import records as runs
 from core.studio.runs.screen import digest_of
 
 KINDS = ("*.safetensors", "*.npz", "*.npy", "*.json")
+NAMES = ("random", "imagenet", "auto")  # first weights that are no file
+KEYS = ("init", "local_encoder")  # of a configuration, at any depth: what names first weights
+FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")  # of the list, by administrators
 LEFT_OUT = ("partial", "epochs")  # folders of a run that scoring does not need
 STATE = ("checkpoint", "process.json")  # of work that is going on: written again and again
 

@@ -7,7 +7,6 @@ for a file that is there, one that is not and a folder: the machine's disk is no
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,7 @@ from core.engine.files import file_sha256, write_json
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest.roots import Within
-
-NAMES = ("random", "imagenet", "auto")
-KEYS = ("init", "local_encoder")  # of a configuration, at any depth: what names weights
-_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")
+from core.studio.runs.weights import FILE, KEYS, NAMES
 
 
 def folder_of(store: Store) -> Path:
@@ -31,7 +27,7 @@ def folder_of(store: Store) -> Path:
 
 def listed(store: Store) -> list[str]:
     """Lists NAMES, then the files that were added, by name."""
-    return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if _FILE.fullmatch(file.name))]
+    return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if FILE.fullmatch(file.name))]
 
 
 def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
@@ -43,7 +39,7 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
     from core.engine.backbones import weights
     from core.engine.backbones.encoder import build_encoder
 
-    if not _FILE.fullmatch(file.name):
+    if not FILE.fullmatch(file.name):
         raise ValueError(
             f"{file.name}: weights are .pth, .pt, .safetensors or .npz files named in letters, digits, . _ and -"
         )

@@ -112,10 +112,10 @@ def test_what_is_not_right_is_refused_in_a_sentence(left, tmp_path, capsys):
     (other / "card.json").write_text(json.dumps(card))
     assert main(["screen", str(other), str(images), "--out", str(tmp_path / "o"), *home]) == 2
     assert "of another program: it takes x and gives y" in capsys.readouterr().err
-    card["digests"]["../outside"] = "0"
+    card["digests"]["detector/../outside"] = "0" * 64
     (other / "card.json").write_text(json.dumps(card))
     assert main(["import", str(other), "--study", "tiny", *home]) == 2
-    assert "outside of its folder" in capsys.readouterr().err
+    assert "against card.json" in capsys.readouterr().err
     assert main(["export", fit, "--out", str(model), *home]) == 2
     assert "is there already" in capsys.readouterr().err
     assert main(["import", str(tmp_path), "--study", "tiny", *home]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -64,6 +65,8 @@ class EnsembleConfig(Config):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not all(re.fullmatch(r"\w[\w-]{0,39}", name) for name in self.members):  # each is the name of a folder
+            raise BadConfig("a member's name has 1 to 40 letters, digits, _ and -")
         if not 0 < self.unseen < 0.9 or self.stride < 1 or not 0 <= self.seen < 1:
             raise BadConfig("unseen lies in (0, 0.9), seen in [0, 1), and stride is at least 1")
         if not self.maps or not set(self.maps) <= set(self.members):

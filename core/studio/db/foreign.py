@@ -1,0 +1,139 @@
+"""The reader of everything that another installation or program wrote: typed, bounded, refused with one sentence.
+
+A format is a `Record`, whose fields say what each value may be. `read` holds a document against it, and `refusing`
+stands around all that is done with foreign content before it is stored. No name in a foreign document becomes a path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeVar
+
+from annotated_types import Interval
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+
+from core.studio.db.store import is_full
+
+LARGEST = 2**63 - 1  # that SQLite holds
+DEEPEST, MOST_VALUES, LONGEST_TEXT = 32, 2_000_000, 16 << 20
+MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE)
+
+T = TypeVar("T")
+
+
+class Refused(ValueError):
+    """Foreign content that is not taken in; the message says what is wrong with it."""
+
+
+def plain(text: str) -> str:
+    """Returns a text that SQLite and UTF-8 can hold. Raises ValueError for NUL and for halves of characters."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("it is no text")
+    return text
+
+
+Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT), AfterValidator(plain)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=400), AfterValidator(plain)]
+Number = Annotated[float, Interval(ge=-1e300, le=1e300)]  # finite
+Integer = Annotated[int, Interval(ge=-LARGEST, le=LARGEST)]
+Count = Annotated[int, Interval(ge=0, le=LARGEST)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Record(BaseModel):
+    """Base class of a foreign document, or a part of one. Keys that no field names are refused."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: int = LONGEST_TEXT) -> T:
+    """Returns a JSON value whose depth, number of values, texts and numbers are within bounds.
+
+    Raises ValueError for any other, also for NaN and for what UTF-8 cannot hold.
+    """
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    count = 0
+    while waiting:
+        part, depth = waiting.pop()
+        count += 1
+        if depth > deepest or count > most:
+            raise ValueError("these settings are nested too deeply, or too many")
+        if isinstance(part, dict):
+            waiting += [(item, depth + 1) for pair in part.items() for item in pair]
+        elif isinstance(part, (list, tuple)):
+            waiting += [(item, depth + 1) for item in part]
+        elif isinstance(part, str):
+            if len(part) > longest or any("\ud800" <= letter <= "\udfff" for letter in part):
+                raise ValueError("a text among these settings is too long, or is no text")
+        elif isinstance(part, float) and not math.isfinite(part):
+            raise ValueError("a number among these settings is not finite")
+        elif isinstance(part, int) and abs(part) > LARGEST:
+            raise ValueError("a number among these settings is too large")
+    return value
+
+
+def read_json(text: str | bytes, what: str) -> Any:
+    """Reads a foreign JSON document of any shape, within bounds. what: names it in the sentence of a refusal."""
+    with refusing(what):
+        return bounded(json.loads(text))
+
+
+def read(kind: Any, value: Any, what: str) -> Any:
+    """Checks a value of a foreign JSON document against a type, such as a `Record`, and returns it as that type."""
+    with refusing(what):
+        return TypeAdapter(kind).validate_json(json.dumps(bounded(value)))
+
+
+@contextlib.contextmanager
+def refusing(what: str, kind: type[Refused] = Refused) -> Iterator[None]:
+    """Turns whatever foreign content can cause in the block into a `Refused`. what: names the content in the sentence.
+
+    Errors of this machine (a full disk, a locked database, an interrupt) pass, and so do the studio's own sentences.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        raise kind(f"{what} cannot be used: {fault(error.errors()[0])}") from None
+    except Exception as error:
+        machine = getattr(error, "errno", None) in MACHINE or isinstance(error, sqlite3.OperationalError)
+        if machine or is_full(error):
+            raise
+        if isinstance(error, ValueError) and type(error).__module__.startswith("core."):
+            raise
+        raise kind(f"{what} is damaged, or was not written by this program") from error
+
+
+_KINDS = {  # of pydantic's errors: what the value should have been
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number", "float_type": "a number", "float_parsing": "a number",
+    "finite_number": "a finite number", "bool_type": "true or false", "bool_parsing": "true or false",
+    "string_type": "text", "string_unicode": "text", "list_type": "a list", "tuple_type": "a list",
+    "dict_type": "a group of settings", "model_attributes_type": "a group of settings",
+    "model_type": "a group of settings",
+}  # fmt: skip
+
+
+_SHOULD = re.compile(r"^(Input|String|List|Tuple|Dictionary|Data|Bytes|Value) should ")
+
+
+def fault(problem: Any) -> str:
+    """Says in words what is wrong with a value. problem: one of pydantic's errors."""
+    where = ".".join(str(step) for step in problem["loc"])[:200] or "it"
+    kind, message = problem["type"], str(problem["msg"])
+    if kind == "missing":
+        return f"{where} is missing"
+    if kind == "extra_forbidden":
+        return f"{where} is not known"
+    if kind in _KINDS:
+        return f"{where} must be {_KINDS[kind]}"
+    if kind == "string_pattern_mismatch":
+        return f"{where} has another form than it must have"
+    if (must := _SHOULD.sub("must ", message)) != message:
+        return f"{where} {must}"
+    return f"{where}: {message.removeprefix('Value error, ')}"

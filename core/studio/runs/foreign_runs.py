@@ -1,0 +1,263 @@
+"""What is believed of a run that another installation made: its settings, its summary, its readings and its results.
+
+Settings are read by the configuration of the run's own method, and weights are named by places in this home alone.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Interval, Len
+from pydantic import AfterValidator, ConfigDict
+
+from core.engine.objectives.config import PretrainConfig
+from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
+from core.studio.db.foreign import Count, Integer, Name, Number, Record, Refused, Sha256, Text, read, refusing
+from core.studio.db.home import Home
+from core.studio.runs.weights import FILE, KEYS, NAMES
+
+MOST_HELD_OUT = 1_000_000
+LARGEST_MAP = 8192  # cells of a heat map's side
+Side = Annotated[int, Interval(ge=16, le=8192)]  # of images, in pixels
+
+
+class Lenient(Record):
+    """A part of a document that other versions may have said more in; what is not known is left behind."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Pixels(Lenient):
+    """How heat maps are coloured and outlined, as `PixelScale` has it."""
+
+    lo: Number
+    hi: Number
+    threshold: Number
+    share: Number | None = None
+    seen: Annotated[tuple[Annotated[str, Len(1, 4096)], ...], Len(0, 4096)] | None = None
+    level: Number | None = None
+
+
+def _ascending(scores: tuple[float, ...]) -> tuple[float, ...]:
+    if list(scores) != sorted(scores):
+        raise ValueError("they are not in ascending order")
+    return scores
+
+
+class Calibrated(Lenient):
+    """Scores of held-out normals."""
+
+    scores: Annotated[tuple[Number, ...], Len(1, MOST_HELD_OUT), AfterValidator(_ascending)]
+    pixels: Pixels | None = None
+
+
+class Calibrations(Lenient):
+    """Calibrations of the whole image and of its region of interest."""
+
+    plain: Calibrated
+    roi: Calibrated
+
+
+class Thresholds(Lenient):
+    """Scores above which an image is flagged by default."""
+
+    threshold: Number | None = None
+    threshold_roi: Number | None = None
+
+
+class Gain(Lenient):
+    """What learning from marks gained, as `Rule` has it."""
+
+    weight: Number
+    score_weight: Number
+    threshold: Number
+    spot: Number
+    images: Count
+    patients: Count
+    folds: Count
+    dice: Number | None
+    base_dice: Number | None
+    difference: Number | None
+    interval: tuple[Number, Number] | None
+    cases: tuple[tuple[Integer, Number, Number], ...]
+    words: Text
+
+
+class Beside(Lenient):
+    """A measure of a run and of the one that it learnt on from."""
+
+    old: Number | None
+    new: Number | None
+    difference: Number | None
+    interval: tuple[Number, Number] | None
+    images: Count
+    enough: bool
+
+
+class Comparison(Lenient):
+    """A run compared with the one that it learnt on from."""
+
+    base: Name
+    run: Name
+    cases: Count
+    left_out: Count
+    measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], Beside]
+    verdict: Literal["better", "worse", "mixed", "same", "few"]
+    words: Text
+
+
+class Erased(Lenient):
+    """Cases that were erased since the run learnt from them."""
+
+    cases: Count
+    at: Text
+
+
+class Summary(Thresholds):
+    """What a run keeps beside its readings. `believe` is measured anew by the verb of that name."""
+
+    scored: Count | None = None
+    score_seconds: Number | None = None
+    calibration: Calibrations | None = None
+    pixels: Pixels | None = None
+    images: Count | None = None
+    message: Text | None = None
+    collapsed: bool | None = None
+    rule: Gain | None = None
+    comparison: Comparison | None = None
+    erased: Erased | None = None
+    report_peak_memory: Count | None = None
+
+
+Interval95 = tuple[Number, Number] | None
+
+
+class Conformal(Lenient):
+    """The threshold that promises a rate of false alarms."""
+
+    alpha: Number
+    threshold: Number | None
+    guarantee: Text
+    caveat: Text | None
+    held: Count
+    needed: Count
+    flagged: Count
+    normals: Count
+
+
+class Evaluation(Record):
+    """A row of metrics. A key that no field names holds a number, an interval, a short text or nothing."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Number | Interval95 | bool | Annotated[str, Len(0, 400)] | None]
+
+    roi: bool
+    protocol: Name
+    detector: Name
+    encoder: Name | None
+    run: Name | None
+    conformal: Conformal | None = None
+    five_groups: Any = None
+
+
+class Marks(Lenient):
+    """The marks that a run learnt from, by the numbers of their cases and masks."""
+
+    masks: list[Count]
+    cases: list[Count]
+    reader: Name | None = None
+    others: dict[Name, list[Count]] = {}
+    unfinished: list[Count] = []
+    places: dict[Name, Text] = {}
+    normals: list[Count] = []
+    kinds: dict[Name, list[Count]] = {}
+    sha256: Sha256
+
+
+def kept(record: Record) -> dict[str, Any]:
+    """Returns a record as the JSON that is stored: without fields that were not given."""
+    return record.model_dump(mode="json", exclude_unset=True)
+
+
+def summary(values: Any, what: str) -> dict[str, Any]:
+    """Reads a run's summary."""
+    return {name: value for name, value in kept(read(Summary, values, what)).items() if value is not None}
+
+
+def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str, str], what: str) -> dict[str, Any]:
+    """Reads the settings of a run, without its marks, as this installation would have made them.
+
+    kind: "pretrain" or "fit". runs: what the runs that came along are called here, by their first names. Weights that
+    the run began with are those of such a run, or a file of this home's list, which need not be there.
+    """
+    values = read(dict[str, Any], values, what)
+    values = {key: value for key, value in values.items() if key != "marks"}
+    values = _weights(values, home, runs)
+    with refusing(what):
+        if kind == "fit":
+            read(Side, values.get("size", 16), f"{what}, size")
+            if "base_run" in values:
+                values["base_run"] = runs.get(values["base_run"], "")
+            detector = DETECTORS.get(method)
+            detector.Config.from_dict({key: value for key, value in values.items() if key != "size"})
+            return values
+        read(Side, values.get("size", 16), f"{what}, size")
+        epochs = values.get("epochs", 0)
+        config = PretrainConfig.from_dict({**values, "epochs": max(1, read(Count, epochs, f"{what}, epochs"))})
+        OBJECTIVES.get(config.objective)
+        STRONG.get(config.strong)
+        return values
+
+
+def _weights(value: Any, home: Home, runs: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _start(inner, home, runs) if key in KEYS and isinstance(inner, str) else _weights(inner, home, runs)
+            for key, inner in value.items()
+        }
+    return [_weights(inner, home, runs) for inner in value] if isinstance(value, list) else value
+
+
+def _start(value: str, home: Home, runs: Mapping[str, str]) -> str:
+    """Names weights by a place in this home: a foreign path tells nothing, and nothing is looked for there."""
+    name = value.replace("\\", "/").rpartition("/")[2]
+    if value in NAMES or not value:
+        return value
+    if name in runs:
+        return str(home.runs / runs[name])
+    return str(home.path / "weights" / (name if FILE.fullmatch(name) else "elsewhere.safetensors"))
+
+
+def check_map(row: Mapping[str, Any]) -> None:
+    """Checks a packed heat map: 16 bits for each of its h x w values, and no more than that when it is unpacked.
+
+    Raises Refused for any other.
+    """
+    height, width = row.get("map_h"), row.get("map_w")
+    sides = [side for side in (height, width) if isinstance(side, int) and 0 < side <= LARGEST_MAP]
+    if len(sides) < 2:
+        raise Refused("a heat map has no size")
+    read(tuple[Number, Number], [row.get("map_lo"), row.get("map_hi")], "the range of a heat map")
+    cells = sides[0] * sides[1]
+    try:
+        inflated = zlib.decompressobj().decompress(row["map"], 2 * cells + 1)
+    except (zlib.error, TypeError):
+        inflated = b""
+    if len(inflated) != 2 * cells:
+        raise Refused("a heat map is not of the size that it says")
+
+
+def files_of(folder: Path, suffixes: tuple[str, ...] = (".json", ".safetensors")) -> list[Path]:
+    """Lists the files of a foreign folder, at any depth, relative to it. Links and other kinds of files are refused."""
+    found = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_symlink() or not (file.is_dir() or file.is_file()):
+            raise Refused(f"{file.name[:80]!r} is neither a file nor a folder")
+        if file.is_file():
+            if file.suffix not in suffixes:
+                raise Refused(f"{file.name[:80]!r} is no file of a detector")
+            found.append(file.relative_to(folder))
+    return found
