@@ -98,6 +98,7 @@ ROOMS = (
     ("runs",),
     ("review", "medmix"),
     ("incoming", "training", "clusters", "trials"),
+    ("bundle",),
     ("demo", "doctor"),
     ("report", "programs"),
 )

@@ -16,13 +16,13 @@ from starlette.concurrency import run_in_threadpool
 from app.access.permissions import Administrator, Reader, Studio
 from app.context import Context
 from app.routes._types import Answer, Body, Int, Name, Part, binary
+from core.studio.bundle import BundleWriter, Limits, import_bundle
 from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.incoming import dicomweb
 from core.studio.ingest import burned_in
 from core.studio.review import people, sessions
 from core.studio.review.exports.annotations import LARGEST, import_annotations
-from core.studio.review.exports.bundle import BundleWriter, Limits, import_bundle
 from core.studio.review.exports.formats import SUFFIXES, write_form
 from core.studio.review.exports.tables import names_for
 

@@ -7,12 +7,12 @@ import os
 import numpy as np
 import pytest
 
+from core.studio.bundle import export_bundle
 from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
 from core.studio.review import decisions, people
-from core.studio.review.exports.bundle import export_bundle
 from tests.app.conftest import Served
 from tests.conftest import picture, write
 from tests.studio.ingest.recordings import number_in, write_video

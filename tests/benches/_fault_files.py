@@ -10,6 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from core.studio.bundle import export_bundle, import_bundle
 from core.studio.db import leftovers, opening
 from core.studio.db.home import Home
 from core.studio.db.seals import Damaged
@@ -18,7 +19,6 @@ from core.studio.ingest import copies
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import import_study
 from core.studio.review import people
-from core.studio.review.exports.bundle import export_bundle, import_bundle
 from core.studio.runs import records as runs
 from core.studio.runs import weights
 from tests.benches._fault import Outcome, Place, killed

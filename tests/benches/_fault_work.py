@@ -17,12 +17,12 @@ import numpy as np
 from core.engine import files
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training import checkpoint
+from core.studio.bundle import export_bundle
 from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
-from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.benches._fault import Outcome, Place, decide, killed, missing
@@ -46,7 +46,7 @@ from pathlib import Path
 from core.studio.db.home import Home
 from core.studio.db import opening
 from core.studio.db.store import Store
-from core.studio.review.exports.bundle import export_bundle
+from core.studio.bundle import export_bundle
 store = opening.open(Home.at(sys.argv[1]))
 print("ready", flush=True)
 export_bundle(store, "n", Path(sys.argv[2]), "bench")

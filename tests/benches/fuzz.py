@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from core.engine.allocator import most_memory
+from core.studio.bundle import export_bundle, import_bundle
 from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.ingest import uploads
@@ -28,7 +29,6 @@ from core.studio.ingest.decode import probe, read_image, read_raw
 from core.studio.ingest.layouts import read_layout
 from core.studio.ingest.studies import delete_study, import_study, list_studies
 from core.studio.medmix.presets import built_in, from_yaml, to_yaml
-from core.studio.review.exports.bundle import export_bundle, import_bundle
 from tests.benches import bench
 
 

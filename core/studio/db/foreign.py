@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, T
 from core.studio.db.store import is_full
 
 LARGEST = 2**63 - 1  # that SQLite holds
-DEEPEST, MOST_VALUES, LONGEST_TEXT = 32, 2_000_000, 16 << 20
+DEEPEST, MOST_VALUES, LONGEST_TEXT = 32, 10_000_000, 16 << 20
 MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE)
 
 T = TypeVar("T")
@@ -137,3 +137,20 @@ def fault(problem: Any) -> str:
     if (must := _SHOULD.sub("must ", message)) != message:
         return f"{where} {must}"
     return f"{where}: {message.removeprefix('Value error, ')}"
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Splits the name of a file inside an archive into its parts. Raises Refused if it could lead out of a folder."""
+    parts = tuple(name.split("/"))
+    bad = any(p in ("", ".", "..") or len(p.encode(errors="replace")) > 240 or not p.isprintable() for p in parts)
+    if bad or len(name) > 1000 or "\\" in name or ":" in parts[0]:
+        raise Refused(f"it names a file outside itself: {name[:200]!r}")
+    return parts
+
+
+def safe_name(name: str) -> str:
+    """Makes the last part of any path a name that `parts_of` takes."""
+    kept = "".join(letter if letter.isprintable() else "_" for letter in name.replace("\\", "/").rpartition("/")[2])
+    while len(kept.encode(errors="replace")) > 240:
+        kept = kept[1:]  # the suffix is kept
+    return kept if kept not in ("", ".", "..") else "file"

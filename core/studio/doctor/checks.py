@@ -7,12 +7,12 @@ import shutil
 import sys
 from pathlib import Path
 
+from core.studio.bundle import verify_foreign
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.doctor import files
 from core.studio.doctor.findings import CHECKS, Finding, check
 from core.studio.jobs.processes import is_alive
-from core.studio.review.exports.bundle import verify_foreign
 
 __all__ = ["Finding", "check", "examine", "files"]
 

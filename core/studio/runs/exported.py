@@ -93,18 +93,10 @@ def _files(folder: Path) -> Iterator[Path]:
 def _copy(file: Path, target: Path) -> None:
     """JSON without the places of files on this machine, anything else as it is."""
     if file.suffix == ".json":
-        write_json(target, _nameless(json.loads(file.read_text())))
+        write_json(target, foreign_runs.nameless(json.loads(file.read_text())))
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-
-
-def _nameless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _nameless(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_nameless(inner) for inner in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
@@ -116,8 +108,8 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "detector": run["method"],
         "title": DETECTORS.title(run["method"]),
         "size": size,
-        "config": _nameless(runs.settings_of(run["config"])),  # the marks are of cases of this home
-        "encoder": _nameless(runs.settings_of(encoder["config"])) if encoder else None,
+        "config": foreign_runs.nameless(runs.settings_of(run["config"])),  # the marks are of cases of this home
+        "encoder": foreign_runs.nameless(runs.settings_of(encoder["config"])) if encoder else None,
         "encoder_method": encoder["method"] if encoder else None,
         "graph": graph,
         "calibration": summary.get("calibration"),

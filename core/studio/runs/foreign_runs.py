@@ -231,6 +231,15 @@ def _start(value: str, home: Home, runs: Mapping[str, str]) -> str:
     return str(home.path / "weights" / (name if FILE.fullmatch(name) else "elsewhere.safetensors"))
 
 
+def nameless(value: Any) -> Any:
+    """Returns a JSON value in which a path of this machine is the last part of it."""
+    if isinstance(value, dict):
+        return {key: nameless(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [nameless(inner) for inner in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
 def check_map(row: Mapping[str, Any]) -> None:
     """Checks a packed heat map: 16 bits for each of its h x w values, and no more than that when it is unpacked.
 

@@ -197,7 +197,7 @@ def fault(store: Store, run: dict) -> str | None:
     if gone:
         cases = "a case that it has learnt from is" if gone == 1 else f"{gone} cases that it has learnt from are"
         return f"{run['id']} cannot be repeated any more: {cases} no longer in the study. Learn anew without it."
-    if _fingerprint(_masks(store, marks)) != marks["sha256"]:
+    if fingerprint(store, marks) != marks["sha256"]:
         return f"the masks that {run['id']} was to learn from are not all there any more: learn anew"
     return None
 
@@ -309,6 +309,11 @@ def _masks(store: Store, marks: dict[str, Any]) -> list[dict]:
 def _of(store: Store, query: str, numbers: list[int]) -> list[dict]:
     """Rows of a query whose {} stands for a list of numbers."""
     return store.query(query.format("SELECT value FROM json_each(?)"), [json.dumps(numbers)])
+
+
+def fingerprint(store: Store, marks: dict[str, Any]) -> str:
+    """Computes the SHA-256 of the masks that `chosen` names, as they are now."""
+    return _fingerprint(_masks(store, marks))
 
 
 def _fingerprint(rows: list[dict[str, Any]]) -> str:

@@ -9,13 +9,13 @@ import cv2
 import numpy as np
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.studio.bundle import export_bundle
 from core.studio.clusters.config import PointsConfig
 from core.studio.db import journal
 from core.studio.incoming import dicomweb
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.review import people, sessions
-from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs import pipeline, results
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from core.studio.bundle import export_bundle
 from core.studio.db import audit
 from core.studio.incoming import watch
 from core.studio.ingest import roots
 from core.studio.review import decisions, people
-from core.studio.review.exports.bundle import export_bundle
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import (  # noqa: F401
     STUDY,

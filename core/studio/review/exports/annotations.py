@@ -25,11 +25,11 @@ import numpy as np
 from PIL import Image
 
 from core.studio.db import audit
+from core.studio.db.foreign import Refused, parts_of, plain, refusing
 from core.studio.db.store import Store, now
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
 from core.studio.review.decisions import finding_labels, insert_finding
 from core.studio.review.exports import anomalib, pictures
-from core.studio.review.exports.bundle.checks import BadBundle, parts_of
 from core.studio.review.exports.tables import Names
 
 LARGEST = 256 << 20  # bytes of a file, and of all that a zip unpacks to
@@ -64,21 +64,16 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
     """Stores the lesions of another tool's file as masks and findings of the study's cases.
 
     Returns {"cases", "findings", "unknown": names without a case, "passed_over": shapes of a kind that is not read}.
-    Raises ValueError, and stores nothing, if the file is not of the format, is too large or fits no case.
+    Raises Refused, and stores nothing, if the file is not of the format, is too large or fits no case.
     """
     if format not in TOOLS:
-        raise ValueError(f"annotations come in as one of {', '.join(TOOLS)}, not {format!r}")
+        raise Refused(f"annotations come in as one of {', '.join(TOOLS)}, not {format!r}")
     file = Path(file)
     if file.stat().st_size > LARGEST:
-        raise ValueError(f"A file of annotations has at most {LARGEST:,} bytes.")
+        raise Refused(f"A file of annotations has at most {LARGEST:,} bytes.")
     passed: list[str] = []
-    try:
-        shapes = list(_limited(_READ[format](file, passed)))
-    except BadBundle as error:
-        raise ValueError(str(error)) from None
-    except (KeyError, TypeError, AttributeError, IndexError, RecursionError, UnicodeDecodeError,
-            ElementTree.ParseError, zipfile.BadZipFile, json.JSONDecodeError) as error:  # fmt: skip
-        raise ValueError(f"{file.name} is no {TOOLS[format]} file that can be read: {error}") from None
+    with refusing(f"{file.name} is no {TOOLS[format]} file that can be read: it"):
+        shapes = [_checked(shape) for shape in _limited(_READ[format](file, passed))]
     known, unknown = _by_name(store, study), set()
     drawn: dict[tuple[int, str], list[tuple[Shape, tuple[float, ...]]]] = {}
     masks: dict[tuple[int, str], bytes] = {}
@@ -96,7 +91,7 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
                 mask |= decode_mask(masks[key]).astype(bool)
             masks[key] = encode_mask(mask)
     if not drawn:
-        raise ValueError(f"Nothing was stored: {file.name} names no image of this study.")
+        raise Refused(f"Nothing was stored: {file.name} names no image of this study.")
     findings = 0
     with store.write():
         for key, several in drawn.items():
@@ -114,11 +109,17 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
     return {**after, "unknown": sorted(unknown)[:1000], "passed_over": sorted(set(passed))}
 
 
+def _checked(shape: Shape) -> Shape:
+    for text in (shape.file, shape.label, shape.author or ""):
+        plain(text)
+    return shape
+
+
 def _by_name(store: Store, study: str) -> dict[str, dict]:
     """Name of a file, with and without its suffix and as exports call it -> its case; names of two cases are none."""
     cases = store.query("SELECT * FROM cases WHERE study = ?", [study])
     if not cases:
-        raise ValueError(f"there is no study {study!r} with images")
+        raise Refused(f"there is no study {study!r} with images")
     kept, remapped = Names(store, study, True), Names(store, study)
     known: dict[str, dict | None] = {}
     for case in cases:
@@ -138,7 +139,7 @@ def _limited(shapes: Iterator[Shape]) -> Iterator[Shape]:
         points += 0 if shape.polygon is None else len(shape.polygon)
         points += 0 if shape.runs is None else len(shape.runs)
         if number > MOST_SHAPES or points > MOST_POINTS:
-            raise ValueError(f"A file has at most {MOST_SHAPES:,} shapes with {MOST_POINTS:,} points in all.")
+            raise Refused(f"A file has at most {MOST_SHAPES:,} shapes with {MOST_POINTS:,} points in all.")
         yield shape
 
 
@@ -157,7 +158,7 @@ def _pixels(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, .
     """Bool (H, W) of the case's image, None for a box alone; and the box. ValueError if it does not lie there."""
     w, h = case["width"], case["height"]
     if shape.size is not None and shape.size != (w, h):
-        raise ValueError(f"{shape.file} was drawn on {shape.size[0]} x {shape.size[1]} pixels; its image is {w} x {h}.")
+        raise Refused(f"{shape.file} was drawn on {shape.size[0]} x {shape.size[1]} pixels; its image is {w} x {h}.")
     scale = (w, h) if shape.shares else (1, 1)
     if shape.box is not None:
         box = [v * scale[i % 2] for i, v in enumerate(shape.box)]
@@ -172,9 +173,9 @@ def _pixels(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, .
     elif shape.runs is not None:
         x, y, wide, high = shape.window or (0, 0, w, h)
         if min(x, y) < 0 or min(wide, high) < 1 or x + wide > w or y + high > h or min(shape.runs, default=-1) < 0:
-            raise ValueError(f"A mask of {shape.file} does not lie in the image.")
+            raise Refused(f"A mask of {shape.file} does not lie in the image.")
         if sum(shape.runs) != wide * high:
-            raise ValueError(f"A mask of {shape.file} has {sum(shape.runs):,} pixels, its place {wide * high:,}.")
+            raise Refused(f"A mask of {shape.file} has {sum(shape.runs):,} pixels, its place {wide * high:,}.")
         flat = np.repeat(np.arange(len(shape.runs)) % 2, shape.runs).astype(np.uint8)
         part = flat.reshape(wide, high).T if shape.columns else flat.reshape(high, wide)
         mask[y : y + high, x : x + wide] = part
@@ -182,21 +183,21 @@ def _pixels(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, .
         try:
             with Image.open(io.BytesIO(shape.png), formats=["PNG"]) as image:
                 if image.size != (w, h):
-                    raise ValueError(
+                    raise Refused(
                         f"The mask {shape.file} is {image.size[0]} x {image.size[1]}; its image {w} x {h}."
                     )
                 mask = (np.asarray(image.convert("L")) > 0).astype(np.uint8)
         except (OSError, SyntaxError, Image.DecompressionBombError):
-            raise ValueError(f"The mask {shape.file} is no PNG file that can be read.") from None
+            raise Refused(f"The mask {shape.file} is no PNG file that can be read.") from None
     if not mask.any():
-        raise ValueError(f"A mask of {shape.file} is empty.")
+        raise Refused(f"A mask of {shape.file} is empty.")
     x, y, wide, high = cv2.boundingRect(mask)
     return mask.astype(bool), (x, y, x + wide, y + high)
 
 
 def _demand_inside(shape: Shape, points: np.ndarray, w: int, h: int) -> None:
     if not len(points) or not np.isfinite(points).all() or (points < -1).any() or (points > [w + 1, h + 1]).any():
-        raise ValueError(f"A shape of {shape.file} does not lie in the image of {w} x {h} pixels.")
+        raise Refused(f"A shape of {shape.file} does not lie in the image of {w} x {h} pixels.")
 
 
 # What each tool writes.
@@ -232,7 +233,7 @@ def _run_lengths(text: str) -> list[int]:
     for letter in text.encode("ascii"):
         code = letter - 48
         if not 0 <= code < 64 or shift > 40:
-            raise ValueError("run lengths of COCO have letters of another kind")
+            raise Refused("run lengths of COCO have letters of another kind")
         value |= (code & 31) << shift
         shift += 5
         if not code & 32:
@@ -248,10 +249,10 @@ def _cvat(file: Path, passed: list[str]) -> Iterator[Shape]:
     else:
         text = file.read_text("utf-8")
     if "<!DOCTYPE" in text or "<!ENTITY" in text:  # CVAT writes none; entities could grow without end
-        raise ValueError(f"{file.name} declares a document type or entities; CVAT's files have none.")
+        raise Refused(f"{file.name} declares a document type or entities; CVAT's files have none.")
     top = ElementTree.fromstring(text)
     if top.tag != "annotations":
-        raise ValueError(f"{file.name} is no CVAT file: it begins with <{top.tag[:60]}>.")
+        raise Refused(f"{file.name} is no CVAT file: it begins with <{top.tag[:60]}>.")
     meta = top.find("meta")
     author = created = None
     if meta is not None:
@@ -320,7 +321,7 @@ def _unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
     left = LARGEST
     with zipfile.ZipFile(file) as given:
         if len(given.infolist()) > MOST_FILES:
-            raise ValueError(f"{file.name} holds more than {MOST_FILES:,} files.")
+            raise Refused(f"{file.name} holds more than {MOST_FILES:,} files.")
         for entry in given.infolist():
             parts_of(entry.filename.rstrip("/"))
             if entry.is_dir():
@@ -329,7 +330,7 @@ def _unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
                 body = opened.read(left + 1)
             left -= len(body)
             if left < 0:
-                raise ValueError(f"{file.name} unpacks to more than {LARGEST:,} bytes.")
+                raise Refused(f"{file.name} unpacks to more than {LARGEST:,} bytes.")
             yield entry.filename, body
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pydicom
 from pycocotools.coco import COCO
 
+from core.studio.bundle import export_bundle, import_bundle
 from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
 from core.studio.review import cases
-from core.studio.review.exports.bundle import export_bundle, import_bundle
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import export_coco
 from core.studio.review.exports.tables import export_csv

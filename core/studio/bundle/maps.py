@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from core.studio.bundle.contents import Ids
+from core.studio.db.foreign import Refused
 from core.studio.db.store import Store
-from core.studio.review.exports.bundle.checks import BadBundle, Ids
 
 _MAP = ("map.json", "coords.npy", "patches.npz")
 _POINTS = ("about.json", "points.npz", "mixed.npy", "mixed_masks.npy")
@@ -46,14 +47,14 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
     """Rewrites the unpacked maps of a bundle for this home; ([(staged, where it will lie)], maps without files).
 
-    Rows of maps without files are taken out again. Raises BadBundle for arrays that are no map of this bundle.
+    Rows of maps without files are taken out again. Raises Refused for arrays that are no map of this bundle.
     """
     root, home = staged / "clusters", store.home.clusters
     moves: list[tuple[Path, Path]] = []
     points: dict[str, tuple[str, int]] = {}  # old key: new key, number of points
     features: dict[str, str] = {}
     missing = []
-    for old, new in ids.map.items():
+    for old, new in ids.of("cluster_maps").items():
         folder = root / "maps" / old
         if not old.isalnum() or not (folder / "map.json").is_file():
             store.db.execute("DELETE FROM cluster_maps WHERE key = ?", [new])
@@ -76,17 +77,17 @@ def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]]
             for epoch in whole["epochs"]:
                 epoch["features_key"] = features[epoch["features_key"]]
             (folder / "map.json").write_text(json.dumps(whole))
-        except BadBundle:
+        except Refused:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, OSError, MemoryError, RecursionError) as error:
-            raise BadBundle(f"the bundle's map {old[:40]!r} is damaged ({type(error).__name__})") from None
+            raise Refused(f"the bundle's map {old[:40]!r} is damaged ({type(error).__name__})") from None
         moves.append((folder, home / "maps" / new))
     return moves, missing
 
 
 def _plain(key: Any) -> str:
     if not isinstance(key, str) or not key.isalnum() or len(key) > 64:
-        raise BadBundle("a map in the bundle has files of unknown names")
+        raise Refused("a map in the bundle has files of unknown names")
     return key
 
 
@@ -95,17 +96,17 @@ def _about(about: dict, ids: Ids) -> dict:
     kept = {name: ids.renamed(about[name]) for name in _ABOUT}
     for epoch in kept["epochs"]:
         where = _SNAPSHOT.fullmatch(epoch["snapshot"])
-        if where is None or where[1] not in ids.run or not isinstance(epoch["epoch"], int):
-            raise BadBundle("a map in the bundle is of an encoder that is not in it")
-        epoch["snapshot"] = f"runs/{ids.run[where[1]]}{where[2]}"
-    return kept | {"run": ids.run[about["run"]], "study": ids.study}
+        if where is None or where[1] not in ids.of("runs") or not isinstance(epoch["epoch"], int):
+            raise Refused("a map in the bundle is of an encoder that is not in it")
+        epoch["snapshot"] = f"runs/{ids.of('runs')[where[1]]}{where[2]}"
+    return kept | {"run": ids.of("runs")[about["run"]], "study": ids.study}
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:
     """All arrays of an .npz file that is no larger unpacked than a map needs."""
     with zipfile.ZipFile(file) as packed:
         if sum(i.file_size for i in packed.infolist()) > _LARGEST:
-            raise BadBundle("a map in the bundle is larger than any map")
+            raise Refused("a map in the bundle is larger than any map")
     with np.load(file, allow_pickle=False) as kept:
         return {name: kept[name] for name in kept.files}
 
@@ -115,8 +116,8 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
     columns = _arrays(folder / "points.npz")
     count = len(columns["case_id"])
     if any(c.shape != (count,) or c.dtype != np.int64 for c in columns.values()):
-        raise BadBundle("a map's points in the bundle are no columns of whole numbers")
-    columns["case_id"] = np.array([ids.case[int(c)] for c in columns["case_id"]], np.int64)
+        raise Refused("a map's points in the bundle are no columns of whole numbers")
+    columns["case_id"] = np.array([ids.of("cases")[int(c)] for c in columns["case_id"]], np.int64)
     np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
     about = json.loads((folder / "about.json").read_text())
     kept: dict[str, Any] = {"study": ids.study, "size": int(about["size"]), "groups": [str(g) for g in about["groups"]]}
@@ -127,9 +128,9 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
         masks = np.load(folder / "mixed_masks.npy", mmap_mode="r", allow_pickle=False)
         side = kept["size"]
         if images.shape[1:] != (side, side, 3) or images.dtype != np.uint8 or min(len(images), len(masks)) < mixed:
-            raise BadBundle("a map's MedMix images in the bundle are not of its size")
+            raise Refused("a map's MedMix images in the bundle are not of its size")
     if not np.isin(columns["group"], range(len(kept["groups"]))).all():
-        raise BadBundle("a map's points in the bundle are of unknown classes")
+        raise Refused("a map's points in the bundle are of unknown classes")
     return count
 
 
@@ -139,7 +140,7 @@ def _check_coords(folder: Path, epochs: int, points: int) -> None:
     if (folder / "patches.npz").is_file():
         places = _arrays(folder / "patches.npz")
         if set(places) != {"place", "lesion"} or len(places["place"]) != points:
-            raise BadBundle("a map in the bundle has other patches than points")
+            raise Refused("a map in the bundle has other patches than points")
         points = places["place"].size
     if coords.shape != (epochs, points, 2) or coords.dtype != np.float32:
-        raise BadBundle("a map in the bundle has other coordinates than points")
+        raise Refused("a map in the bundle has other coordinates than points")

@@ -1,22 +1,132 @@
-"""A bundle out: one zip, streamed file by file with a hash of each, the list of contents last."""
+"""A bundle as a file: one zip, streamed out with a hash of each file, and unpacked again within limits."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+import shutil
 import sqlite3
 import zipfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
+from core.studio.bundle import maps
+from core.studio.bundle.contents import tables
 from core.studio.db import audit, leftovers
+from core.studio.db.foreign import Count, Name, Record, Refused, Sha256, Text, parts_of, read, read_json, safe_name
 from core.studio.db.store import Store, now
 from core.studio.ingest import burned_in
-from core.studio.review.exports.bundle import maps
-from core.studio.review.exports.bundle.checks import BLOCK, EVENTS, FORMATS, MANIFEST, ROWS, TABLES, safe_name
+from core.studio.runs.foreign_runs import nameless
 
+# A bundle's zip is unpacked into a folder of its own, every byte counted and hashed, before anything is believed.
+
+FORMAT = 3
+ROWS = "rows.sqlite"
+MANIFEST = "manifest.json"
+FOLDERS = ("images", "runs", "clusters")
+BLOCK = 1 << 20
+
+
+EVENTS = (*audit.SEALED, "hash")
 NOT_OF_THE_RUN = ("process.json",)  # who is at work on it, on this machine
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on the size of a bundle that is unpacked."""
+
+    entries: int = 1_000_000
+    bytes: int = 1 << 40
+    ratio: int = 20  # unpacked bytes for each byte of the zip: images and heat maps are compressed already
+    always: int = 64 << 20  # unpacked bytes that are allowed whatever the ratio
+    manifest: int = 256 << 20
+    spare: int = 1 << 30  # bytes that stay free on the disk
+
+
+class Packed(Record):
+    """A file of a bundle."""
+
+    bytes: Count
+    sha256: Sha256
+
+
+class Manifest(Record):
+    """The bundle's list of contents."""
+
+    format: Literal[3]
+    study: Name
+    made: Name
+    rows: dict[Name, Count]
+    files: dict[Text, Packed]
+    missing: dict[Literal["images", "maps"], list[Text]]
+    changed: list[Text]
+    burned_in_text: list[Any]
+
+
+def manifest_of(bundle: zipfile.ZipFile, limits: Limits) -> Manifest:
+    """Reads the bundle's manifest. Raises Refused if it is too large, incomplete or of another format."""
+    with bundle.open(MANIFEST) as file:
+        text = file.read(limits.manifest + 1)
+    if len(text) > limits.manifest:
+        raise Refused("the bundle's list of contents is larger than any study needs")
+    found = read_json(text, "the bundle's list of contents")
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        kind = found.get("format") if isinstance(found, dict) else None
+        raise Refused(f"this bundle has format {str(kind)[:20]}; this installation reads {FORMAT}: update it")
+    manifest: Manifest = read(Manifest, found, "the bundle's list of contents")
+    return manifest
+
+
+def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list[zipfile.ZipInfo]:
+    """The entries to unpack. Raises Refused for names that are unknown, given twice, missing, or too many."""
+    found = [i for i in bundle.infolist() if i.filename != MANIFEST]
+    names = [i.filename for i in found]
+    if len(names) > limits.entries:
+        raise Refused(f"the bundle holds {len(names)} files; at most {limits.entries} are unpacked")
+    if len(set(names)) != len(names):
+        raise Refused("the bundle holds two files of one name")
+    for name in names:
+        parts = parts_of(name)
+        if name != ROWS and (parts[0] not in FOLDERS or len(parts) < 3):
+            raise Refused(f"the bundle holds a file that belongs to no study: {name[:200]!r}")
+    differ = set(manifest.files).symmetric_difference(names)
+    if differ:
+        raise Refused(f"{min(differ)[:200]!r} is either not in the bundle or not in its list of contents")
+    if ROWS not in names:
+        raise Refused("the bundle has no rows")
+    return found
+
+
+def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Path, limits: Limits) -> dict[str, str]:
+    """Unpacks into `folder`; {name: sha256}. Raises Refused if a limit is passed or a hash is not the listed one."""
+    found = _listed(bundle, manifest, limits)
+    room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
+    free = shutil.disk_usage(folder).free - limits.spare
+    claimed = sum(i.file_size for i in found)
+    if claimed > room:
+        raise Refused(f"the bundle would unpack to {claimed:,} bytes; at most {room:,} are unpacked")
+    if claimed > free:
+        raise Refused(f"the bundle needs {claimed:,} bytes on disk; {max(free, 0):,} are to spare")
+    digests: dict[str, str] = {}
+    for info in found:
+        target = folder.joinpath(*parts_of(info.filename))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest, size = hashlib.sha256(), 0
+        with bundle.open(info) as file, target.open("xb") as out:
+            while block := file.read(BLOCK):
+                room -= len(block)
+                size += len(block)
+                if room < 0 or size > info.file_size:
+                    raise Refused("the bundle unpacks to more than it says")
+                digest.update(block)
+                out.write(block)
+        digests[info.filename] = digest.hexdigest()
+        if manifest.files[info.filename].sha256 != digests[info.filename]:
+            raise Refused(f"{info.filename[:200]!r} is not the file that the bundle's list of hashes names")
+    return digests
 
 
 class _Sink(io.RawIOBase):
@@ -111,7 +221,7 @@ class BundleWriter:
 
     def _manifest(self) -> dict:
         return {
-            "format": FORMATS[-1],
+            "format": FORMAT,
             "study": self.study,
             "made": self.made,
             "rows": self.rows,
@@ -126,12 +236,11 @@ class BundleWriter:
         out = sqlite3.connect(file)
         db.conn.execute("BEGIN")  # all tables as they are at one moment, while readers go on
         try:
-            for table, about in TABLES.items():
-                columns = list(about.columns)
-                found = db.execute(
-                    f'SELECT {_listed(columns)} FROM "{table}" WHERE {about.where}', {"study": self.study}
-                )
-                self.rows[table] = _copy(out, table, columns, self._without_paths(table, columns, found))
+            for table in tables(self.store).values():
+                query = f'SELECT {quoted(table.names)} FROM "{table.name}" WHERE {table.where}'
+                found = db.execute(query, {"study": self.study})
+                rows = (self._without_paths(table.name, dict(zip(table.names, row, strict=True))) for row in found)
+                self.rows[table.name] = _copy(out, table.name, table.names, rows)
             # Of other studies only the links of the chain go along, not what was done there.
             sealed = ", ".join(f"CASE WHEN study IS :study THEN {c} END" for c in EVENTS[1:-2])
             query = f"SELECT id, {sealed}, previous, hash FROM events ORDER BY id"
@@ -141,19 +250,22 @@ class BundleWriter:
         out.commit()
         out.close()
 
-    def _without_paths(self, table: str, columns: list[str], rows: Iterable[tuple]) -> Iterator[tuple]:
-        """Rows with the names that images have inside the bundle, instead of this machine's paths."""
-        at = columns.index("path") if table == "cases" else None
-        for row in rows:
-            yield row if at is None else (*row[:at], self._images[row[at]], *row[at + 1 :])
+    def _without_paths(self, table: str, row: dict[str, Any]) -> tuple[Any, ...]:
+        """A row with the names that files have inside the bundle, instead of this machine's paths."""
+        if table == "cases":
+            row["path"] = self._images[row["path"]]
+        elif table == "runs":
+            row["config"] = json.dumps(nameless(json.loads(row["config"])))
+        return tuple(row.values())
 
 
-def _listed(columns: Iterable[str]) -> str:
-    return ", ".join(f'"{c}"' for c in columns)
+def quoted(columns: Iterable[str]) -> str:
+    """Quotes names of columns for SQL."""
+    return ", ".join(f'"{column}"' for column in columns)
 
 
 def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterable[tuple]) -> int:
-    out.execute(f'CREATE TABLE "{table}" ({_listed(columns)})')
+    out.execute(f'CREATE TABLE "{table}" ({quoted(columns)})')
     return out.executemany(f'INSERT INTO "{table}" VALUES ({", ".join("?" * len(columns))})', rows).rowcount
 
 

@@ -6,9 +6,11 @@ import zipfile
 import numpy as np
 import pytest
 
+from core.studio.bundle import export_bundle, import_bundle
 from core.studio.clusters import explore, library
 from core.studio.db import opening
-from core.studio.review.exports.bundle import BadBundle, export_bundle, import_bundle
+from core.studio.db.foreign import Refused
+from tests.studio.bundle.conftest import rewrite
 from tests.studio.review.conftest import fill
 
 
@@ -65,22 +67,13 @@ def test_maps_cleared_from_the_cache_are_named(world, other, tmp_path):
 def test_a_map_that_no_studio_made_is_refused(world, other, tmp_path, change):
     world.embed(epochs=(0, 2))
     export_bundle(world.store, world.study, tmp_path / "world.zip", "root")
-    with zipfile.ZipFile(tmp_path / "world.zip") as good, zipfile.ZipFile(tmp_path / "evil.zip", "w") as out:
-        listed = json.loads(good.read("manifest.json"))
-        maps = []
-        for name in good.namelist():
-            data = good.read(name)
-            if name.endswith("map.json"):
-                about = json.loads(data)
-                change(about)
-                data = json.dumps(about).encode()
-                maps.append(name)
-            if name != "manifest.json":
-                out.writestr(name, data)
-        files = listed.pop("files")
-        images = {name: name for name in files if name.startswith("images/")}
-        out.writestr("manifest.json", json.dumps({**listed, "format": 1, "images": images}))
+    with zipfile.ZipFile(tmp_path / "world.zip") as good:
+        maps = {name: json.loads(good.read(name)) for name in good.namelist() if name.endswith("map.json")}
+    for about in maps.values():
+        change(about)
     assert maps
-    with pytest.raises(BadBundle, match="map"):
+    changed = {name: json.dumps(about).encode() for name, about in maps.items()}
+    rewrite(tmp_path / "world.zip", tmp_path / "evil.zip", extra=changed)
+    with pytest.raises(Refused, match="map"):
         import_bundle(other, tmp_path / "evil.zip", "root")
     assert other.query("SELECT 1 FROM studies") == []

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import zipfile
 
 import pytest
 
+from core.studio.bundle import export_bundle
 from core.studio.db import opening
 from core.studio.review import decisions, masks, people
-from core.studio.review.exports.bundle import export_bundle
 from core.studio.runs.records import run_folder
-from tests.studio.review.conftest import asks, decide
+from tests.studio.clusters.conftest import world  # noqa: F401
+from tests.studio.review.conftest import asks, bare, decide, room  # noqa: F401
 
 
 def use(store, run):
@@ -31,42 +33,34 @@ def files_of(home) -> set[str]:
     return {str(f.relative_to(home.path)) for f in home.path.rglob("*") if f.is_file() and "sqlite" not in f.name}
 
 
-def rewrite(source, target, rows=(), manifest=None, rename=(), extra=None, format=1):
+def rewrite(source, target, rows=(), manifest=None, rename=(), extra=None):
     """A bundle as a stranger would send it: statements run on its rows, names and the list of contents changed.
 
-    Of format 1 unless another is asked for, so that no list of hashes has to fit.
+    The list of hashes fits. extra: files that are added, or put in place of others: {name: bytes}.
     """
-    with zipfile.ZipFile(source) as good, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
+    with zipfile.ZipFile(source) as good:
         listed = json.loads(good.read("manifest.json"))
-        work = target.with_suffix(".sqlite")
-        work.write_bytes(good.read("rows.sqlite"))
-        db = sqlite3.connect(work)
-        if format == 1:
-            images = {f"/home/ann/{n}": n for n in listed.pop("files") if n.startswith("images/")}
-            listed |= {"format": 1, "images": images}
-            db.execute("UPDATE cases SET path = '/home/ann/' || path")
-        for statement in rows:
-            db.execute(statement)
-        db.commit()
-        db.close()
-        text = json.dumps({**listed, **(manifest or {})})
-        for old, new in rename:
-            text = text.replace(old, new)
-        for name in good.namelist():
-            if name not in ("manifest.json", "rows.sqlite"):
-                changed = name
-                for old, new in rename:
-                    changed = changed.replace(old, new)
-                out.writestr(changed, good.read(name))
-        for name, data in (extra or {}).items():
+        entries = {name: good.read(name) for name in good.namelist() if name != "manifest.json"}
+    work = target.with_suffix(".sqlite")
+    work.write_bytes(entries["rows.sqlite"])
+    db = sqlite3.connect(work)
+    for statement in rows:
+        db.execute(statement)
+    db.commit()
+    db.close()
+    entries |= {"rows.sqlite": work.read_bytes()} | (extra or {})
+    for old, new in rename:
+        entries = {name.replace(old, new): data for name, data in entries.items()}
+    files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in entries.items()}
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in entries.items():
             out.writestr(name, data)
-        out.write(work, "rows.sqlite")
-        out.writestr("manifest.json", text)
+        out.writestr("manifest.json", json.dumps({**listed, "files": files, **(manifest or {})}))
     return target
 
 
 @pytest.fixture
-def sent(room, tmp_path):
+def sent(room, tmp_path):  # noqa: F811
     """(store, run, bundle) of a study that was read."""
     store, run = room
     use(store, run)

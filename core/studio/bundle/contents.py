@@ -1,0 +1,352 @@
+"""What a bundle holds of the database, derived from the database itself, and what each column may hold.
+
+Every table and every column travels, unless `STAYS` gives the reason why not. The rows of a study are those that refer
+to it, directly or through others. A value is checked by its column's type, or by its kind in `KINDS`; a reference
+becomes the new number of the row that it refers to.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Len
+from pydantic import TypeAdapter, ValidationError
+
+from core.engine.config import BadConfig
+from core.engine.registry import UnknownName
+from core.studio.clusters.config import MapConfig
+from core.studio.db.foreign import Count, Integer, Name, Number, Record, Refused, Text, bounded, fault, parts_of
+from core.studio.db.home import Home
+from core.studio.db.store import Row, Store
+from core.studio.medmix.presets import checked as checked_preset
+from core.studio.runs import foreign_runs
+from core.studio.runs.operating import SOURCES
+from core.studio.trials.plan import TrialPlan
+
+STAYS = {  # tables, or columns of tables: why
+    "answered": "answers kept for requests that are sent twice",
+    "case_tags": "made by a trigger from the cases",
+    "case_votes": "made by a trigger from the reviews",
+    "cluster_maps.job": "a job of this home",
+    "cluster_projected": "its images may be of other studies",
+    "current_reviews": "made by a trigger from the reviews",
+    "eras*": "what a person asked this home to forget",
+    "events": "travels as the rows of `foreign_events`, sealed, those of other studies as links of the chain alone",
+    "foreign_events": "of other homes; each of them holds its own",
+    "incoming": "files of a folder of this machine",
+    "jobs": "work of this machine",
+    "mask_drafts": "drawings that nobody has saved",
+    "neutral_*": "drawn for readers who sign in here",
+    "owners": "accounts of this home",
+    "planted_*": "are no part of a study",
+    "reader_words": "made by a trigger from the reviews",
+    "readers": "accounts, with their passwords",
+    "roots": "folders of this machine",
+    "runs.binned": "runs in the bin do not travel",
+    "runs.folder": "a place in this home",
+    "sessions": "who is signed in",
+    "sqlite_*": "SQLite's own",
+    "step_times": "work of this machine",
+    "studies.binned": "a study comes in outside of the bin",
+    "studies.folder": "a folder of this machine",
+    "tokens": "programs that sign in here",
+    "watches": "folders of this machine",
+}
+
+
+class Rejected(Record):
+    """A file that was not imported."""
+
+    path: Text
+    reason: Text
+
+
+class Duplicate(Record):
+    """Two images that are nearly the same, in training and in test."""
+
+    kind: Name
+    train: Text
+    test: Text
+    correlation: Number
+
+
+class Straddling(Record):
+    """Names of one patient's images, in training and in test."""
+
+    train: list[Text]
+    test: list[Text]
+
+
+class Report(foreign_runs.Lenient):
+    """What the import of a study took in."""
+
+    study: Name
+    accepted: Count
+    rejected: list[Rejected]
+    duplicates: list[Duplicate]
+    layout: Name
+    masks: Count
+    counts: dict[Name, Count]
+    burned_in: list[Text]
+    patients: Count
+    straddling: list[Straddling]
+
+
+SETTINGS: dict[str, Any] = {  # of a study, KEY:STUDY; its key for de-identified names and its times stay
+    "adopted": Name | None, "blind": bool, "import": Report, "kind": Name, "labels": list[Name],
+    "tags": list[Name],
+}  # fmt: skip
+LINKS = {
+    "study": "studies",
+    "run": "runs",
+    "case_id": "cases",
+    "review_id": "reviews",
+    "trial_cases.mask": "lesion_masks",
+}  # where no key is declared
+READERS = ("reader", "by", "made_by")
+TIMES = ("added", "closed", "created", "ended", "frozen", "started", "updated")
+WHICH = {  # rows that no reference leads to
+    "studies": "id = :study",
+    "settings": "key IN (" + ", ".join(f"'{name}:' || :study" for name in SETTINGS) + ")",
+    "presets": "removed = 0",
+}
+ORDINALS = ("first_review", "last_review")  # the last review before something, which need not be of the study
+JSON, MADE = "json", "made"  # a JSON value of a type, or one that a function reads
+
+
+def stays(name: str) -> bool:
+    """Says whether a table, or a column as TABLE.COLUMN, stays at home."""
+    return any(fnmatch.fnmatch(name, pattern) for pattern in STAYS)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that travels. refers: the table whose key it holds, if any."""
+
+    name: str
+    type: str
+    required: bool
+    refers: str | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that travels. key: its column of numbers or names that are given anew. where: the rows of :study."""
+
+    name: str
+    key: str | None
+    columns: tuple[Column, ...]
+    where: str
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+
+def tables(store: Store) -> dict[str, Table]:
+    """Derives the tables of a bundle from the database, each after those that it refers to."""
+    names = [row["name"] for row in store.query("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
+    waiting = {name: _columns(store, name) for name in names if not stays(name)}
+    done: dict[str, Table] = {}
+    while waiting:
+        ready = next(
+            name for name, columns in waiting.items()
+            if all(c.refers in {*done, name, None} for c in columns) and ("reviews" in done or not _ordinal(columns))
+        )  # fmt: skip
+        columns = tuple(waiting.pop(ready))
+        done[ready] = Table(ready, _key(store, ready, columns), columns, _rows_of(store, ready, columns, done))
+    return done
+
+
+def _ordinal(columns: list[Column]) -> bool:
+    return any(column.name in ORDINALS for column in columns)
+
+
+def _columns(store: Store, table: str) -> list[Column]:
+    keys = dict(LINKS) | {
+        k["from"]: k["table"] for k in store.query(f'SELECT * FROM pragma_foreign_key_list("{table}")')
+    }
+    return [
+        Column(
+            c["name"],
+            c["type"],
+            bool(c["notnull"] or c["pk"]),
+            keys.get(c["name"]) or LINKS.get(f"{table}.{c['name']}") or LINKS.get(c["name"]),
+        )
+        for c in store.query(f'SELECT * FROM pragma_table_info("{table}")')
+        if not stays(f"{table}.{c['name']}")
+    ]
+
+
+def _key(store: Store, table: str, columns: tuple[Column, ...]) -> str | None:
+    """The only column of the primary key, unless it is another table's."""
+    keys = [c["name"] for c in store.query(f'SELECT * FROM pragma_table_info("{table}")') if c["pk"]]
+    own = [c.name for c in columns if c.name in keys and c.refers is None]
+    return own[0] if len(keys) == 1 and own and table != "settings" else None
+
+
+def _rows_of(store: Store, table: str, columns: tuple[Column, ...], done: dict[str, Table]) -> str:
+    if table in WHICH:
+        return WHICH[table]
+    parts = [
+        f'"{c.name}" = :study' if c.refers == "studies"
+        else f'"{c.name}" IN (SELECT "{done[c.refers].key}" FROM "{c.refers}" WHERE {done[c.refers].where})'
+        for c in columns if c.refers and c.refers != table and c.required
+    ]  # fmt: skip
+    if not parts:
+        raise ValueError(f"no reference says which rows of {table} are of a study: name them in WHICH, or in STAYS")
+    binned = store.query(f"SELECT 1 FROM pragma_table_info(\"{table}\") WHERE name = 'binned'")
+    return " AND ".join([*parts, *(["binned IS NULL"] if binned else [])])
+
+
+@dataclass
+class Ids:
+    """New numbers and names by old ones, for one bundle. files: where the study's images will lie.
+
+    taken: names of accounts here, since a stranger's reader of that name is another person.
+    """
+
+    study: str
+    was: str
+    home: Home
+    files: Path
+    taken: set[str]
+    new: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    reader: dict[str, str] = field(default_factory=dict)
+    sizes: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)  # of new cases
+
+    def of(self, table: str) -> dict[Any, Any]:
+        return self.new.setdefault(table, {})
+
+    def name_of(self, reader: str) -> str:
+        """Returns the name under which a reader's work is kept. It is no account, so nobody signs in by it."""
+        if reader not in self.reader:
+            self.reader[reader] = f"{reader[:64]} ({self.study})" if reader in self.taken else reader[:64]
+        return self.reader[reader]
+
+    def renamed(self, value: Any) -> Any:
+        """Returns a JSON value in which runs and maps have their new names."""
+        if isinstance(value, dict):
+            return {self.renamed(k): self.renamed(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self.renamed(v) for v in value]
+        if not isinstance(value, str):
+            return value
+        return self.of("runs").get(value) or self.of("cluster_maps").get(value) or value
+
+    def before(self, review: int, first: int) -> int:
+        """Returns the last new review that was given up to an old one; the last of this home, `first`, if none was."""
+        return max((new for old, new in self.of("reviews").items() if old <= review), default=first)
+
+
+def _config(value: Any, row: Row, ids: Ids) -> Any:
+    return foreign_runs.settings(row["kind"], row["method"], value, ids.home, ids.of("runs"), "a run in the bundle")
+
+
+def _plan(value: Any, row: Row, ids: Ids) -> Any:
+    plan = ids.renamed(value)
+    for group in ("readers", "panel"):
+        plan[group] = [ids.name_of(reader) for reader in plan.get(group, [])]
+    return TrialPlan.from_dict(plan).to_dict()
+
+
+def _evaluation(value: Any, row: Row, ids: Ids) -> Any:
+    return ids.renamed(foreign_runs.kept(foreign_runs.Evaluation.model_validate_json(json.dumps(value))))
+
+
+Read = Callable[[Any, Row, Ids], Any]  # a JSON value and its row so far -> what is stored
+Extra = Number | bool | None | list[Number] | list[tuple[Integer, Number]]
+KINDS: dict[str, Any] = {  # of columns that hold more than their type says; a function, or a type of pydantic's
+    "cases.name": Name,
+    "cases.scale": (JSON, tuple[Number, Number]),
+    "cases.tags": (JSON, list[Name]),
+    "cluster_maps.config": (MADE, lambda value, row, ids: MapConfig.from_dict(value).to_dict()),
+    "cluster_maps.epochs": (JSON, list[Count]),
+    "cluster_views.name": Name,
+    "cluster_views.state": (JSON, dict[str, Any]),
+    "evaluations.row": (MADE, _evaluation),
+    "findings.box": (JSON, Annotated[list[Number], Len(4, 4)]),
+    "operating_points.source": Literal[tuple(name for name in SOURCES if name != "default")],
+    "presets.config": (MADE, lambda value, row, ids: checked_preset(row["strong"], value)),
+    "presets.name": Name,
+    "readings.extra": (JSON, dict[Name, Extra]),
+    "reviews.shown": (JSON, dict[str, Any]),
+    "runs.config": (MADE, _config),
+    "runs.name": Name,
+    "runs.packages": (JSON, dict[str, Text]),
+    "runs.summary": (MADE, lambda value, row, ids: ids.renamed(foreign_runs.summary(value, "a run's summary"))),
+    "settings.value": (MADE, lambda value, row, ids: value),  # by its key, when the row is complete
+    "studies.config": (JSON, dict[str, Any]),
+    "studies.name": Name,
+    "trial_cases.truth": Literal["normal", "abnormal"],
+    "trial_parts.arm": Literal["unaided", "aided", "both"],
+    "trial_reads.marks": (JSON, list[tuple[Number, Number, Number, Number, Number]]),
+    "trials.name": Name,
+    "trials.plan": (MADE, _plan),
+}
+_TYPES = {"INTEGER": Integer, "REAL": Number, "TEXT": Text, "BLOB": bytes}
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return (
+        TypeAdapter(kind, config={"strict": True, "allow_inf_nan": False}) if kind is not bytes else TypeAdapter(kind)
+    )
+
+
+def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
+    """Checks a value of a bundle and returns it as it is stored here.
+
+    row: what was read of the row before this column. Raises Refused if the column cannot hold it.
+    """
+    if value is None:
+        return None  # whether that may be is the database's to say
+    place = f"{table}.{column.name}"
+    try:
+        if column.refers == "studies":
+            return ids.study
+        if column.refers is not None:
+            found = ids.of(column.refers).get(value)
+            if found is None and column.required:
+                raise Refused(f"the bundle's {place} refers to nothing in it: {str(value)[:80]!r}")
+            return found
+        if place == "cases.path":
+            return _path(value, ids)
+        kind = KINDS.get(place)
+        if isinstance(kind, tuple):
+            return _json(kind[0], kind[1], value, row, ids)
+        if column.type == "REAL" and isinstance(value, float) and not math.isfinite(value) and not column.required:
+            return None
+        value = _adapter(kind or _TYPES[column.type]).validate_python(value, strict=True)
+        if column.name in TIMES and column.type == "TEXT":
+            datetime.fromisoformat(value.replace("Z", "+00:00"))
+        return ids.name_of(value) if column.name in READERS else value
+    except (Refused, BadConfig, UnknownName) as error:
+        raise Refused(str(error)) from None
+    except ValidationError as error:
+        raise Refused(f"the bundle's {place} cannot be used: {fault(error.errors()[0])}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise Refused(f"the bundle's {place} holds what it cannot hold: {str(value)[:80]!r}") from None
+
+
+def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:
+    read = bounded(json.loads(_adapter(Text).validate_python(value), parse_constant=lambda nan: None))
+    if how == MADE:
+        return json.dumps(kind(read, row, ids))
+    return json.dumps(ids.renamed(_adapter(kind).dump_python(_adapter(kind).validate_json(json.dumps(read)))))
+
+
+def _path(value: Any, ids: Ids) -> str:
+    """Where the image lies here, also of a file that the bundle lacks: nothing outside the study's folder is read."""
+    parts = parts_of(_adapter(Text).validate_python(value))
+    if parts[0] != "images" or len(parts) != 3:
+        raise ValueError
+    return str(ids.files.joinpath(*parts[1:]))

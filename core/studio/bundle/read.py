@@ -1,0 +1,320 @@
+"""Reading a bundle: its rows with new numbers, its audit trail as a foreign one, its files into a new study."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import sqlite3
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from core.engine.registry import DETECTORS
+from core.studio.bundle import maps
+from core.studio.bundle.contents import SETTINGS, Ids, Table, stored, tables
+from core.studio.bundle.pack import EVENTS, NOT_OF_THE_RUN, ROWS, Limits, Manifest, manifest_of, quoted, unpack
+from core.studio.db import audit, leftovers
+from core.studio.db.foreign import Count, Number, Record, Refused, Sha256, Text, read, refusing
+from core.studio.db.store import Row, Store
+from core.studio.ingest.studies import slug
+from core.studio.review.people import list_readers
+from core.studio.runs import foreign_runs, marks
+
+# A bundle's rows: read from a database file of a stranger, checked value by value, given new numbers and stored.
+
+_PLAIN = re.compile(r'CREATE TABLE "?\w+"? \(("\w+"(, "\w+")*)\)')  # no view, no virtual or computed column
+_METHOD = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+_UNFINISHED = ("new", "queued", "running")
+
+
+def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
+    """Yields rows of a plain table of a bundle's database; none if it has no such table. Raises Refused for views."""
+    source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    try:
+        source.row_factory = sqlite3.Row
+        source.execute("PRAGMA trusted_schema = OFF")
+        source.execute("PRAGMA cell_size_check = ON")
+        found = source.execute("SELECT type, sql FROM sqlite_master WHERE lower(name) = ?", [table]).fetchone()
+        if found is None:
+            return
+        if found["type"] != "table" or not _PLAIN.fullmatch(found["sql"] or ""):
+            raise Refused(f"the bundle's {table} is no plain table")
+        there = {d[1] for d in source.execute(f'PRAGMA table_info("{table}")')}
+        listed = [column for column in columns if column in there]
+        if not listed:
+            raise Refused(f"the bundle's {table} has none of its columns")
+        order = "parent IS NOT NULL, created" if table == "runs" else "id" if "id" in listed else "rowid"
+        for row in source.execute(f'SELECT {quoted(listed)} FROM "{table}" ORDER BY {order}'):
+            yield dict(row)
+    except sqlite3.Error as error:
+        raise Refused(f"the rows of the bundle are damaged ({error})") from None
+    finally:
+        source.close()
+
+
+def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
+    """Writes all tables inside the caller's transaction; returns {table: rows}.
+
+    Raises Refused for a value that its column cannot hold, or a reference to a row that is not in the bundle.
+    """
+    counts = {}
+    last = store.first("SELECT coalesce(max(id), 0) AS id FROM reviews")["id"]
+    learnt: dict[str, Any] = {}  # what runs say of their marks, whose numbers come later
+    for name, table in tables(store).items():
+        counts[name] = 0
+        for found in read_rows(file, name, table.names):
+            row: Row = {}
+            for column in table.columns:
+                if column.name in found and column.name != table.key:
+                    row[column.name] = stored(name, column, found[column.name], row, ids)
+            old = found.get(table.key) if table.key else None
+            if not _complete(store, table, row, ids, last, old):
+                continue
+            number = store.db.execute(
+                f'INSERT INTO "{name}" ({quoted(row)}) VALUES ({", ".join("?" * len(row))})',
+                list(row.values()),
+            ).lastrowid
+            counts[name] += 1
+            if table.key:
+                if not isinstance(old, (int, str)) or old in ids.of(name):
+                    raise Refused(f"two rows of the bundle's {name} have one number")
+                ids.of(name)[old] = row.get(table.key, number)
+            if name == "cases":
+                ids.sizes[number or 0] = (row.get("width"), row.get("height"))
+            if name == "runs" and isinstance(said := json.loads(found["config"]), dict) and said.get("marks"):
+                learnt[row["id"]] = said["marks"]
+        if name == "studies" and counts[name] != 1:
+            raise Refused("a bundle holds one study")
+    for run, said in learnt.items():
+        _learnt(store, run, said, ids)
+    return counts
+
+
+def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: Any) -> bool:
+    """Gives a row its new name, and what its table alone needs. Returns whether it is stored."""
+    name = table.name
+    if name == "studies":
+        row["id"] = ids.study
+    elif name == "runs":
+        if not _METHOD.fullmatch(row["method"]):
+            raise Refused(f"the bundle has a run of an unknown kind: {row['method'][:40]!r}")
+        row["id"] = f"{row['method']}-{secrets.token_hex(4)}"
+        row["folder"] = f"runs/{row['id']}"
+        row["status"] = "interrupted" if row["status"] in _UNFINISHED else row["status"]
+    elif name == "cluster_maps":
+        row["key"] = secrets.token_hex(10)
+    elif name in ("lesion_masks", "case_marks"):
+        png = row.get("png" if name == "lesion_masks" else "normal")
+        if png is not None and (png[:8] != b"\x89PNG\r\n\x1a\n" or _png_size(png) != ids.sizes[row["case_id"]]):
+            raise Refused("a lesion mask in the bundle is not of its image's size")
+    elif name == "readings" and row.get("map") is not None:
+        foreign_runs.check_map(row)
+    elif name == "reading_sessions":
+        for ordinal in ("first_review", "last_review"):
+            if row.get(ordinal) is not None:
+                row[ordinal] = ids.before(row[ordinal], last)
+    elif name == "settings":
+        key, _, study = row["key"].rpartition(":")
+        if study != ids.was or key not in SETTINGS:
+            return False
+        if key == "adopted" and json.loads(row["value"]) not in ids.of("runs"):
+            return False
+        value = read(SETTINGS[key], json.loads(row["value"]), f"the bundle's setting {key}")
+        value = foreign_runs.kept(value) | {"study": ids.study} if isinstance(value, Record) else ids.renamed(value)
+        row |= {"key": f"{key}:{ids.study}", "value": json.dumps(value)}
+    elif name == "evaluations" and row.get("run") is None:
+        return json.loads(row["row"])["run"] is None  # else of a run that did not come along
+    elif name == "presets":
+        return _preset(store, row, ids)
+    return True
+
+
+def _preset(store: Store, row: Row, ids: Ids) -> bool:
+    """Names a preset, apart from another one of that name here. Returns whether it is not here already."""
+    here = store.query("SELECT * FROM presets WHERE name = ?", [row["name"]])
+    if any((kept["strong"], json.loads(kept["config"])) == (row["strong"], json.loads(row["config"])) for kept in here):
+        return False
+    if here:
+        row["name"] = f"{row['name'][:40]} ({ids.study[:16]})"
+        query = "SELECT coalesce(max(version), 0) + 1 AS version FROM presets WHERE name = ?"
+        row["version"] = store.first(query, [row["name"]])["version"]
+    return True
+
+
+def _learnt(store: Store, run: str, said: Any, ids: Ids) -> None:
+    """Keeps what a run has learnt from under the new numbers of cases and masks, if all of them came along."""
+    had: foreign_runs.Marks = read(foreign_runs.Marks, said, "the marks of a run in the bundle")
+    case, mask = ids.of("cases"), ids.of("lesion_masks")
+    try:
+        now: dict[str, Any] = {
+            "masks": [mask[number] for number in had.masks],
+            "cases": [case[number] for number in had.cases],
+            "reader": had.reader and ids.name_of(had.reader),
+            "others": {str(case[int(of)]): [mask[number] for number in more] for of, more in had.others.items()},
+            "unfinished": [case[number] for number in had.unfinished],
+            "places": {str(case[int(of)]): png for of, png in had.places.items()},
+            "normals": [case[number] for number in had.normals],
+            "kinds": {label: [mask[number] for number in of] for label, of in had.kinds.items()},
+        }
+    except (KeyError, ValueError):
+        return  # the run stays, and cannot be repeated exactly
+    now["sha256"] = marks.fingerprint(store, now)
+    config = {**json.loads(store.first("SELECT config FROM runs WHERE id = ?", [run])["config"]), "marks": now}
+    store.db.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(config), run])
+
+
+def _png_size(png: bytes) -> tuple[int, int]:
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+# Audit trails that come with bundles are kept beside this home's own, never among it, and checked by their own chain.
+
+
+class Event(Record):
+    """An event of another home; of other studies than the bundle's only its place in the chain is known."""
+
+    id: Count
+    at: Text | None
+    who: Text | None
+    kind: Text | None
+    study: Text | None
+    case_id: Count | None
+    before: Text | None
+    after: Text | None
+    shown: Text | None
+    seconds: Number | None
+    previous: Sha256
+    hash: Sha256
+
+
+def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
+    """Stores a bundle's events under the bundle's own name; returns how many. Their numbers are those of their home."""
+    count = 0
+    names = ", ".join(("bundle", *EVENTS))
+    statement = f"INSERT INTO foreign_events ({names}) VALUES ({', '.join('?' * (1 + len(EVENTS)))})"
+    for row in rows:
+        with refusing("an event in the bundle"):
+            event = Event.model_validate(row).model_dump()
+        store.db.execute(statement, [bundle, *(event[column] for column in EVENTS)])
+        count += 1
+    return count
+
+
+def verify_foreign(store: Store) -> list[str]:
+    """Lists problems in the audit trails of bundles: links of every event, seals of those whose content came along."""
+    problems: list[str] = []
+    last: dict[str, str] = {}
+    for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
+        bundle = row.pop("bundle")
+        if row["previous"] != last.get(bundle, audit.START):
+            problems.append(f"{bundle}: event {row['id']} does not follow the event before it")
+        if row["at"] is not None and audit.seal(row) != row["hash"]:
+            problems.append(f"{bundle}: event {row['id']} was altered")
+        last[bundle] = row["hash"]
+    return problems
+
+
+# A bundle in: unpacked and checked in a folder of its own, then stored in one transaction, then moved into place.
+
+
+def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = None) -> dict:
+    """Brings the study of a bundle into this home, all or nothing.
+
+    Returns {"study", "rows": {table: n}, "readers": {name: name here}, "missing", "changed"}. missing: {"images": names
+    of cases without an image, "maps": maps without files}; changed: names of cases whose image is not the one that was
+    imported first. Raises Refused if the study is already here, or the file is damaged, too large, or holds what no
+    bundle holds; the home is then as it was.
+    """
+    source = Path(source)
+    DETECTORS.names()  # imports torch, for which other writers would wait below
+    staged = leftovers.begin(store.home.path, "bundle-")
+    try:
+        with refusing(source.name):
+            with zipfile.ZipFile(source) as bundle:
+                manifest = manifest_of(bundle, limits or Limits())
+                digests = unpack(source, bundle, manifest, staged, limits or Limits())
+            return _store(store, staged, manifest, digests, by)
+    finally:
+        leftovers.discard(staged)
+
+
+def _study_of(store: Store, name: str) -> str:
+    try:
+        study = slug(name)
+    except ValueError:
+        raise Refused("the bundle's study has no name") from None
+    if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) or (store.home.files / study).exists():
+        raise Refused(f"there is already a study {study!r} here")
+    return study
+
+
+def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, str], by: str) -> dict:
+    study = _study_of(store, manifest.study)
+    files = store.home.files / study
+    accounts = {r["name"] for r in list_readers(store)}
+    ids = Ids(study, manifest.study, store.home, files, accounts)
+    moved: list[Path] = []
+    mark = f"{study} {manifest.made[:40]} {secrets.token_hex(4)}"
+    try:
+        with store.write():
+            counts = store_rows(store, staged / ROWS, ids)
+            counts["events"] = keep_events(store, read_rows(staged / ROWS, "events", EVENTS), mark)
+            moves, lost_maps = maps.adopt(store, staged, ids)
+            report = _report(store, study, digests, files)
+            report["missing"]["maps"] = [*manifest.missing.get("maps", []), *lost_maps]
+            kept = {"rows": counts, "readers": ids.reader, "bundle": mark, "reviews": audit.seal_reviews(store, study)}
+            audit.record(store, by, "import", study=study, after=kept)
+            if (staged / "images").is_dir():
+                leftovers.hold(staged / "images")  # it is moved before the study's row is there for others
+                moves.append((staged / "images", files))
+            moves += _runs(store, staged, ids)
+            _move(moves, moved)
+    except BaseException:
+        for path in moved:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        raise
+    finally:
+        leftovers.let_go(staged / "images")
+    return {"study": study, "rows": counts, "readers": ids.reader, **report}
+
+
+def _report(store: Store, study: str, digests: dict[str, str], files: Path) -> dict:
+    """Cases without an image, and with another one than was imported first."""
+    gone, changed = [], []
+    for case in store.query("SELECT name, path, sha256 FROM cases WHERE study = ? ORDER BY id", [study]):
+        digest = digests.get(f"images/{Path(case['path']).relative_to(files).as_posix()}")
+        if digest is None:
+            gone.append(case["name"])
+        elif case["sha256"] and digest != case["sha256"]:
+            changed.append(case["name"])
+    return {"missing": {"images": gone}, "changed": changed}
+
+
+def _runs(store: Store, staged: Path, ids: Ids) -> list[tuple[Path, Path]]:
+    """Every run's own folder. Raises Refused for files of a run that the bundle does not list."""
+    root = staged / "runs"
+    there = sorted(root.iterdir()) if root.is_dir() else []
+    unknown = [f.name for f in there if f.name not in ids.of("runs")]
+    if unknown:
+        raise Refused(f"the bundle holds files of a run that it does not list: {unknown[0][:80]!r}")
+    for folder in there:
+        for name in NOT_OF_THE_RUN:
+            (folder / name).unlink(missing_ok=True)
+    moves = [(folder, store.home.runs / ids.of("runs")[folder.name]) for folder in there]
+    for new in set(ids.of("runs").values()) - {target.name for _, target in moves}:
+        (staged / "new" / new).mkdir(parents=True)
+        moves.append((staged / "new" / new, store.home.runs / new))
+    return moves
+
+
+def _move(moves: list[tuple[Path, Path]], moved: list[Path]) -> None:
+    """Into place, on the same disk. Nothing is overwritten: every target's name is new."""
+    for source, target in moves:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            raise Refused(f"there is already a {target.name} here")
+        source.rename(target)
+        moved.append(target)
