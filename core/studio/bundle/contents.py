@@ -341,7 +341,8 @@ def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:
     read = bounded(json.loads(_adapter(Text).validate_python(value), parse_constant=lambda nan: None))
     if how == MADE:
         return json.dumps(kind(read, row, ids))
-    return json.dumps(ids.renamed(_adapter(kind).dump_python(_adapter(kind).validate_json(json.dumps(read)))))
+    _adapter(kind).validate_json(json.dumps(read))
+    return json.dumps(ids.renamed(read))
 
 
 def _path(value: Any, ids: Ids) -> str:

@@ -113,6 +113,11 @@ def _row(store: Store, key: str) -> dict | None:
     return store.one("SELECT * FROM cluster_maps WHERE key = ?", [key])
 
 
+def is_key(key: str) -> bool:
+    """Says whether a text of an address can be the key of a map, which is also the name of its folder."""
+    return key.isascii() and key.isalnum() and len(key) <= 64
+
+
 def map_folder(store: Store, key: str) -> Path:
     return store.home.clusters / "maps" / key
 
@@ -134,7 +139,7 @@ class Map:
 def open_map(store: Store, key: str) -> Map:
     """Opens a finished map. Raises NotFound if it has not been made (or its cache was cleared)."""
     folder = map_folder(store, key)
-    if not key.isalnum() or not (folder / "map.json").exists():
+    if not is_key(key) or not (folder / "map.json").exists():
         raise NotFound("this map has not been made, or the cache was cleared: draw it again")
     stamp = (folder / "map.json").stat().st_mtime_ns
     known = _opened.get((folder, stamp))

@@ -19,7 +19,7 @@ from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
 from core.studio.clusters import explore
 from core.studio.clusters.features import saved_centres
-from core.studio.clusters.library import Map, map_folder, open_map, under_way
+from core.studio.clusters.library import Map, is_key, map_folder, open_map, under_way
 from core.studio.clusters.points import Projected
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import resize, roots, studies
@@ -135,7 +135,7 @@ def list_projected(store: Store, map_key: str) -> list[dict]:
 def open_projected(store: Store, map_key: str, key: str) -> Projected:
     """Opens projected images. Raises NotFound if they have not been projected (or the cache was cleared)."""
     folder = folder_of(store, map_key, key)
-    if not (key.isalnum() and map_key.isalnum()) or not (folder / "about.json").exists():
+    if not (is_key(key) and is_key(map_key)) or not (folder / "about.json").exists():
         raise NotFound("these images have not been projected, or the cache was cleared: project them again")
     with np.load(folder / "placed.npz") as stored:
         # "far" is the name in the files of every version

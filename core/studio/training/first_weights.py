@@ -13,7 +13,7 @@ from typing import Any
 
 from core.engine.backbones.config import EncoderConfig, note_of
 from core.engine.config import BadConfig
-from core.engine.files import file_sha256, write_json
+from core.engine.files import file_sha256, replacing
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest.roots import Within
@@ -43,22 +43,17 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
         raise ValueError(
             f"{file.name}: weights are .pth, .pt, .safetensors or .npz files named in letters, digits, . _ and -"
         )
-    if file.name in listed(store):
-        raise ValueError(f"{file.name} is on the list already: give the file another name")
     if arch:
         build_encoder(EncoderConfig(arch=arch, init=str(file)))
     else:
         weights.from_path(file)
     folder_of(store).mkdir(mode=0o700, exist_ok=True)
-    place = folder_of(store) / file.name
-    partial = place.with_suffix(".partial")
-    try:
-        shutil.copyfile(file, partial)
-        noted = {"arch": arch, "licence": licence, "sha256": file_sha256(partial)}
-        write_json(note_of(place), noted)
-        partial.replace(place)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(folder_of(store) / file.name) as own:
+        if file.name in listed(store):
+            raise ValueError(f"{file.name} is on the list already: give the file another name")
+        shutil.copyfile(file, own)
+        noted = {"arch": arch, "licence": licence, "sha256": file_sha256(own)}
+        note_of(own).write_text(json.dumps(noted))
     with store.write():
         audit.record(store, by, "weights", after=file.name)
     return {"name": file.name, **noted}

@@ -18,7 +18,7 @@ from core.studio.training import dryrun
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
-ODD = ["9" * 30, "-" + "9" * 30, "-1", "abc", "", "1e9", "nan", "\x00", "é" * 500, "../..", "[1,2"]
+ODD = ["9" * 30, "-" + "9" * 30, "-1", "abc", "", "1e9", "nan", "\x00", "é" * 500, "../..", "[1,2", "x" * 5000]
 VALUES = [None, True, -1, 10**30, 1e308, "x", "", "\ud800", [], [1], [[]], {}, {"a": {}}, "x" * 10_000]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from core.studio.bundle import export_bundle, import_bundle, maps
 from core.studio.bundle.contents import KINDS, SETTINGS, STAYS, stays, tables
+from core.studio.clusters.config import MapConfig
 from core.studio.ingest.masks import encode_mask
 from core.studio.medmix.presets import get_preset, save_preset
 from core.studio.runs import marks
@@ -77,8 +78,8 @@ def everything(store, run: str) -> None:
         row = {"run": run, "roi": True, "protocol": "held-out", "detector": "padim", "encoder": "x", "auroc": 0.9,
                "auroc_ci": [0.8, 1.0]}  # fmt: skip
         _row(store, "evaluations", study=study, run=run, created=NOW, row=json.dumps(row))
-        _row(store, "cluster_maps", key="k1", study=study, run="x-1", config='{"method": "pca"}', created=NOW, points=3,
-             epochs="[0, 1]", seconds=2.0)  # fmt: skip
+        _row(store, "cluster_maps", key="k1", study=study, run="x-1", config=MapConfig(method="pca").to_json(),
+             created=NOW, points=3, epochs="[0, 1]", seconds=2.0)  # fmt: skip
         _row(store, "cluster_views", study=study, name="mine", reader="ann", created=NOW, state='{"map": "k1"}')
         _row(store, "findings", case_id=case, mask_version=7, label="polyp", comment="c", box="[1, 2, 3, 4]",
              reader="ann", created=NOW)  # fmt: skip
@@ -88,6 +89,8 @@ def everything(store, run: str) -> None:
         if "secret" in tables(store)["reading_sessions"].names:
             db.execute("UPDATE reading_sessions SET secret = 'ab'")
         _row(store, "reading_session_cases", session=session, position=1, case_id=case)
+        _row(store, "reviews", case_id=case, reader="cleo", decision="unsure", comment="c", created=NOW, seconds=2.5,
+             run=run, shown="{}", stage="adjudication", active=1)  # fmt: skip
         plan = TrialPlan(name="t", readers=("ann", "ben"), design="crossover", run=run, panel=("cleo",)).to_json()
         trial = _row(store, "trials", study=study, name="t", plan=plan, run=run, digest="d", made_by="ann", created=NOW,
                      started=NOW, frozen=NOW, closed=NOW)  # fmt: skip
@@ -106,7 +109,7 @@ def everything(store, run: str) -> None:
 
 def _rows(store) -> dict[str, list[str]]:
     """The rows of the study by table, with what each refers to in place of numbers, names of runs for their ids."""
-    names = {r["id"]: f"RUN {r['name']}" for r in store.query("SELECT id, name FROM runs")}
+    names = {r["id"]: f"RUN {r['name']}" for r in store.query("SELECT id, name FROM runs WHERE study = 'room'")}
     names |= {r["key"]: "MAP" for r in store.query("SELECT key FROM cluster_maps")} | {str(store.home.path): "HOME"}
     known: dict[str, dict] = {}
     found: dict[str, list[str]] = {}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.engine.config import BadConfig
+from core.engine.files import file_sha256
 from core.studio.db import audit
 from core.studio.ingest.roots import Within
 from core.studio.runs import records as runs
@@ -71,6 +77,27 @@ def test_a_file_that_was_added_is_on_the_list_for_all(store, file):
     with pytest.raises(BadConfig):
         training.checked(config(file.name), store)
     assert [e["kind"] for e in audit.trail(store)] == ["weights", "weights"]
+
+
+def test_files_added_at_once_keep_their_own_names_and_contents(store, tmp_path):
+    """Names that differ in their endings alone, each by two threads, one of which is told that it is there."""
+    files = [tmp_path / f"enc.{ending}" for ending in ("safetensors", "pth", "pt")]
+    for number, file in enumerate(files):
+        tensors = {"weight": torch.full((50_000,), float(number))}
+        save_file(tensors, file) if file.suffix == ".safetensors" else torch.save(tensors, file)
+
+    def add(file):
+        with contextlib.suppress(ValueError):
+            first_weights.add(store, file, "root")
+            return file.name
+
+    with ThreadPoolExecutor(6) as pool:
+        added = list(pool.map(add, files * 2))
+    assert sorted(filter(None, added)) == sorted(file.name for file in files)
+    for file in files:
+        place = first_weights.folder_of(store) / file.name
+        assert place.read_bytes() == file.read_bytes()
+        assert first_weights.noted(store, file.name)["sha256"] == file_sha256(file)
 
 
 def test_what_is_no_file_of_weights_is_not_added(store, tmp_path):

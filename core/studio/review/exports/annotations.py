@@ -183,9 +183,7 @@ def _pixels(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, .
         try:
             with Image.open(io.BytesIO(shape.png), formats=["PNG"]) as image:
                 if image.size != (w, h):
-                    raise Refused(
-                        f"The mask {shape.file} is {image.size[0]} x {image.size[1]}; its image {w} x {h}."
-                    )
+                    raise Refused(f"The mask {shape.file} is {image.size[0]} x {image.size[1]}; its image {w} x {h}.")
                 mask = (np.asarray(image.convert("L")) > 0).astype(np.uint8)
         except (OSError, SyntaxError, Image.DecompressionBombError):
             raise Refused(f"The mask {shape.file} is no PNG file that can be read.") from None
