@@ -45,7 +45,7 @@ def rewrite(source, target, rows=(), manifest=None, rename=(), extra=None):
     work.write_bytes(entries["rows.sqlite"])
     db = sqlite3.connect(work)
     for statement in rows:
-        db.execute(statement)
+        db.execute(*([statement] if isinstance(statement, str) else statement))
     db.commit()
     db.close()
     entries |= {"rows.sqlite": work.read_bytes()} | (extra or {})

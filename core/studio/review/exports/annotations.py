@@ -72,24 +72,23 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
     if file.stat().st_size > LARGEST:
         raise Refused(f"A file of annotations has at most {LARGEST:,} bytes.")
     passed: list[str] = []
-    with refusing(f"{file.name} is no {TOOLS[format]} file that can be read: it"):
-        shapes = [_checked(shape) for shape in _limited(_READ[format](file, passed))]
     known, unknown = _by_name(store, study), set()
     drawn: dict[tuple[int, str], list[tuple[Shape, tuple[float, ...]]]] = {}
     masks: dict[tuple[int, str], bytes] = {}
-    shapes.sort(key=lambda shape: shape.file)
-    for shape in shapes:
-        case = known.get(PurePosixPath(shape.file.replace("\\", "/")).name)
-        if case is None:
-            unknown.add(shape.file)
-            continue
-        mask, box = _pixels(shape, case)
-        key = (case["id"], f"{(shape.author or by).strip()[:60]} ({TOOLS[format]})")
-        drawn.setdefault(key, []).append((shape, box))
-        if mask is not None:
-            if key in masks:
-                mask |= decode_mask(masks[key]).astype(bool)
-            masks[key] = encode_mask(mask)
+    with refusing(f"{file.name} is no {TOOLS[format]} file that can be read: it"):
+        shapes = sorted(map(_checked, _limited(_READ[format](file, passed))), key=lambda shape: shape.file)
+        for shape in shapes:
+            case = known.get(PurePosixPath(shape.file.replace("\\", "/")).name)
+            if case is None:
+                unknown.add(shape.file)
+                continue
+            mask, box = _pixels(shape, case)
+            key = (case["id"], f"{(shape.author or by).strip()[:60]} ({TOOLS[format]})")
+            drawn.setdefault(key, []).append((shape, box))
+            if mask is not None:
+                if key in masks:
+                    mask |= decode_mask(masks[key]).astype(bool)
+                masks[key] = encode_mask(mask)
     if not drawn:
         raise Refused(f"Nothing was stored: {file.name} names no image of this study.")
     findings = 0
@@ -286,7 +285,7 @@ def _ellipse(x: float, y: float, rx: float, ry: float) -> np.ndarray:
 def _label_studio(file: Path, passed: list[str]) -> Iterator[Shape]:
     for task in json.loads(file.read_text("utf-8")):
         data = task["data"]
-        address = task.get("file_upload") or data.get("image") or next(v for v in data.values() if isinstance(v, str))
+        address = task.get("file_upload") or data.get("image") or next((v for v in data.values() if v), "")
         address = urllib.parse.unquote(str(address).split("?d=")[-1])
         name = re.sub(r"^[0-9a-f]{8}-", "", PurePosixPath(address.replace("\\", "/")).name)
         for kept in task.get("annotations", ()):

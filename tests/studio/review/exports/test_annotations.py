@@ -1,5 +1,6 @@
 """Annotations of other tools: out and in again gives the same pixels; a hostile file gives a sentence and no row."""
 
+import copy
 import json
 import zipfile
 
@@ -46,6 +47,57 @@ def test_out_and_in_again_gives_the_same_pixels(room, tmp_path, format, keep):
     assert after[case]["source"] == "hand" and after[case]["drawn_by"].endswith(")")
     last = store.first("SELECT * FROM events ORDER BY id DESC LIMIT 1")
     assert (last["kind"], last["who"]) == ("annotations", "root") and audit.verify(store)
+
+
+ODD = [None, True, -1, 10**9, -(10**30), 1e300, float("nan"), float("inf"), "", "../x", "\0", "\ud800", [], [1], {}]
+READ = {
+    "label-studio": [{
+        "data": {"image": "n00.png"},
+        "annotations": [{"completed_by": {"email": "ada"}, "created_at": "2024-05-01T10:00:00Z", "result": [{
+            "type": "polygonlabels", "original_width": 72, "original_height": 60,
+            "value": {"points": [[1, 1], [9, 1], [9, 9]], "polygonlabels": ["polyp"]},
+        }]}],
+    }],
+    "coco": {
+        "images": [{"id": 1, "file_name": "n00.png", "width": 72, "height": 60}],
+        "categories": [{"id": 2, "name": "polyp"}],
+        "annotations": [
+            {"image_id": 1, "category_id": 2, "segmentation": [[1, 1, 9, 1, 9, 9]]},
+            {"image_id": 1, "category_id": 2, "segmentation": {"counts": [10, 20, 4290], "size": [60, 72]}},
+            {"image_id": 1, "category_id": 2, "bbox": [1, 1, 5, 5]},
+        ],
+    },
+}  # fmt: skip
+
+
+def _changed(document):
+    """The document with each of its values in turn replaced by each odd one, or left out."""
+    if isinstance(document, (dict, list)):
+        for key in list(document) if isinstance(document, dict) else range(len(document)):
+            for value in [*ODD, *_changed(document[key])]:
+                other = copy.copy(document)
+                other[key] = value
+                yield other
+            other = copy.copy(document)
+            del other[key]
+            yield other
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", READ)
+def test_odd_values_in_a_file_are_refused_in_a_sentence_or_read(room, tmp_path, format):
+    store, _ = room
+    file, refused = tmp_path / "odd.json", 0
+    for document in [[{"data": {}}], {}, [], *_changed(READ[format])]:
+        file.write_text(json.dumps(document))
+        before = store.first("SELECT count(*) AS n FROM findings")["n"]
+        try:
+            assert import_annotations(store, "room", file, format, "root")["findings"]
+        except ValueError as error:
+            assert type(error).__module__.startswith("core.") and "\n" not in str(error), (document, error)
+            assert store.first("SELECT count(*) AS n FROM findings")["n"] == before
+            refused += 1
+    assert refused > 50
 
 
 def test_a_lesion_of_label_studio_has_its_author_and_date(room, tmp_path):
