@@ -189,6 +189,7 @@ def serve(
     from core.studio.demo import study as demo
     from core.studio.incoming.watch import Lookout
     from core.studio.jobs import stopping
+    from core.studio.review import erasing
     from core.studio.review.boxes import EMBEDDINGS
     from core.studio.runs import bin
 
@@ -198,6 +199,8 @@ def serve(
     store = server.state.ctx.store()
 
     def tidy() -> None:
+        for problem in erasing.go_on(store):
+            say(problem)
         bin.empty(store)
         leftovers.sweep(store)
         store.close()  # this thread's connection

@@ -165,13 +165,17 @@ def run_erase(args) -> int:
     from core.studio.review import erasing
 
     store = open_store(args)
+    for problem in erasing.go_on(store):
+        say(args, problem)
     cases = erasing.cases_of(store, args.patient, args.case)
-    traced = erasing.trace(store, cases)
+    traced = erasing.trace(store, cases, args.patient)
     for line in erasing.words(traced):
         say(args, line)
     if not args.yes:
         return finish(args, {"trace": traced.to_dict(), "erased": False}, "Nothing was erased; add --yes to do it")
     done = erasing.erase(store, cases, BY, args.patient)
+    for problem in done["open"]:
+        say(args, problem)
     text = (
         f"Erased. Still named in: {', '.join(done['still'])}"
         if done["still"]
@@ -254,6 +258,7 @@ def _add_restore(subparsers) -> None:
 def run_restore(args) -> int:
     from core.studio.db import backup, restore
     from core.studio.db.home import Home
+    from core.studio.review import erasing
 
     home = Home.at(args.home)
     if args.file == "latest":
@@ -265,6 +270,8 @@ def run_restore(args) -> int:
         file = Path(args.file).expanduser().absolute()
         file = file if file.exists() else home.backups / args.file
     aside = restore.restore(home, file)
+    for problem in erasing.go_on(open_store(args)):  # a patient who was erased since does not come back
+        say(args, problem)
     ending = f"; what was there is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")
 

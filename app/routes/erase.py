@@ -38,7 +38,7 @@ class Traced(Part):
 
     backups: int
     cases: int
-    events: int
+    comments: int
     files: list[str]
     findings: int
     left: int
@@ -61,17 +61,21 @@ class Named(Answer):
 
 
 class Erased(Answer):
-    """What was erased. still: files of the home in which the patient, or a file of it, is still named."""
+    """What was erased.
+
+    open: what could not be done yet and is tried again. still: files of the home that still name the patient, or a file
+    of theirs.
+    """
 
     trace: Traced
-    event: int
+    open: list[str]
     still: list[str]
 
 
 @router.post("/find", response_model=Named)
 def find(ctx: Studio, who: Administrator, body: Patient):
     """Name what there is of a patient; nothing changes."""
-    traced = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case))
+    traced = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case), body.patient)
     return {"ok": True, "trace": traced.to_dict(), "lines": erasing.words(traced)}
 
 

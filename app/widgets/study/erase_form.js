@@ -20,9 +20,10 @@ export function eraseForm(panel, erased) {
   async function erase(who, trace) {
     const what = plural(trace.cases, 'case');
     if (!(await confirm(`Erase ${what} for good?`, `Erase ${what}`, 'Keep', true))) return;
-    const { still } = await api('/api/erase', { ...who, cases: trace.cases });
+    const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
     fill(
       said,
+      open.map((/** @type {string} */ line) => el('p', {}, line)),
       el(
         'p',
         {},

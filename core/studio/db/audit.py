@@ -45,13 +45,13 @@ def seal(row: Row) -> str:
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
 
-def key(store: Store) -> bytes:
-    """Returns the home's key, with which what must not be read back is hashed; made when first asked for."""
-    text = store.setting("key")
+def key(store: Store, name: str = "audit key") -> bytes:
+    """Returns a key of the home, with which what must not be read back is hashed; made when first asked for."""
+    text = store.setting(name)
     if text is None:
         with store.write():
-            text = store.setting("key") or secrets.token_hex(32)
-            store.set_setting("key", text)
+            text = store.setting(name) or secrets.token_hex(32)
+            store.set_setting(name, text)
     return bytes.fromhex(text)
 
 

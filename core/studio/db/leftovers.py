@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from core.engine import files
 from core.studio.db.store import Store
 
 OLD = 3600.0  # seconds: what is made without being held has been written to since
@@ -96,9 +97,9 @@ def sweep(store: Store, older: float = OLD) -> list[str]:
     folders = [folder for folder in home.files.iterdir() if folder.is_dir()]
     studies = {row["id"] for row in store.query("SELECT id FROM studies")}  # asked last: one may just have come in
     copies = [folder for folder in folders if folder.name not in studies]
-    work = [*home.cache.glob("tmp*"), *home.path.glob("bundle-*"), *home.backups.glob("*.partial")]
+    work = [*home.cache.glob("tmp*"), *home.path.glob("bundle-*")]
     arrays, uploads = list(home.cache.glob("*/*.partial")), list(home.cache.glob("dropped/*"))
-    gone = []
+    gone = files.sweep(home.path)
     for paths, age in (([*copies, *work], min(MADE, older)), (arrays, older), (uploads, 24 * older)):
         for path in paths:  # of uploads the page may be open the whole day
             # A clock that was set back makes times to come.

@@ -64,7 +64,8 @@ CREATE TABLE lesion_masks (
   reader TEXT, created TEXT NOT NULL, run TEXT, threshold REAL, png BLOB NOT NULL, note TEXT NOT NULL DEFAULT '',
   UNIQUE (case_id, version)
 );
-CREATE TRIGGER lesion_masks_kept BEFORE UPDATE ON lesion_masks BEGIN
+CREATE TRIGGER lesion_masks_kept BEFORE UPDATE ON lesion_masks
+WHEN NOT EXISTS (SELECT 1 FROM erasures WHERE step = 'rows') BEGIN
   SELECT RAISE(ABORT, 'a lesion mask is never rewritten: add a version');
 END;
 
@@ -244,11 +245,13 @@ CREATE TABLE reviews (
   salt TEXT NOT NULL DEFAULT (lower(hex(randomblob(16)))) -- of the hash that the audit trail keeps of the review
 );
 CREATE INDEX reviews_by_case ON reviews (case_id, reader, stage, active);
-CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews BEGIN
+CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews
+WHEN NOT EXISTS (SELECT 1 FROM erasures WHERE step = 'rows') BEGIN
   SELECT RAISE(ABORT, 'reviews are never deleted');
 END;
 CREATE TRIGGER reviews_said_once
-BEFORE UPDATE OF case_id, reader, decision, comment, created, seconds, run, shown, stage ON reviews BEGIN
+BEFORE UPDATE OF case_id, reader, decision, comment, created, seconds, run, shown, stage ON reviews
+WHEN NOT EXISTS (SELECT 1 FROM erasures WHERE step = 'rows') BEGIN
   SELECT RAISE(ABORT, 'a review is never rewritten: add another');
 END;
 
@@ -455,5 +458,18 @@ END;
 CREATE TRIGGER foreign_events_no_delete BEFORE DELETE ON foreign_events BEGIN
   SELECT RAISE(ABORT, 'the audit trail is never changed');
 END;
+
+-- Patients who are or were erased: reviews may be deleted while `step` is 'rows', and at no other time.
+CREATE TABLE erasures (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, by TEXT NOT NULL, asked TEXT NOT NULL,
+  step TEXT, -- the next one (core/studio/review/erasing.py); NULL once all are done
+  request TEXT, -- JSON: what is to be deleted; NULL once it has been
+  backup TEXT, -- the file that replaces the older backups
+  done TEXT
+);
+CREATE INDEX erasures_by_step ON erasures (step) WHERE step IS NOT NULL;
+
+-- Keyed digests of the images that were erased, by which they are known if they come in again.
+CREATE TABLE erased (digest TEXT PRIMARY KEY) WITHOUT ROWID;
 
 CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL); -- JSON

@@ -24,6 +24,7 @@ import pydicom
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.incoming import watch
+from core.studio.ingest import erased
 from core.studio.ingest.decode import probe, read_image
 from core.studio.ingest.unreadable import Unreadable
 
@@ -182,6 +183,8 @@ class Node:
         answer = pydicom.Dataset()
         answer.Status = 0
         try:
+            if erased.known(self._store, str(event.request.AffectedSOPInstanceUID)):
+                raise Unreadable("it was erased here")
             self._count(event.assoc, "stored" if place(self._folder, event.encoded_dataset()) else "again")
         except Unreadable as error:
             answer.Status, answer.ErrorComment = NOT_UNDERSTOOD, f"Not taken: {error}"[:64]

@@ -19,6 +19,7 @@ from core.studio.db import audit, leftovers
 from core.studio.db.store import Store
 from core.studio.incoming import KINDS, PASSWORD
 from core.studio.incoming.dicom_node import MISSING, as_file, folder_of, place
+from core.studio.ingest import erased
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
@@ -68,6 +69,8 @@ def fetch(
                 again += 1
                 continue
             try:
+                if erased.known(store, uids[2]):
+                    raise Unreadable(erased.REASON)
                 new = place(folder, as_file(_asked(url, client.retrieve_instance, *uids)))
                 fetched, again = fetched + new, again + (not new)
             except Unreadable as error:

@@ -60,15 +60,25 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
     for left in reversed(range(TRIES)):
+        erasures = _erasures(store)
         cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
         if not cases:
             raise NotFound(f"there is no study {study!r}, or it has no images")
         try:
-            return _mapped(store, study, size, cases, on_progress)
+            arrays = _mapped(store, study, size, cases, on_progress)
+            if _erasures(store) == erasures:
+                return arrays
+            shutil.rmtree(store.home.cache / study, ignore_errors=True)  # it may hold images of who was erased
+            raise FileNotFoundError(f"images of {study} were erased while they were being prepared")
         except FileNotFoundError:  # cases came in, and a process beside this one built anew and cleared the old away
             if not left:
                 raise
     raise AssertionError("the last try returns or raises")
+
+
+def _erasures(store: Store) -> int:
+    """Counts the erasures whose cases are gone."""
+    return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 
 
 def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress: Progress | None) -> StudyArrays:

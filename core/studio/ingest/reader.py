@@ -47,6 +47,7 @@ class Found:
     mask_problem: str | None = None
     measured: Measured | None = None
     patient: str | None = None  # as layout or header give it; the database has its keyed hash alone
+    uid: str | None = None  # SOP instance UID of a DICOM file
 
 
 class _LeftOut:
@@ -141,7 +142,8 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "burned_in": int(declared or burned_in.likely(image)),
                 **(piece.to_row() if piece else {}),
             }
-            frames.append(Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient))
+            uid = None if header is None else str(header.get("SOPInstanceUID") or "") or None
+            frames.append(Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient, uid=uid))
     except Unreadable as error:
         return str(error)
     except MemoryError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.studio.db import audit
 from core.studio.db.store import Store, now
-from core.studio.ingest import reader, scale, volumes
+from core.studio.ingest import erased, reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import Copies
 from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
@@ -70,6 +70,7 @@ def import_study(
     patients: str | None = None,
     within: Within = ANYWHERE,
     by: str | None = None,
+    again: bool = False,
 ) -> ImportReport:
     """Makes a study from a folder or a CSV. Originals are not altered: referenced, or copied into the home with `copy`.
 
@@ -77,7 +78,9 @@ def import_study(
     `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
     `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
 
-    `size` also builds the arrays of that size. Raises ValueError if the name is in use, and if no file of the folder
+    `again`: also take images that were erased from this home. `size` also builds the arrays of that size.
+
+    Raises ValueError if the name is in use, and if no file of the folder
     can be read.
     """
     folder = Path(folder).expanduser().absolute()
@@ -87,6 +90,7 @@ def import_study(
     sampling = sampling or Sampling()
     whose = Patients(store, folder, patients)
     files, rejected = reader.read_all(entries, on_progress, sampling)
+    files = erased.sift(store, files, rejected, again)
     if not files:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
@@ -108,6 +112,7 @@ def import_study(
         }
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
+            erased.take(store, (name for f in files for name in (f.row["sha256"], f.uid)), again)
             db.table("studies").insert({**row, "config": json.dumps(config)})
             _insert(store, study, files, report, by)
     report.duplicates = _duplicates(store, study, files)
@@ -128,17 +133,20 @@ def add_cases(
     copy: bool = False,
     within: Within = ANYWHERE,
     by: str | None = None,
+    again: bool = False,
 ) -> ImportReport:
     """Adds files to a study that exists; those it already has are passed over.
 
     `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
     where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
+    `again`: also take images that were erased from this home.
     """
     row = show_study(store, study)
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
     entries = list(confined((Entry(Path(p).absolute(), split, label) for p in paths), within))
     sampling = sampling or Sampling.of(row["config"])
     frames, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
+    frames = erased.sift(store, frames, rejected, again)
     report = ImportReport(study, row["layout"], rejected=rejected)
     Patients(store, pattern=row["config"].get("patients")).name(frames)
     scales_before = row["config"].get("scales") or {}
@@ -152,6 +160,7 @@ def add_cases(
             for path, same in files.items():
                 copies.add(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
         with store.write() as db:
+            erased.take(store, (name for f in frames for name in (f.row["sha256"], f.uid)), again)
             if scales != scales_before:
                 db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
             _insert(store, study, frames, report, by)

@@ -1,7 +1,8 @@
 """Erasing a patient from a home: what is there, what is deleted, what has learnt from it, and what cannot be reached.
 
-Files go first and rows after them, so that an erasure that was cut short is simply asked for again. What was learnt
-stays as it is and says so: weights cannot forget a case, they are learnt anew without it.
+An erasure is a row of the table `erasures`, which says what is to go, and STEPS. Each step can be repeated, so one that
+was cut short goes on by itself (`go_on`, when the studio starts and once a day). What was learnt stays as it is and
+says so: weights cannot forget a case, they are learnt anew without it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,19 @@ from typing import Any
 from core.engine.files import file_sha256
 from core.studio.db import audit, backup
 from core.studio.db.store import NotFound, Row, Store, now
+from core.studio.ingest import erased
 from core.studio.ingest.patients import Patients
 from core.studio.jobs import stopping
 from core.studio.runs import records as runs
 
-_GUARDS = ("reviews_no_delete", "events_no_update", "foreign_events_no_update")  # lifted while rows are erased
-_TEXTS = {  # what people, programs and imports have written, where a name of a file may stand
-    "settings": "value", "logs": "line", "jobs": "message", "runs": "note", "watches": "message", "findings": "comment",
-}  # fmt: skip
-SHORTEST = 4  # characters of a name that is looked for in other texts and in files: a shorter one stands everywhere
-ERASED = "(erased)"
+# Free text of people, programs and imports, in which a file or the patient may be named.
+_TEXTS = (
+    ("reviews", "comment"), ("findings", "comment"), ("lesion_masks", "note"), ("logs", "line"), ("jobs", "message"),
+    ("jobs", "error"), ("runs", "note"), ("watches", "message"), ("presets", "note"),
+)  # fmt: skip
+SHORTEST = 4  # characters of a name that is looked for in texts and files: a shorter one stands everywhere
+ERASED = audit.ERASED
+_THESE = "IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Trace:
     """What a home holds of a patient. outside: image files that are not the home's, and stay where they are.
 
     runs: [{"id", "name", "study"}] that learnt from it. maps: of a feature space, which show it or were made of it.
-    made: folders and files of the home with pictures or tables of its studies. left: exports of these studies that went
-    out. backups: copies of the database in the home.
+    made: folders and files of the home with pictures or tables of its studies. comments: on other cases, which name it.
+    left: exports of these studies that went out. backups: copies of the database in the home.
     """
 
     cases: int
@@ -48,7 +52,7 @@ class Trace:
     reviews: int
     findings: int
     readings: int
-    events: int
+    comments: int
     files: list[str]
     outside: list[str]
     prepared: list[str]
@@ -65,30 +69,38 @@ class Trace:
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
     """Finds the cases of a patient in all studies, and those of the same content.
 
-    They are found by the patient's name as the import knew it, or by one of the cases. Without a patient that is known:
-    the case, with its volume or recording. Raises NotFound if there is none.
+    They are found by the patient's name as the import knew it, or by one of the cases. If no patient is known: the
+    case, with its volume or recording. Raises NotFound if there is none.
     """
     key = Patients(store)(Path(), patient) if patient.strip() else None
     rows = store.query("SELECT * FROM cases WHERE patient = ? OR id = ?", [key, case])
-    wanted = json.dumps([row["id"] for row in rows])
+    return _with_the_same(store, [row["id"] for row in rows])
+
+
+def _with_the_same(store: Store, ids: list[int]) -> list[Row]:
     rows = store.query(
         "WITH these AS (SELECT c.* FROM cases c JOIN json_each(?) j ON c.id = j.value) SELECT * FROM cases WHERE "
         "id IN (SELECT id FROM these) OR patient IN (SELECT patient FROM these) OR path IN (SELECT path FROM these) "
         "OR series IN (SELECT series FROM these) OR sha256 IN (SELECT sha256 FROM these) ORDER BY id",
-        [wanted],
+        [json.dumps(ids)],
     )
     if not rows:
         raise NotFound("There is no case of this patient: give the name as the import had it, or the number of a case.")
     return rows
 
 
-def trace(store: Store, cases: list[Row]) -> Trace:
-    """Counts and lists what a home holds of these cases."""
+def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
+    """Counts and lists what a home holds of these cases. patient: the name, which is looked for in comments."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]
-    learnt = _learnt(store, cases)
+    outside = sorted({*_incoming(store, cases), *paths} - {*inside})
     exports = [row for row in store.query("SELECT study FROM events WHERE kind = 'export'") if row["study"] in studies]
+    words = _pattern(_words(cases, patient))
+    comments = store.query(
+        f"SELECT comment FROM reviews WHERE comment != '' AND NOT case_id {_THESE} UNION ALL "
+        f"SELECT comment FROM findings WHERE comment != '' AND NOT case_id {_THESE}", [json.dumps(ids)] * 2,
+    )  # fmt: skip
     return Trace(
         cases=len(cases),
         studies=studies,
@@ -96,12 +108,12 @@ def trace(store: Store, cases: list[Row]) -> Trace:
         reviews=_count(store, "reviews", ids),
         findings=_count(store, "findings", ids),
         readings=_count(store, "readings", ids),
-        events=_count(store, "events", ids),
+        comments=sum(bool(words and words.search(row["comment"])) for row in comments),
         files=[str(Path(path).relative_to(store.home.path)) for path in inside if Path(path).exists()],
-        outside=[path for path in paths if path not in inside],
+        outside=outside,
         prepared=[study for study in studies if (store.home.cache / study).exists()],
         maps=[row["key"] for row in _maps(store, studies)],
-        runs=[{k: run[k] for k in ("id", "name", "study")} for run in learnt],
+        runs=[{k: run[k] for k in ("id", "name", "study")} for run in _learnt(store, cases)],
         made=[str(place.relative_to(store.home.path)) for place in _made(store, studies)],
         left=len(exports),
         backups=len(list(store.home.backups.glob("*.sqlite"))),
@@ -109,28 +121,179 @@ def trace(store: Store, cases: list[Row]) -> Trace:
 
 
 def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[str, Any]:
-    """Deletes the cases with all that is theirs; {"trace", "event", "still": files of the home that still name them}.
+    """Deletes the cases with all that is theirs, and refuses their images from now on (`ingest.erased`).
 
-    patient: its name, which is then looked for in texts as well. Raises ValueError while a job is at work.
+    Args:
+        store: the home.
+        cases: what `cases_of` found.
+        by: who asked for it.
+        patient: the name, which is then looked for in texts as well.
+
+    Returns:
+        {"trace", "still": files of the home that still name them, "open": sentences on what could not be done yet and
+        is tried again by itself}.
+
+    Raises:
+        ValueError: while a job is at work.
     """
     if at_work := stopping.at_work(store):
         raise ValueError(f"Job {at_work[0]['id']} runs or waits: stop all jobs first (`jobs stop`), then erase.")
-    traced, words = trace(store, cases), _words(cases, patient)
-    _remove_files(store, cases, traced)
-    store.db.conn.execute("PRAGMA secure_delete = ON")
-    with store.write():
-        with _lifted(store):
-            gone = _remove_rows(store, cases, words)
+    traced, words = trace(store, cases, patient), _words(cases, patient)
+    _ask(store, cases, by, words)
+    return {"trace": traced.to_dict(), "open": go_on(store), "still": still(store, words)}
+
+
+def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
+    studies = sorted({row["study"] for row in cases})
+    uids = [erased.uid_of(Path(path)) for path in sorted({row["path"] for row in cases})]
+    request = {
+        "cases": [row["id"] for row in cases],
+        "names": sorted({name for row in cases for name in (row["name"], Path(row["path"]).name)}),
+        "paths": sorted({row["path"] for row in cases}),
+        "incoming": _incoming(store, cases),
+        "contents": sorted({row["sha256"] for row in cases if row["sha256"]}),
+        "uids": [uid for uid in uids if uid],
+        "studies": studies,
+        "maps": [row["key"] for row in _maps(store, studies)],
+        "made": [str(place) for place in _made(store, studies)],
+        "words": words,
+    }
+    query = "INSERT INTO erasures (by, asked, step, request) VALUES (?, ?, 'rows', ?)"
+    digests = erased.digests(store, [*request["contents"], *request["uids"]])
+    with store.write() as db:  # from now on no import takes them
+        db.conn.executemany("INSERT OR IGNORE INTO erased (digest) VALUES (?)", [(digest,) for digest in digests])
+        db.execute(query, [by, now(), json.dumps(request)])
+
+
+def go_on(store: Store, by: str = "studio") -> list[str]:
+    """Does what is left of all erasures; returns sentences on what could not be done and is tried again.
+
+    An image that was erased and is back all the same, by a backup that was restored, is erased again.
+    """
+    problems = _finish_all(store)
+    if not problems and (back := [row["id"] for row in _back(store)]):
+        cases = _with_the_same(store, back)
+        _ask(store, cases, by, _words(cases, ""))
+        problems = _finish_all(store)
+    return problems
+
+
+def _finish_all(store: Store) -> list[str]:
+    problems = []
+    for row in store.query("SELECT id FROM erasures WHERE step IS NOT NULL ORDER BY id"):
+        try:
+            _finish(store, row["id"])
+        except (OSError, sqlite3.OperationalError, backup.BadBackup) as error:
+            problems.append(f"Erasure {row['id']} is not finished and goes on by itself: {error}")
+    return problems
+
+
+def _back(store: Store) -> list[Row]:
+    if store.one("SELECT 1 FROM erased LIMIT 1") is None:
+        return []
+    there = store.query("SELECT id, sha256 FROM cases WHERE sha256 IS NOT NULL")
+    gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
+    digests = erased.digests(store, (row["sha256"] for row in there))
+    return [row for row, digest in zip(there, digests, strict=True) if digest in gone]
+
+
+def _finish(store: Store, number: int) -> None:
+    names = [*STEPS, None]
+    while (row := store.first("SELECT * FROM erasures WHERE id = ?", [number]))["step"] is not None:
+        STEPS[row["step"]](store, number, json.loads(row["request"] or "{}"))
+        following = names[names.index(row["step"]) + 1]
+        done = now() if following is None else None
+        store.execute("UPDATE erasures SET step = ?, done = ? WHERE id = ? AND step = ?",
+                      [following, done, number, row["step"]])  # fmt: skip
+
+
+# The steps, in their order. Each may be cut short anywhere and begun again.
+
+
+def _rows(store: Store, number: int, request: Row) -> None:
+    """Deletes the rows, in one transaction with the event, the digests and the mark on what has learnt from them."""
+    ids = json.dumps(request["cases"])
+    with store.write() as db:
+        if store.one("SELECT 1 FROM erasures WHERE id = ? AND step = 'rows'", [number]) is None:
+            return  # another process was faster
+        cases = store.query(f"SELECT * FROM cases WHERE id {_THESE}", [ids])
         _mark(store, cases)
-        for study in traced.studies:
+        gone = {
+            name: [
+                row["id"] for row in store.query(f"SELECT id FROM {table} WHERE case_id {_THESE} ORDER BY id", [ids])
+            ]
+            for name, table in {"reviews": "reviews", "masks": "lesion_masks"}.items()
+        }
+        db.execute(f"DELETE FROM undone WHERE review_id {_THESE}", [json.dumps(gone["reviews"])])
+        for table in ("reviews", "current_reviews", "case_votes", "findings"):
+            db.execute(f"DELETE FROM {table} WHERE case_id {_THESE}", [ids])
+        db.execute(f"DELETE FROM incoming WHERE path {_THESE}", [json.dumps(request["incoming"])])
+        db.execute(f"DELETE FROM cluster_maps WHERE key {_THESE}", [json.dumps(request["maps"])])
+        db.execute(f"DELETE FROM cases WHERE id {_THESE}", [ids])
+        comments = _without_words(store, request["words"])
+        for study in request["studies"]:
             _fingerprint(store, study)
-        event = audit.record(store, by, "erase", after={"cases": len(cases), "studies": traced.studies, **gone})
-    _compact(store)
-    if traced.backups:
-        for file in [*store.home.backups.glob("*.sqlite*"), *store.home.backups.glob("*.json")]:
+            report = store.setting(f"import:{study}")
+            if report is not None:
+                store.set_setting(f"import:{study}", _pruned(report, {*request["names"], *request["paths"]}))
+        after = {"erasure": number, "cases": len(cases), "studies": request["studies"], **gone, "comments": comments}
+        by = store.first("SELECT by FROM erasures WHERE id = ?", [number])["by"]
+        audit.record(store, by, "erase", after=after | {"sealed": audit.sealed_again(store)})
+        db.execute("UPDATE erasures SET step = 'files' WHERE id = ?", [number])
+
+
+def _files(store: Store, number: int, request: Row) -> None:
+    """Deletes the home's own images, and uploads of the same content."""
+    used = store.query(f"SELECT path FROM cases WHERE path {_THESE}", [json.dumps(request["paths"])])
+    for path in {*request["paths"]} - {row["path"] for row in used}:
+        if Path(path).is_relative_to(store.home.path):
+            Path(path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # other images lie there
+                Path(path).parent.rmdir()
+    for file in [f for f in store.home.cache.glob("dropped/*/**/*") if f.is_file()]:
+        if file_sha256(file) in request["contents"]:
             file.unlink(missing_ok=True)
-        backup.backup(store.home)
-    return {"trace": traced.to_dict(), "event": event, "still": still(store, words)}
+    for table in (store.home.path / "recipes").glob("*.csv"):
+        _without_lines(table, {*request["paths"]})
+
+
+def _caches(store: Store, number: int, request: Row) -> None:
+    """Deletes what was made of the images: prepared arrays, maps, reports, sheets. Whoever makes them anew at this
+    moment reads rows that no longer have them, or finds out at the end (`ingest.cache`)."""
+    for study in request["studies"]:
+        _remove(store.home.cache / study)
+    for key in request["maps"]:
+        _remove(store.home.clusters / "maps" / key)
+    mentions = "".join(file.read_text() for file in store.home.clusters.glob("maps/*/*.json"))
+    for kind in ("points", "features"):
+        for place in (store.home.clusters / kind).glob("*"):
+            if place.name.split(".")[0] not in mentions:
+                _remove(place)
+    for place in request["made"]:
+        _remove(Path(place))
+
+
+def _forget(store: Store, number: int, request: Row) -> None:
+    """Forgets what was asked for, and writes the database anew without what its free pages and its log still hold."""
+    store.execute("UPDATE erasures SET request = NULL WHERE id = ?", [number])
+    store.db.conn.execute("VACUUM")
+    if store.db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        raise sqlite3.OperationalError("the database is being read, and its log still holds what was erased")
+
+
+def _backups(store: Store, number: int, request: Row) -> None:
+    """Replaces all backups by one that was made now and read back; none is deleted before."""
+    if any(store.home.backups.glob("*.sqlite*")):
+        made = store.first("SELECT backup FROM erasures WHERE id = ?", [number])["backup"]
+        if made is None or not (store.home.backups / made).exists():
+            made = backup.backup(store.home).file
+            store.execute("UPDATE erasures SET backup = ? WHERE id = ?", [made, number])
+        backup.delete_before(store.home.backups, made)
+
+
+STEPS: dict[str, Callable[[Store, int, Row], None]] = {
+    "rows": _rows, "files": _files, "caches": _caches, "forget": _forget, "backups": _backups,
+}  # fmt: skip
 
 
 def still(store: Store, words: Iterable[str]) -> list[str]:
@@ -141,13 +304,13 @@ def still(store: Store, words: Iterable[str]) -> list[str]:
     pattern, longest, files = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), []
     for file in sorted(store.home.path.rglob("*")):
         name = str(file.relative_to(store.home.path))
-        if pattern and file.is_file() and (pattern.search(name.encode()) or _holds(file, pattern, longest)):
+        if file.is_file() and (pattern.search(name.encode()) or _holds(file, pattern, longest)):
             files.append(name)
     return files
 
 
 def _holds(file: Path, pattern: re.Pattern[bytes], longest: int) -> bool:
-    with file.open("rb") as content:
+    with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
         tail = b""
         while block := content.read(1 << 22):
             if pattern.search(tail + block):
@@ -156,16 +319,57 @@ def _holds(file: Path, pattern: re.Pattern[bytes], longest: int) -> bool:
     return False
 
 
+def _incoming(store: Store, cases: list[Row]) -> list[str]:
+    """Files of watched folders that these cases came from, though the home may have a copy."""
+    names, studies = ({key(row) for row in cases} for key in (lambda r: Path(r["path"]).name, lambda r: r["study"]))
+    rows = store.query("SELECT study, path FROM incoming WHERE state = 'taken'")
+    return sorted({row["path"] for row in rows if row["study"] in studies and Path(row["path"]).name in names})
+
+
 def _count(store: Store, table: str, ids: list[int]) -> int:
-    query = f"SELECT count(*) AS n FROM {table} WHERE case_id IN (SELECT value FROM json_each(?))"
-    return int(store.first(query, [json.dumps(ids)])["n"])
+    return int(store.first(f"SELECT count(*) AS n FROM {table} WHERE case_id {_THESE}", [json.dumps(ids)])["n"])
 
 
-def _words(cases: list[Row], patient: str) -> list[str]:
+def _words(cases: Sequence[Row], patient: str) -> list[str]:
     """Collects what names a case in texts: longest first, so that a path goes as a whole."""
     names = {patient.strip(), *(row[name] for row in cases for name in ("name", "path", "sha256") if row[name])}
     names |= {Path(row["path"]).name for row in cases}
     return sorted(names - {""}, key=len, reverse=True)
+
+
+def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
+    """Finds the words where they are no part of a longer word; None if all are too short to be looked for."""
+    long = "|".join(re.escape(word) for word in words if len(word) >= SHORTEST)
+    return re.compile(rf"(?<![^\W_])(?:{long})(?![^\W_])") if long else None
+
+
+def _without_words(store: Store, words: Sequence[str]) -> list[Row]:
+    """Removes the words from free text; returns the reviews that this changed: [{"review", "sha256"}]."""
+    pattern, reviews = _pattern(words), []
+    for table, column in _TEXTS if pattern else ():
+        for row in store.query(f"SELECT rowid AS number, {column} AS text FROM {table} WHERE {column} != ''"):
+            text = pattern.sub(ERASED, row["text"]) if pattern else row["text"]
+            if text != row["text"]:
+                store.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", [text, row["number"]])
+                reviews += [row["number"]] * (table == "reviews")
+    changed = store.query(f"SELECT * FROM reviews WHERE id {_THESE}", [json.dumps(reviews)])
+    return [{"review": row["id"], "sha256": audit.review_sha256(row)} for row in changed]
+
+
+def _pruned(value: Any, names: set[str]) -> Any:
+    """A report without the entries of its lists that are one of the names or hold one."""
+    if isinstance(value, dict):
+        return {key: _pruned(inside, names) for key, inside in value.items()}
+    if isinstance(value, list):
+        return [_pruned(inside, names) for inside in value if not names & {*_texts(inside)}]
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict | list):
+        inside = value.values() if isinstance(value, dict) else value
+        return [text for each in inside for text in _texts(each)]
+    return [value] if isinstance(value, str) else []
 
 
 def _learnt(store: Store, cases: list[Row]) -> list[Row]:
@@ -211,41 +415,16 @@ def _made(store: Store, studies: list[str]) -> list[Path]:
     return [place for place in places if place.exists()]
 
 
-def _remove_files(store: Store, cases: list[Row], traced: Trace) -> None:
-    home = store.home
-    others = {row["path"] for row in store.query("SELECT path FROM cases WHERE id NOT IN (SELECT value FROM "
-              "json_each(?))", [json.dumps([row["id"] for row in cases])])}  # fmt: skip
-    for name in traced.files:
-        if str(home.path / name) not in others:
-            (home.path / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                (home.path / name).parent.rmdir()
-    for study in traced.prepared:
-        shutil.rmtree(home.cache / study, ignore_errors=True)
-    _remove_maps(store, traced)
-    for name in traced.made:
-        place = home.path / name
-        shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink(missing_ok=True)
-    paths, digests = {row["path"] for row in cases}, {row["sha256"] for row in cases}
-    for table in (home.path / "recipes").glob("*.csv"):
-        _without(table, paths)
-    for file in [f for f in home.cache.glob("dropped/*/**/*") if f.is_file()]:
-        if file_sha256(file) in digests:
-            file.unlink(missing_ok=True)
+def _remove(place: Path) -> None:
+    if place.is_dir():
+        shutil.rmtree(place, ignore_errors=True)
+        if place.exists():  # somebody has just written there
+            shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
-def _remove_maps(store: Store, traced: Trace) -> None:
-    """Files of the maps, and all point sets and features that no other map stands on."""
-    folder = store.home.clusters
-    for key in traced.maps:
-        shutil.rmtree(folder / "maps" / key, ignore_errors=True)
-    mentions = "".join(file.read_text() for file in (folder / "maps").glob("*/*.json"))
-    for place in [*(folder / "points").glob("*"), *(folder / "features").glob("*")]:
-        if place.name.split(".")[0] not in mentions:
-            shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink(missing_ok=True)
-
-
-def _without(table: Path, paths: set[str]) -> None:
+def _without_lines(table: Path, paths: set[str]) -> None:
     """Take the lines of some files out of a CSV of paths."""
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.reader(lines))
@@ -253,75 +432,6 @@ def _without(table: Path, paths: set[str]) -> None:
     if len(others) < len(rows):
         with table.open("w", newline="", encoding="utf-8") as out:
             csv.writer(out, lineterminator="\n").writerows(others)
-
-
-@contextlib.contextmanager
-def _lifted(store: Store) -> Iterator[None]:
-    """Drops, for a while, the triggers that keep reviews and events as they are."""
-    triggers = [r["sql"] for r in store.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-            if r["name"] in _GUARDS]  # fmt: skip
-    for name in _GUARDS:
-        store.execute(f"DROP TRIGGER {name}")
-    yield
-    for statement in triggers:
-        store.execute(statement)
-
-
-def _remove_rows(store: Store, cases: list[Row], words: list[str]) -> dict[str, Any]:
-    """{"reviews", "masks", "events": numbers of what went, "sealed": new seals of reviews that came with bundles}."""
-    ids = json.dumps([row["id"] for row in cases])
-    these = "IN (SELECT value FROM json_each(?))"
-    gone = {
-        name: [row["id"] for row in store.query(f"SELECT id FROM {table} WHERE case_id {these} ORDER BY id", [ids])]
-        for name, table in {"reviews": "reviews", "masks": "lesion_masks"}.items()
-    }
-    store.execute(f"DELETE FROM undone WHERE review_id {these}", [json.dumps(gone["reviews"])])
-    for table in ("reviews", "current_reviews", "case_votes", "findings"):
-        store.execute(f"DELETE FROM {table} WHERE case_id {these}", [ids])
-    events = _blanked(store, "events", f"case_id {these}", ids, words)
-    _blanked(store, "foreign_events", "0", None, words)
-    paths = json.dumps([row["path"] for row in cases])
-    store.execute(f"DELETE FROM incoming WHERE path {these}", [paths])
-    studies = sorted({row["study"] for row in cases})
-    for row in _maps(store, studies):
-        store.execute("DELETE FROM cluster_maps WHERE key = ?", [row["key"]])
-    store.execute(f"DELETE FROM cases WHERE id {these}", [ids])
-    for table, column in _TEXTS.items():
-        _reword(store, table, column, words)
-    return {**gone, "events": events, "sealed": audit.sealed_again(store)}
-
-
-def _blanked(store: Store, table: str, where: str, value: str | None, words: list[str]) -> list[int]:
-    """Empty the content of events on the cases, and of those that name them; their numbers. Hash and place stay."""
-    rows = []
-    for row in store.query(f"SELECT *, {where} AS chosen FROM {table}", [] if value is None else [value]):
-        text = f"{row['before']}{row['after']}{row['shown']}"
-        if row["chosen"] or any(_named(word).search(text) for word in words):
-            rows.append(row)
-    if table == "events":
-        for row in rows:
-            empty = "before = 'null', after = 'null', shown = '{}', seconds = NULL"
-            store.execute(f"UPDATE events SET {empty} WHERE id = ?", [row["id"]])
-    else:  # as one whose content did not come along
-        empty = ", ".join(f"{c} = NULL" for c in audit.SEALED if c not in ("id", "previous"))
-        for row in rows:
-            store.execute(f"UPDATE {table} SET {empty} WHERE bundle = ? AND id = ?", [row["bundle"], row["id"]])
-    return [row["id"] for row in rows]
-
-
-def _named(word: str) -> re.Pattern[str]:
-    """The word where it is no part of a longer one; as JSON writes it, too."""
-    forms = {re.escape(word), re.escape(json.dumps(word)[1:-1])}
-    return re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(forms))})(?![\w-])")
-
-
-def _reword(store: Store, table: str, column: str, words: list[str]) -> None:
-    for row in store.query(f'SELECT rowid AS number, "{column}" AS text FROM {table}'):
-        text = row["text"] or ""
-        for word in words:
-            text = _named(word).sub(ERASED, text) if word in text or json.dumps(word)[1:-1] in text else text
-        if text != (row["text"] or ""):
-            store.execute(f'UPDATE {table} SET "{column}" = ? WHERE rowid = ?', [text, row["number"]])
 
 
 def _mark(store: Store, cases: list[Row]) -> None:
@@ -345,15 +455,6 @@ def _fingerprint(store: Store, study: str) -> None:
     store.execute("UPDATE studies SET fingerprint = ? WHERE id = ?", [hashlib.sha256(text.encode()).hexdigest(), study])
 
 
-def _compact(store: Store) -> None:
-    """Write the database anew, without what its free pages and its log still hold."""
-    conn = store.db.conn
-    conn.execute("VACUUM")
-    with contextlib.suppress(sqlite3.OperationalError):
-        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    conn.execute("PRAGMA secure_delete = OFF")
-
-
 def words(traced: Trace) -> list[str]:
     """Puts the trace into lines for people: what goes, what is to be learnt anew, what this home cannot delete."""
 
@@ -371,8 +472,6 @@ def words(traced: Trace) -> list[str]:
         some(traced.cases, "case") + f" of {', '.join(traced.studies)}",
         *(some(n, singular) for n, singular in counted if n),
     ]
-    if traced.events:
-        goes.append(f"the content of {some(traced.events, 'event')} of the audit trail")
     lines = [f"Goes: {', '.join(goes)}."]
     if traced.prepared or traced.maps or traced.made:
         lines.append(
@@ -381,8 +480,10 @@ def words(traced: Trace) -> list[str]:
         )
     if traced.backups:
         lines.append(
-            f"Goes: {some(traced.backups, 'backup')} in this home; a new one is made. Delete copies elsewhere."
+            f"Goes: {some(traced.backups, 'backup')} in this home, once a new one is sound. Delete copies elsewhere."
         )
+    if traced.comments:
+        lines.append(f"Named in {some(traced.comments, 'comment')} on other cases, where the name is replaced.")
     if traced.runs:
         named = ", ".join(f"{run['name']} ({run['id']})" for run in traced.runs)
         lines.append(f"Has learnt from it, stays, and is to be learnt anew: {named}.")

@@ -76,19 +76,21 @@ def test_what_a_killed_process_held_goes_at_once_and_what_one_holds_stays(store)
 
 
 def test_a_half_made_backup_goes_and_one_at_work_stays(store, monkeypatch):
-    store.home.backups.mkdir()
-    (store.home.backups / "studio-1.partial").write_bytes(b"x")
-    age(store.home.backups / "studio-1.partial", 1)
+    left = store.home.backups / ".making-x"
+    (left / "copy").mkdir(parents=True)
+    (left / "copy" / "database.partial").write_bytes(b"x")
     seen = []
 
     def described(partial, *args, **options):
-        seen.append((leftovers.sweep(store, older=0), partial.exists()))
+        leftovers.sweep(store, older=0)
+        seen.append((left.exists(), partial.exists()))
         return real(partial, *args, **options)
 
     real = backup._described
     monkeypatch.setattr(backup, "_described", described)
-    backup.backup(store.home)
-    assert seen == [(["studio-1.partial"], True)]
+    made = backup.backup(store.home)
+    assert seen == [(False, True)] and backup.check(store.home.backups / made.file)
+    assert len(list(store.home.backups.iterdir())) == 2
 
 
 def test_a_copy_at_work_is_not_swept(store, tiny_folder):

@@ -1,0 +1,67 @@
+"""Images that were erased from this home, known by keyed digests, so that no import takes them in again by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from pathlib import Path
+
+from core.studio.db import audit
+from core.studio.db.store import Row, Store
+from core.studio.ingest.reader import Found, printable
+
+KEY = "erased key"  # the setting that holds the key of the digests
+REASON = "it was erased from this home; import it with “again” to take it in nevertheless"
+
+
+def uid_of(path: Path) -> str | None:
+    """Reads the SOP instance UID of a DICOM file; None for any other file, or one that is not there."""
+    import pydicom
+
+    try:
+        with path.open("rb") as file:
+            if file.read(132)[128:] != b"DICM":
+                return None
+        return str(pydicom.dcmread(path, stop_before_pixels=True, specific_tags=["SOPInstanceUID"]).SOPInstanceUID)
+    except (OSError, AttributeError, ValueError, pydicom.errors.InvalidDicomError):
+        return None
+
+
+def digests(store: Store, names: Iterable[str | None]) -> list[str]:
+    """Computes the keyed digests of contents (their SHA-256) and SOP instance UIDs; None is skipped."""
+    key = audit.key(store, KEY)
+    return [hmac.new(key, name.encode(), hashlib.sha256).hexdigest() for name in names if name]
+
+
+def known(store: Store, *names: str | None) -> bool:
+    """Returns whether one of the contents or UIDs was erased."""
+    if store.one("SELECT 1 FROM erased LIMIT 1") is None:
+        return False
+    marks = digests(store, names)
+    places = ", ".join("?" * len(marks))
+    return store.one(f"SELECT 1 FROM erased WHERE digest IN ({places})", marks) is not None
+
+
+def sift(store: Store, images: list[Found], rejected: list[Row], again: bool) -> list[Found]:
+    """Returns the images that were not erased; the files of the others are added to `rejected`.
+
+    again: the person wants them back, so all are returned.
+    """
+    gone = {f.entry.path for f in images if not again and known(store, f.row["sha256"], f.uid)}
+    rejected += [{"path": printable(path), "reason": REASON} for path in sorted(gone)]
+    return [f for f in images if f.entry.path not in gone]
+
+
+def take(store: Store, names: Iterable[str | None], again: bool) -> None:
+    """Called in the transaction that stores images: forgets their digests if the person wants them `again`.
+
+    Raises ValueError if one of them was erased, perhaps since they were read, and nobody wants it back.
+    """
+    if store.one("SELECT 1 FROM erased LIMIT 1") is None:
+        return
+    names = list(names)
+    if again:
+        store.db.conn.executemany("DELETE FROM erased WHERE digest = ?", [(d,) for d in digests(store, names)])
+    elif any(known(store, name) for name in names):
+        raise ValueError(f"Nothing was imported, for one of the images must not be: {REASON}.")
