@@ -45,6 +45,8 @@ def _add_study(subparsers) -> None:
     adding.add_argument("name")
     adding.add_argument("paths", nargs="+", metavar="PATH")
     adding.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
+    for parser in (importing, adding):
+        parser.add_argument("--again", action="store_true", help="also take images that were erased from this home")
     _add_sampling(adding)
     annotations = verb(
         inner, "annotations", "Take in lesions drawn in another tool, by names of files", run_study_annotations
@@ -95,6 +97,7 @@ def run_study_add(args) -> int:
             sampling=_sampling_of(args),
             copy=args.copy,
             by=BY,
+            again=args.again,
         )
     say(args, f"{report.study}: {report.accepted} test cases added")
     return _print_report(args, report)
@@ -112,6 +115,7 @@ def run_study_recipe(args) -> int:
     for line in recipe.differences:
         say(args, f"  {line}")
     args.folder, args.copy, args.layout, args.fps, args.every, args.patients = str(recipe.table), False, *[None] * 4
+    args.again = False
     return run_study_import(args)
 
 
@@ -130,6 +134,7 @@ def run_study_import(args) -> int:
             _sampling_of(args),
             args.patients,
             by=BY,
+            again=args.again,
         )
     counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
     say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")

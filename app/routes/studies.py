@@ -50,6 +50,7 @@ class Import(Body):
 
     folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
+    again: also take images that were erased from this home.
     """
 
     folder: Line = ""
@@ -58,15 +59,17 @@ class Import(Body):
     drop: Name | None = None
     per_second: float = 1.0
     patient_letters: int = Field(default=0, ge=0, le=100)
+    again: bool = False
 
 
 class Add(Body):
-    """Images to add to a study. path, or drop: the token of an upload."""
+    """Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home."""
 
     path: Line = ""
     drop: Name | None = None
     keep: bool = False
     per_second: float | None = None
+    again: bool = False
 
 
 class Kind(Body):
@@ -261,7 +264,7 @@ def start(ctx: Studio, who: Administrator, body: Import):
     """Import a folder of this machine, or what was dropped, as a new study."""
     store = ctx.store()
     name, folder, drop = body.name, body.folder.strip(), body.drop
-    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
+    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who, "again": body.again}
     how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
     study = studies.slug(name)
     studies.demand_free_name(store, study)
@@ -308,8 +311,9 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
         copy = body.keep or bool(drop)
         within = within or roots.allowed(store, ctx.single_user)
         report = studies.add_cases(
-            store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within, by=who
-        )
+            store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within, by=who,
+            again=body.again,
+        )  # fmt: skip
         if report.accepted and scored_runs(store, study):
             jobs.submit(
                 store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]

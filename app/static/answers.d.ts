@@ -1,4 +1,4 @@
-// Made by `python -m app.commands._scripts generate` from openapi.json: what the routes take and answer, and
+// Made by `python -m tests.tools.scripts generate` from openapi.json: what the routes take and answer, and
 // an overload of api.js's functions for each route: the path says which answer comes.
 import type { Answer, Params } from './types';
 
@@ -45,7 +45,7 @@ export interface components {
             /** @default  */
             value: string;
         };
-        /** @description Images to add to a study. path, or drop: the token of an upload. */
+        /** @description Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home. */
         Add: {
             /** @default  */
             path: string;
@@ -53,6 +53,8 @@ export interface components {
             /** @default false */
             keep: boolean;
             per_second?: number | null;
+            /** @default false */
+            again: boolean;
         };
         Adjudication: {
             reader: string;
@@ -662,12 +664,17 @@ export interface components {
             case: components["schemas"]["CaseDetail"] | null;
             ahead: components["schemas"]["Ahead"][];
         };
-        /** @description What was erased. still: files of the home in which the patient, or a file of it, is still named. */
+        /**
+         * @description What was erased.
+         *
+         *     open: what could not be done yet and is tried again. still: files of the home that still name the patient, or a file
+         *     of theirs.
+         */
         Erased: {
             /** @constant */
             ok: true;
             trace: components["schemas"]["Traced"];
-            event: number;
+            open: string[];
             still: string[];
         };
         /** @description A patient whose erasure is confirmed. cases: how many were named before. */
@@ -895,6 +902,7 @@ export interface components {
          *
          *     folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
          *     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
+         *     again: also take images that were erased from this home.
          */
         Import: {
             /** @default  */
@@ -908,6 +916,8 @@ export interface components {
             per_second: number;
             /** @default 0 */
             patient_letters: number;
+            /** @default false */
+            again: boolean;
         };
         ImportJob: {
             id: number;
@@ -2693,7 +2703,7 @@ export interface components {
         Traced: {
             backups: number;
             cases: number;
-            events: number;
+            comments: number;
             files: string[];
             findings: number;
             left: number;

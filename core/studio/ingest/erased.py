@@ -12,7 +12,7 @@ from core.studio.db.store import Row, Store
 from core.studio.ingest.reader import Found, printable
 
 KEY = "erased key"  # the setting that holds the key of the digests
-REASON = "it was erased from this home; import it with “again” to take it in nevertheless"
+REASON = "it was erased from this home; `study add --again` takes it in nevertheless"
 
 
 def uid_of(path: Path) -> str | None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 import threading
+import time
+import zipfile
 
 import pytest
 
-from core.studio.db import audit, backup, migrations, opening, restore
+from core.studio.db import audit, backup, leftovers, migrations, opening, restore
 from core.studio.db.backup import BadBackup
 from core.studio.db.daily import DailyBackup
+from core.studio.db.store import Store
+from core.studio.review.exports.bundle.write import BundleWriter
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 from tests.studio.review.conftest import decide as decided
 
@@ -159,3 +164,93 @@ def test_the_verbs(room, capsys):  # noqa: F811
     assert said("restore", "latest")["restored"].endswith(made["file"])
     assert reviews(store) == 1
     assert commands.main(["restore", "nothing", *home]) == 2
+
+
+@pytest.mark.slow
+def test_restore_loses_no_decision_between_the_copy_kept_and_the_restored(room):  # noqa: F811
+    store, _ = room
+    decide(store)
+    file = store.home.backups / backup.backup(store.home).file
+    stop, answered = threading.Event(), []
+
+    def read_cases(reader: str) -> None:
+        while not stop.is_set():
+            try:
+                decide(store, reader=reader)
+                answered.append(reader)
+            except sqlite3.OperationalError:  # it was told so, and nothing is lost
+                continue
+        store.close()
+
+    readers = [threading.Thread(target=read_cases, args=[f"reader {i}"]) for i in range(3)]
+    for thread in readers:
+        thread.start()
+    kept = []
+    try:
+        for _ in range(5):
+            time.sleep(0.3)
+            kept.append(restore.restore(store.home, file))
+    finally:
+        stop.set()
+        for thread in readers:
+            thread.join()
+    own = "SELECT count(*) AS n FROM reviews WHERE reader LIKE 'reader%'"
+    found = store.first(own)["n"]
+    for aside in kept:
+        old = Store.reading(aside)
+        assert audit.verify(old)["ok"]
+        found += old.first(own)["n"]
+        old.close()
+    assert found == len(answered) > 20
+    assert audit.verify(store)["ok"]
+
+
+def test_restore_gives_no_id_twice(room):  # noqa: F811
+    store, _ = room
+    file = store.home.backups / backup.backup(store.home).file
+    decide(store, 3)
+    last = store.first("SELECT max(id) AS id FROM reviews")["id"]
+    restore.restore(store.home, file)
+    decide(store)
+    assert store.first("SELECT max(id) AS id FROM reviews")["id"] > last
+
+
+@pytest.mark.slow
+def test_backups_begun_in_one_millisecond_are_both_kept(room, monkeypatch):  # noqa: F811
+    store, _ = room
+    frozen = iter(["2026-01-01T00:00:00.000Z"] * 4 + [f"2026-01-01T00:00:00.{n:03}Z" for n in range(1, 900)])
+    monkeypatch.setattr(backup, "now", lambda: next(frozen))
+    made = []
+    threads = [threading.Thread(target=lambda: made.append(backup.backup(store.home))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({b.file for b in made}) == 4 == len(backup.backups(store.home.backups))
+    for one in made:
+        backup.check(store.home.backups / one.file)
+
+
+def test_backup_that_fails_deletes_no_other(room, monkeypatch):  # noqa: F811
+    store, _ = room
+    sound = backup.backup(store.home)
+    monkeypatch.setattr(backup, "now", lambda: sound.created)
+
+    def fails(*args):
+        raise sqlite3.OperationalError("disk is full")
+
+    monkeypatch.setattr(backup, "copy", fails)
+    monkeypatch.setattr(backup, "free", lambda folder, kind: folder / sound.file)
+    with pytest.raises(sqlite3.OperationalError):
+        backup.backup(store.home)
+    assert backup.check(store.home.backups / sound.file).sha256 == sound.sha256
+
+
+def test_sweep_leaves_a_bundle_under_way(room):  # noqa: F811
+    store, _ = room
+    chunks = BundleWriter(store, STUDY, "root").chunks()
+    got = [next(chunks)]
+    leftovers.sweep(store, older=0)
+    got += chunks
+    with zipfile.ZipFile(io.BytesIO(b"".join(got))) as bundle:
+        assert bundle.testzip() is None and "rows.sqlite" in " ".join(bundle.namelist())
