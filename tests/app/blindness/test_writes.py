@@ -65,7 +65,7 @@ OF_A_STUDY = {
     "adopted": {"adopted"},
 }  # settings NAME:STUDY
 DRAWN = {"neutral_orders", "neutral_cases"}  # at random when they are first due, also by what is then refused
-SECRETS = ("deidentify:", "patients")  # settings that are drawn likewise
+SECRETS = ("deidentify:", "patients", "audit key", "erased key")  # settings that are drawn likewise
 
 
 def contents(store) -> dict[str, dict]:

@@ -10,12 +10,12 @@ import time
 import zipfile
 
 import pytest
+from core.studio.review.exports.bundle.write import BundleWriter
 
 from core.studio.db import audit, backup, leftovers, migrations, opening, restore
 from core.studio.db.backup import BadBackup
 from core.studio.db.daily import DailyBackup
 from core.studio.db.store import Store
-from core.studio.review.exports.bundle.write import BundleWriter
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 from tests.studio.review.conftest import decide as decided
 
