@@ -14,7 +14,7 @@ def add(subparsers) -> None:
     parser.add_argument("--run", dest="run_id", required=True, metavar="RUN", help="a pre-training (or a fit on one)")
     parser.add_argument("--method", default="tsne", choices=("tsne", "umap", "pca"))
     parser.add_argument(
-        "--features", default="centred", choices=("centred", "projected", "backbone", "patch"), help="what is mapped"
+        "--features", default="centred", choices=("centred", "projected", "backbone"), help="what is mapped"
     )
     parser.add_argument("--epochs", default="last", help="last, ends (first and last), all, or numbers as 0,4,12")
     parser.add_argument("--seed", type=int, default=0)

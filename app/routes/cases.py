@@ -107,16 +107,9 @@ def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
     return send(request, f"{mark}-raw", lambda: body, "application/octet-stream", head)
 
 
-@router.get("/mask.png", **binary("image/png"))
-def mask(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
-    """Return the newest lesion mask, or the one of a number, as PNG."""
-    row = _mask(ctx, request, case_id, id)
-    return send(request, f"mask-{row['number']}", lambda: row["png"], "image/png")
-
-
 @router.get("/mask.bits", **binary("application/octet-stream"))
 def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
-    """Return a lesion mask as one bit a pixel, row by row, highest bit first.
+    """Return the newest lesion mask, or the one of a number, as one bit a pixel, row by row, highest bit first.
 
     There is no padding between rows; X-Image-Shape "H,W".
     """

@@ -14,7 +14,7 @@ from typing_extensions import NotRequired
 from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
 from app.context import Context
-from app.routes._shared import Decision, JobAsked, JobStatus, Polygons, Rectangle, SampleCase, StatusOfJob, Values
+from app.routes._shared import Decision, JobAsked, JobStatus, Polygons, SampleCase, StatusOfJob, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Name, Part, Settings, Side, binary
 from core.studio.clusters import config, explore, library, projected
 from core.studio.clusters.features import has_centres
@@ -106,7 +106,7 @@ class MapPoints(Part):
 
 class MapConfig(Part):
     method: Literal["tsne", "umap", "pca"]
-    feature: Literal["centred", "projected", "backbone", "patch"]
+    feature: Literal["centred", "projected", "backbone"]
     epochs: list[int]
     seed: int
     perplexity: float
@@ -114,8 +114,6 @@ class MapConfig(Part):
     neighbours: int
     min_dist: float
     align: bool
-    grid: int
-    patches: int
     points: MapPoints
 
 
@@ -157,7 +155,7 @@ class ViewNumber(Answer):
 class MapEpoch(Part):
     """A map at one epoch.
 
-    numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group.
+    numbers: metrics by the labels that they compare: classes or lesions. radii: by group.
     """
 
     epoch: int
@@ -170,11 +168,10 @@ class MapEpoch(Part):
 
 
 class PointIdentities(Part):
-    """What the points of a map stand for, one entry a point. place: of a map of patches."""
+    """What the points of a map stand for, one entry a point."""
 
     case_id: list[int]
     lesions: list[int]
-    place: NotRequired[list[int]]
 
 
 class FitOfMap(Part):
@@ -250,14 +247,13 @@ class ReviewOfPoint(Part):
 
 
 class PointDetail(Answer):
-    """One point of a map. case: null once it was removed. box: of the patch, in parts of the image."""
+    """One point of a map. case: null once it was removed."""
 
     point: int
     case_id: int
     lesions: int
     group: str
     case: CaseOfPoint | None
-    box: Rectangle | None
     outline: Polygons
     reading: ReadingOfPoint | None
     reviews: list[ReviewOfPoint]
@@ -337,8 +333,6 @@ def about(ctx: Studio, who: Sighted, key: str):
     store, m = opened(ctx, who, key)
     points = m.points
     identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
-    if points.place is not None:
-        identity["place"] = points.place.tolist()
     return {"ok": True, "key": key, **m.about, "points": identity, "fits": explore.fits(store, m)}
 
 
@@ -370,7 +364,7 @@ def thumb(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 96):
 
 @router.get("/maps/{key}/points/{point}/image.png", **binary("image/png"))
 def image(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 512):
-    """Return a point's image, or the patch that it stands for."""
+    """Return a point's image."""
     return png(explore.picture(*opened(ctx, who, key), point, min(max(side, 32), 2048)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 from typing_extensions import NotRequired
 
 from app.access.permissions import Administrator, Reader, Studio
@@ -96,12 +96,6 @@ class TourState(Answer):
     busy: bool
     stored: str | None
     agreement: NotRequired[TourAgreement | None]
-
-
-@router.get("/walk", **binary("text/html"))
-def old_address(ctx: Studio, who: Reader):
-    """Redirect from the address that the tour had up to version 0.1."""
-    return RedirectResponse("/tour", 308)
 
 
 @router.get("/tour", **binary("text/html"))

@@ -1170,7 +1170,7 @@ export interface components {
             /** @enum {string} */
             method: "tsne" | "umap" | "pca";
             /** @enum {string} */
-            feature: "centred" | "projected" | "backbone" | "patch";
+            feature: "centred" | "projected" | "backbone";
             epochs: number[];
             seed: number;
             perplexity: number;
@@ -1178,14 +1178,12 @@ export interface components {
             neighbours: number;
             min_dist: number;
             align: boolean;
-            grid: number;
-            patches: number;
             points: components["schemas"]["MapPoints"];
         };
         /**
          * @description A map at one epoch.
          *
-         *     numbers: metrics by the labels that they compare: classes, lesions or patches. radii: by group.
+         *     numbers: metrics by the labels that they compare: classes or lesions. radii: by group.
          */
         MapEpoch: {
             epoch: number;
@@ -1677,7 +1675,7 @@ export interface components {
             number,
             number | null
         ];
-        /** @description One point of a map. case: null once it was removed. box: of the patch, in parts of the image. */
+        /** @description One point of a map. case: null once it was removed. */
         PointDetail: {
             /** @constant */
             ok: true;
@@ -1686,12 +1684,6 @@ export interface components {
             lesions: number;
             group: string;
             case: components["schemas"]["CaseOfPoint"] | null;
-            box: [
-                number,
-                number,
-                number,
-                number
-            ] | null;
             outline: [
                 number,
                 number
@@ -1699,11 +1691,10 @@ export interface components {
             reading: components["schemas"]["ReadingOfPoint"] | null;
             reviews: components["schemas"]["ReviewOfPoint"][];
         };
-        /** @description What the points of a map stand for, one entry a point. place: of a map of patches. */
+        /** @description What the points of a map stand for, one entry a point. */
         PointIdentities: {
             case_id: number[];
             lesions: number[];
-            place?: number[];
         };
         Points: {
             points: number[];

@@ -59,7 +59,7 @@ export function begin(id, href) {
 }
 
 /** The address of what is on screen. @param {string} href the one before, of which other parts stay @returns {string} */
-export function addressOf(href) {
+function addressOf(href) {
   const url = new URL(href);
   const open = tab.value ?? url.searchParams.get('tab');
   const run = open === 'training' ? trained.value : open === 'review' ? reading.value : null;

@@ -14,7 +14,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import Self
 
@@ -191,13 +191,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Base of every configuration. Checks its options; a subclass that checks more calls `super().__post_init__()`.
-
-    old_keys: keys that earlier versions stored, {old: (new, how the value changes, or None)}. A new key may be dotted,
-    to reach a nested configuration. `from_dict` and `replace` read old keys through it.
-    """
-
-    old_keys: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any] | None]]] = {}
+    """Base of every configuration. Checks its options; a subclass that checks more calls `super().__post_init__()`."""
 
     def __post_init__(self) -> None:
         for name, declared in options(type(self)).items():
@@ -213,27 +207,12 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Reads `to_dict` of this or an earlier version. BadConfig for unknown keys and values out of bounds."""
-        kinds, values = types_of(cls), cls.converted(values)
+        """Reads what `to_dict` gives. BadConfig for unknown keys and values out of bounds."""
+        kinds = types_of(cls)
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise BadConfig(f"{cls.__name__} has no {', '.join(unknown)}; it has: {', '.join(sorted(kinds))}")
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
-
-    @classmethod
-    def converted(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Returns `values` with the keys of earlier versions, and what they hold, converted to those of this one."""
-        if not cls.old_keys.keys() & values.keys():
-            return values
-        now: dict[str, Any] = {}
-        for key, value in values.items():
-            place, change = cls.old_keys.get(key, (key, None))
-            *path, last = place.split(".")
-            spot = now
-            for step in path:
-                spot = spot.setdefault(step, {})
-            spot[last] = value if change is None else change(value)
-        return now
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with changes; a key may be dotted to reach a nested configuration: `medmix.lesions`."""
@@ -241,9 +220,6 @@ class Config:
         for key, value in changes.items():
             spot = values
             key = key.replace("__", ".")
-            if key in self.old_keys:
-                key, change = self.old_keys[key]
-                value = value if change is None else change(value)
             *path, last = key.split(".")
             for step in path:
                 spot = spot[step]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
 
 import pytest
 
@@ -20,10 +19,6 @@ class Inner(Config):
 
 @dataclass(frozen=True)
 class Sample(Config):
-    old_keys: ClassVar[dict[str, Any]] = {
-        "edge": ("inner.side", None), "speed": ("rate", lambda percent: percent / 100)
-    }  # fmt: skip
-
     count: int = option(3, "How many.", low=1, high=7, group="Numbers")
     rate: float = option(0.1, above=0)
     share: float = option(0.5, low=0, below=1)
@@ -64,11 +59,6 @@ def test_values_at_the_bounds_are_taken():
     config = Sample(count=7, share=0.0, span=(0.0, 1.0), parts=(1.0, 0.5), words="y+z", level=0.0)
     assert Sample.from_dict(config.to_dict()) == config
     assert Sample(words="most").words == "most" and options(Sample)["words"].chosen("most") == ["x", "y"]
-
-
-def test_keys_of_earlier_versions_are_read_in_their_new_places():
-    assert Sample.from_dict({"edge": 5, "speed": 20, "count": 2}) == Sample(count=2, rate=0.2, inner=Inner(5))
-    assert Sample().replace(edge=5) == Sample(inner=Inner(5))
 
 
 def test_a_subclass_that_changes_a_default_inherits_the_declaration():

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / "node_modules"
 CHECKS = {
     "style": ["node_modules/@biomejs/biome/bin/biome", "check", "--error-on-warnings"],
-    "types": ["node_modules/typescript/bin/tsc"],
+    "types": ["node_modules/typescript-7/bin/tsc"],
     "tests": ["--test", "tests/app/scripts/*.test.js"],
 }
 ANSWERS = ROOT / "app" / "static" / "answers.d.ts"

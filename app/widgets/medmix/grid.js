@@ -33,7 +33,7 @@ export function arranged(classes, samples, aspect, wide, high) {
  * @param {{rows: number, cols: number, aspect?: number | null}[]} grids @param {number} samples at most
  * @param {number} wide of each @param {number} high @returns {Layout[]}
  */
-export function arrangedAlike(grids, samples, wide, high) {
+function arrangedAlike(grids, samples, wide, high) {
   const classes = Math.max(...grids.map((g) => g.rows));
   const aspect = Math.max(...grids.map((g) => g.aspect || 1));
   const laid = arranged(classes, Math.min(samples, ...grids.map((g) => g.cols)), aspect, wide, high);

@@ -1,6 +1,6 @@
 """Features that an encoder makes of images, in which clusters are looked for.
 
-Three kinds of one vector per image (`KINDS`), and one per place (`patch_features`):
+Three kinds of one vector per image (`KINDS`):
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
   projected  f = f_theta(x), 128 values: the projection head's output, before anything is taken from it
   backbone   the backbone's pooled features (512 of ResNet-18), what the head is fed with
@@ -22,7 +22,6 @@ from typing import Protocol, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from core.engine.backbones import weights
@@ -31,7 +30,6 @@ from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
 
 KINDS = ("centred", "projected", "backbone")
-PATCH_STRIDES = (4, 8, 16)  # PaDiM's own
 
 
 class Images(Protocol):
@@ -86,41 +84,6 @@ def encode(
     for _, x in _batches(images, batch, device, report, should_stop):
         z = encoder(x) if kind == "projected" else encoder.backbone(x)
         out.append(z.float().cpu().numpy())
-    return np.concatenate(out)
-
-
-@torch.inference_mode()
-def patch_features(
-    encoder: Encoder,
-    images: Images,
-    places: np.ndarray,
-    *,
-    grid: int,
-    batch: int = 32,
-    device: torch.device | str = "cpu",
-    report: Callable[[int, int], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
-) -> np.ndarray:
-    """Computes features of P places of each image, as PaDiM sees them: float32 (N, P, C), C all widths together.
-
-    places: int (N, P), flat cells of a `grid` x `grid` lattice over the image. Maps of strides 4 to 16 are averaged
-    down (or repeated up) to that lattice, laid side by side, and read at the places.
-    """
-    encoder = encoder.to(device).eval()
-    out = []
-    for rows, x in _batches(images, batch, device, report, should_stop):
-        cells = []
-        for m in encoder.maps(x, PATCH_STRIDES).values():
-            m = m.float()
-            if m.shape[-1] > grid:
-                m = F.adaptive_avg_pool2d(m, grid)
-            elif m.shape[-1] < grid:
-                m = F.interpolate(m, size=(grid, grid), mode="nearest")
-            cells.append(m.flatten(2))  # (B, C, grid * grid)
-        lattice = torch.cat(cells, 1)
-        index = torch.from_numpy(np.asarray(places[rows], np.int64)).to(x.device)
-        picked = lattice.gather(2, index[:, None].expand(-1, lattice.shape[1], -1))  # (B, C, P)
-        out.append(picked.transpose(1, 2).cpu().numpy())
     return np.concatenate(out)
 
 

@@ -18,7 +18,7 @@ from core.studio.bundle.contents import Ids
 from core.studio.db.foreign import Refused
 from core.studio.db.store import Store
 
-_MAP = ("map.json", "coords.npy", "patches.npz")
+_MAP = ("map.json", "coords.npy")
 _POINTS = ("about.json", "points.npz", "mixed.npy", "mixed_masks.npy")
 _ABOUT = ("config", "run_name", "groups", "size", "epochs", "seconds")
 _SNAPSHOT = re.compile(r"runs/([^/]+)((?:/epochs/\d+)?)")
@@ -135,12 +135,7 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
 
 
 def _check_coords(folder: Path, epochs: int, points: int) -> None:
-    """(E, N, 2) of float32, N the points, or the places of a patch map."""
+    """(E, N, 2) of float32, N the points."""
     coords = np.load(folder / "coords.npy", mmap_mode="r", allow_pickle=False)
-    if (folder / "patches.npz").is_file():
-        places = _arrays(folder / "patches.npz")
-        if set(places) != {"place", "lesion"} or len(places["place"]) != points:
-            raise Refused("a map in the bundle has other patches than points")
-        points = places["place"].size
     if coords.shape != (epochs, points, 2) or coords.dtype != np.float32:
         raise Refused("a map in the bundle has other coordinates than points")

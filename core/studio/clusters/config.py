@@ -11,7 +11,6 @@ FEATURES = {
     "centred": "Centred, f - c\u2099 normalised",
     "projected": "Projected, f (128)",
     "backbone": "Backbone, pooled",
-    "patch": "Patches (PaDiM's maps)",
 }
 
 
@@ -48,8 +47,6 @@ class MapConfig(Config):
     neighbours: int = 15  # UMAP
     min_dist: float = 0.1  # UMAP
     align: bool = True  # start each epoch's map from the one before, then Procrustes
-    grid: int = 8  # patch features: places per side
-    patches: int = 4  # patch features: places taken from each image
     points: PointsConfig = field(default_factory=PointsConfig)
 
     def __post_init__(self):
@@ -63,5 +60,3 @@ class MapConfig(Config):
             raise BadConfig(f"min_dist lies in 0 .. 1, not {self.min_dist}")
         if self.iterations < 250:
             raise BadConfig("t-SNE takes at least 250 iterations")
-        if not 2 <= self.grid <= 64 or not 1 <= self.patches <= self.grid**2:
-            raise BadConfig("grid is 2 .. 64 places per side, patches at most all of them")

@@ -15,7 +15,7 @@ import numpy as np
 
 from core.engine.metrics.vectors import nearest
 from core.engine.rows import Rows
-from core.studio.clusters.features import NAMES, finish, kept_features
+from core.studio.clusters.features import finish, kept_features
 from core.studio.clusters.library import Map
 from core.studio.clusters.points import Projected, group_name
 from core.studio.db.store import NotFound, Store
@@ -41,20 +41,11 @@ def check(m: Map, point: int) -> int:
 
 
 def thumbnail(store: Store, m: Map, point: int, side: int = 96) -> np.ndarray:
-    """Draws a point's thumbnail, uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long.
-
-    That of a patch shows what is around it, too.
-    """
+    """Draws a point's thumbnail, uint8 (H, W, 3) RGB in the proportions of its case, at most `side` long."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     image = m.points.mixed_images()[mixed] if mixed >= 0 else _arrays(store, m)[int(m.points.row[point])]
     image = np.asarray(image)
-    box = m.points.box(point)
-    if box is not None:
-        x0, y0, x1, y1 = box
-        length, reach = len(image), (x1 - x0)
-        x, y = (np.clip([a - reach, b + reach], 0, 1) * length for a, b in ((x0, x1), (y0, y1)))
-        image = np.ascontiguousarray(image[int(y[0]) : int(np.ceil(y[1])), int(x[0]) : int(np.ceil(x[1]))])
     return resize.shrink(image, *fitted(_aspect(store, m, point), side))
 
 
@@ -171,9 +162,6 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
         category("split", "Split", [r["split"] for r in rows]),
         category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, own, strict=True)]),
     ]
-    if points.in_lesion is not None:
-        names = [*NAMES]
-        out.insert(0, {"name": "patch", "title": "Patch", "names": names, "codes": (points.in_lesion % 3).tolist()})
     if fit:
         out += _readings(store, points, own, fit)
     out += _reviews(store, points, own, m.about["study"])
@@ -284,7 +272,6 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
         "lesions": lesions,
         "group": m.about["groups"][int(m.points.group[point])],
         "case": case,
-        "box": m.points.box(point),
         "outline": outline(store, m, point),
         "reading": None,
         "reviews": [],

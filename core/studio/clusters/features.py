@@ -1,25 +1,18 @@
-"""Features of a map's points at one epoch of a run, of whole images or of places in them.
-
-Features are computed once, then kept by content in the home's cache. Places are what PaDiM sees: some cells of a
-lattice over each image of a point set.
-"""
+"""Features of a map's points at one epoch of a run: computed once, then kept by content in the home's cache."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import cv2
 import numpy as np
 from safetensors.numpy import load_file
 
 from core.engine.losses.centred import centred
 from core.engine.rows import Rows
 from core.studio.clusters.config import MapConfig
-from core.studio.clusters.points import Patches, PointImages, PointSet
+from core.studio.clusters.points import PointImages, PointSet
 from core.studio.db import seals
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
@@ -44,8 +37,6 @@ def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
 def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str:
     kind = {"centred": "projected"}.get(config.feature, config.feature)
     content = f"{VERSION} {snapshot.digest} {points.key} {kind}"
-    if kind == "patch":
-        content += f" {config.grid} {config.patches} {config.seed}"
     return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
@@ -90,16 +81,8 @@ def features_of(
     else:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
-        shared_kwargs = {"device": device, "report": report, "should_stop": should_stop}
-        if points.patches is not None:
-            times = points.patches.place.shape[1]
-            whole = PointImages(points, images, every=times)
-            values = embed.patch_features(
-                encoder, whole, points.patches.place, grid=points.patches.grid, **shared_kwargs
-            )
-            values = values.reshape(len(points), -1)
-        else:
-            values = embed.encode(encoder, PointImages(points, images), kind, **shared_kwargs)
+        images = PointImages(points, images)
+        values = embed.encode(encoder, images, kind, device=device, report=report, should_stop=should_stop)
         _save(file, values)
     return finish(values, snapshot, points, config)
 
@@ -126,46 +109,3 @@ def _save(file: Path, values: np.ndarray) -> None:
     seals.seal(partial)
     seals.seal_of(partial).replace(seals.seal_of(file))
     partial.replace(file)
-
-
-NAMES = ("no lesion", "lesion", "\u2013")
-
-
-def covered(mask: np.ndarray, grid: int) -> np.ndarray:
-    """Computes how much of each cell of a grid a mask covers: (S, S) of 0 and 1 -> float32 (grid * grid,)."""
-    return cv2.resize(mask.astype(np.float32), (grid, grid), interpolation=cv2.INTER_AREA).ravel()
-
-
-def choose(points: PointSet, arrays, config: MapConfig) -> Patches:
-    """Draws each image's places by the map's seed, inside the region of interest; half of them in a lesion, if any.
-
-    A cell is in a lesion if half of it is; a lesion smaller than that has the cell that it covers most.
-    """
-    rng = np.random.default_rng(config.seed)
-    place = np.zeros((len(points), config.patches), np.int64)
-    lesion = np.zeros_like(place)
-    unlabelled = np.array([g.startswith(("Abnormal", "Unlabelled")) for g in points.groups])[points.group]
-    for i in range(len(points)):
-        row, mixed = int(points.row[i]), int(points.mixed[i])
-        mask = points.mixed_mask(mixed) if mixed >= 0 else arrays.masks[row] if arrays.has_mask[row] else None
-        share = covered(np.asarray(mask), config.grid) if mask is not None else np.zeros(config.grid**2)
-        inside = share >= min(0.5, share.max()) if share.max() > 0 else np.zeros(len(share), bool)
-        inside_roi = covered(np.asarray(arrays.roi[row]), config.grid) >= 0.5
-        inside_roi |= inside
-        if not inside_roi.any():
-            inside_roi[:] = True
-        within, without = rng.permutation(np.flatnonzero(inside)), rng.permutation(np.flatnonzero(inside_roi & ~inside))
-        half = within[: max(config.patches // 2, config.patches - len(without))]
-        picked = np.concatenate([half, without])[: config.patches]
-        picked = np.resize(picked, config.patches)  # a tiny region of interest gives some cell twice
-        place[i], lesion[i] = picked, inside[picked]
-        if mask is None and unlabelled[i]:
-            lesion[i] = -1
-    return Patches(config.grid, place, lesion)
-
-
-def spread(points: PointSet, patches: Patches) -> PointSet:
-    """Returns the point set with one point per place: N images become N x P points, image by image."""
-    times = patches.place.shape[1]
-    columns: dict[str, Any] = {c: np.repeat(getattr(points, c), times) for c in PointSet.COLUMNS}
-    return replace(points, **columns, patches=patches, place=patches.place.ravel(), in_lesion=patches.lesion.ravel())

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from core.studio.clusters.config import MapConfig
-from core.studio.clusters.features import chosen, spread
-from core.studio.clusters.points import Patches, PointSet, load_points, points_key
+from core.studio.clusters.features import chosen
+from core.studio.clusters.points import PointSet, load_points, points_key
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs
@@ -149,10 +149,6 @@ def open_map(store: Store, key: str) -> Map:
     points = load_points(store.home, facts["points_key"])
     if points is None:
         raise NotFound("the images of this map were cleared from the cache: draw it again")
-    if (folder / "patches.npz").exists():
-        with np.load(folder / "patches.npz") as stored:
-            places = Patches(facts["config"]["grid"], stored["place"], stored["lesion"])
-        points = spread(points, places)
     while len(_opened) >= 8:
         _opened.pop(next(iter(_opened)), None)
     _opened[folder, stamp] = opened = Map(key, facts, np.load(folder / "coords.npy", mmap_mode="r"), points)

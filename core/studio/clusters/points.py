@@ -29,23 +29,6 @@ def group_name(lesions: int) -> str:
 
 
 @dataclass
-class Patches:
-    """P places of each of N images. place int64 (N, P): flat cells of a grid x grid lattice.
-
-    lesion int64 (N, P): 1 in a lesion, 0 outside, -1 where nobody knows (an abnormal image without a mask).
-    """
-
-    grid: int
-    place: np.ndarray
-    lesion: np.ndarray
-
-    def box(self, cell: int) -> list[float]:
-        """Returns x0, y0, x1, y1 of a cell, in 0 .. 1 of the image."""
-        row, col = divmod(int(cell), self.grid)
-        return [col / self.grid, row / self.grid, (col + 1) / self.grid, (row + 1) / self.grid]
-
-
-@dataclass
 class PointSet:
     """The N images of a map. All columns are (N,): `case_id`; `row` in the study's arrays; `lesions` n of A_n (0 for a
     real image); `group` index into `groups`; `mixed` row in the MedMix images, or -1.
@@ -61,9 +44,6 @@ class PointSet:
     group: np.ndarray
     mixed: np.ndarray
     folder: Path
-    patches: Patches | None = None  # of a patch map (patches.py): the lattice, the cell of each point,
-    place: np.ndarray | None = None  # and whether it lies in a lesion (1, 0, or -1: unknown)
-    in_lesion: np.ndarray | None = None
 
     COLUMNS: ClassVar = ("case_id", "row", "lesions", "group", "mixed")
 
@@ -86,10 +66,6 @@ class PointSet:
                 out[self.group == self.groups.index(name)] = value
         return out
 
-    def box(self, point: int) -> list[float] | None:
-        """Returns what a point of a patch map covers, x0, y0, x1, y1 in 0 .. 1 of the image; None for whole images."""
-        return None if self.patches is None or self.place is None else self.patches.box(self.place[point])
-
     def mixed_images(self) -> np.ndarray:
         """Opens the MedMix versions as a memory map uint8 (M, S, S, 3)."""
         return np.load(self.folder / "mixed.npy", mmap_mode="r")
@@ -101,12 +77,10 @@ class PointSet:
 
 
 class PointImages:
-    """The images of a point set in its order, read on demand: `len()` and slices, as `embed.encode` wants them.
+    """The images of a point set in its order, read on demand: `len()` and slices, as `embed.encode` wants them."""
 
-    `every`: of a patch map, how many points one image has."""
-
-    def __init__(self, points: PointSet, images: Rows, every: int = 1):
-        self.row, self.which, self.images = points.row[::every], points.mixed[::every], images
+    def __init__(self, points: PointSet, images: Rows):
+        self.row, self.which, self.images = points.row, points.mixed, images
         self.mixed = points.mixed_images() if (points.mixed >= 0).any() else None
 
     def __len__(self) -> int:

@@ -64,8 +64,6 @@ class Source:
 
 def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[Source]]:
     """Lists the images to project: (title, images). Raises ValueError or NotFound, in a sentence, if there are none."""
-    if m.config.feature == "patch":
-        raise ValueError("this is a map of patches: whole images can be projected onto a map of whole images only")
     if config.study:
         study = studies.show_study(store, config.study)
         here = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()

@@ -14,7 +14,7 @@ from core.engine.rows import Rows
 from core.engine.tensors import pick_device
 from core.studio.clusters import library
 from core.studio.clusters.config import METHODS, MapConfig
-from core.studio.clusters.features import centres_of, choose, features_key, features_of, kept_features, spread
+from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
 from core.studio.clusters.maps import fit_series, project
 from core.studio.clusters.points import PointSet, load_points, make_points
 from core.studio.ingest import cache
@@ -54,8 +54,6 @@ class _Maker:
         arrays = cache.load_arrays(store, map_plan.study["id"], map_plan.size)
         with alone(store.home.path / "points.lock"):  # two workers may make maps of one point set at once
             points = load_points(store.home, map_plan.points_key) or self._points(arrays)
-        if self.config.feature == "patch":
-            points = spread(points, choose(points, arrays, self.config))
         maps, epochs = [], []
         series = fit_series(self._features(points, arrays.images), self.config, self._fitting)
         for e, (features, coords) in enumerate(series):
@@ -64,8 +62,6 @@ class _Maker:
             epochs.append(self._about(map_plan.snapshots[e], points, features, coords))
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / "coords.npy", np.stack(maps))
-        if points.patches is not None:
-            np.savez(folder / "patches.npz", place=points.patches.place, lesion=points.patches.lesion)
         facts = {
             "config": self.config.to_dict(),
             "run": map_plan.run["id"],
@@ -151,8 +147,6 @@ class _Maker:
         }
         trustworthiness = cluster_metrics.map_trustworthiness(features, coords, sample=SAMPLE)
         kinds = {"classes": points.classes(), "lesions": points.truth()}
-        if points.patches is not None:
-            kinds = {"patches": points.in_lesion}
         for name, labels in kinds.items():
             keep = labels >= 0
             if len(np.unique(labels[keep])) > 1:

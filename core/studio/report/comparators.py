@@ -89,12 +89,6 @@ def compared() -> list[tuple[str, ...]]:
     return rows
 
 
-def as_markdown() -> str:
-    """Writes the rows of `compared` as a table in Markdown."""
-    lines = [f"| {' | '.join(row)} |" for row in [HEADS, ("---",) * len(HEADS), *compared()]]
-    return "\n".join(lines) + "\n"
-
-
 def _text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return ", ".join(map(_text, value))

@@ -29,7 +29,6 @@ HIDDEN = {  # for readers, but what they show of a case is hidden until the blin
     "GET /api/case/{case_id}/explain",
     "GET /api/case/{case_id}/heat",
     "GET /api/case/{case_id}/mask.bits",
-    "GET /api/case/{case_id}/mask.png",
     "GET /api/case/{case_id}/nearest",
     "GET /api/export/{study}/warning",
     "GET /api/review/draft/{case_id}",

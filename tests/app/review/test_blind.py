@@ -59,7 +59,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                     "api/training/runs",
                 ):
                     assert page.request.get(server.url + path).status == 403
-                hidden = (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.png", "mask.bits")
+                hidden = (f"heat?run={runs[0]}", f"heat?run={runs[1]}", "mask.bits")
                 for path in (*hidden, f"nearest?run={runs[0]}"):
                     assert page.request.get(f"{server.url}api/case/{case['id']}/{path}").status == 403
                 body = page.request.get(f"{server.url}api/case/{case['id']}/pack?run={runs[0]}").body()

@@ -97,7 +97,7 @@ def test_own_numbers_are_no_way_in_for_a_blind_reader(reading):
     case = store.one("SELECT id FROM cases WHERE study = ? AND split = 'test'", [STUDY])["id"]
     ann = Watched(server, "ann")
     absent = ann.ask(f"case/{FIRST + 500}/image.png", status=400).text.replace(str(FIRST + 500), "N")
-    for path in ("image.png", "thumb.png", "pack", "roi.bits", f"heat?run={run}", "mask.png"):
+    for path in ("image.png", "thumb.png", "pack", "roi.bits", f"heat?run={run}", "mask.bits"):
         assert ann.ask(f"case/{case}/{path}", status=400).text.replace(str(case), "N") == absent
     ann.ask(f"review/case/{case}?study={STUDY}", status=400)
     ann.ask("review/decide", {"case": case, "decision": "normal"}, status=400)

@@ -129,7 +129,7 @@ def test_other_peoples_findings_and_masks_are_withheld_as_their_decisions_are(re
     done = ann.post("/api/review/decide", json={"case": known, "decision": "normal", "run": run})
     detail = done.json()["next"]
     assert detail["findings"] == [] and detail["masks"] == [] and "others" not in detail
-    assert ann.get(f"/api/case/{known}/mask.png?id={saved['mask']}").status_code == 400
+    assert ann.get(f"/api/case/{known}/mask.bits?id={saved['mask']}").status_code == 400
     none = ann.post("/api/review/restore/7")  # a number that is none is answered alike
     theirs = ann.post(f"/api/review/restore/{saved['mask']}")
     assert theirs.status_code == none.status_code == 403 and theirs.content == none.content

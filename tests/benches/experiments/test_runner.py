@@ -8,9 +8,9 @@ from core.engine.detectors.lesion_head.synth import JUDGES, judge
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.report.arms import Arm
-from core.studio.report.claims import claims_markdown, claims_of_rows
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import list_runs
+from tests.benches.experiments.claims import claims_markdown, claims_of_rows
 from tests.benches.experiments.marks import OWN
 from tests.benches.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED
 from tests.benches.experiments.report import markdown, summarise

@@ -78,8 +78,8 @@ def _rows_of(args, study: str) -> list[dict]:
 
 def run_experiment(args) -> int:
     from core.engine.backbones.embed import remembering
-    from core.studio.report.claims import claims_markdown, claims_of_rows
     from tests.benches.experiments import taught
+    from tests.benches.experiments.claims import claims_markdown, claims_of_rows
     from tests.benches.experiments.contour import run_contour
     from tests.benches.experiments.marks import run_marks
     from tests.benches.experiments.plans import CLAIMS, EXPERIMENTS, JUDGED

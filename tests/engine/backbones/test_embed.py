@@ -42,17 +42,3 @@ def test_encode_reports_and_stops(encoder, images):
         embed.encode(encoder, images, "centred")
     with pytest.raises(ValueError, match="no images"):
         embed.encode(encoder, images[:0])
-
-
-def test_patch_features_are_the_lattice_read_at_the_places(encoder, images):
-    places = np.random.default_rng(2).integers(0, 16, (7, 3))
-    found = embed.patch_features(encoder, images, places, grid=4, batch=3)
-    assert found.shape == (7, 3, 448)
-    with torch.no_grad():
-        maps = encoder.maps(torch.from_numpy(images[5:6]).permute(0, 3, 1, 2).float() / 255)
-    row, col = divmod(int(places[5, 1]), 4)
-    fine = maps[4][0].numpy()  # 8 x 8: each cell of the lattice is the mean of 2 x 2
-    mean = fine[:, 2 * row : 2 * row + 2, 2 * col : 2 * col + 2].mean((1, 2))
-    np.testing.assert_allclose(found[5, 1, :64], mean, atol=1e-5)
-    np.testing.assert_allclose(found[5, 1, 64:192], maps[8][0, :, row, col], atol=1e-5)
-    np.testing.assert_allclose(found[5, 1, 192:], maps[16][0, :, row // 2, col // 2], atol=1e-5)

@@ -157,9 +157,6 @@ def test_mistakes_are_sentences(world, made, tmp_path):
         ask(folder=str(tmp_path))
     with pytest.raises(NotFound):
         ask(study="nobody")
-    patches = library.open_map(world.store, world.embed(feature="patch", grid=4, patches=3))
-    with pytest.raises(ValueError, match="map of patches"):
-        projected.request(world.store, patches.key, projected.ProjectionConfig(folder=str(tmp_path)))
 
 
 @pytest.mark.slow

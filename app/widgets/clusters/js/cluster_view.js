@@ -67,7 +67,7 @@ export class ClusterView {
       event.target.dataset.tool && this.setTool(event.target.dataset.tool);
     this.$('.fit-view').onclick = () => this.shown.forEach((p) => p.plot.fit());
     this.$('.marks').onclick = () => this.toggleMarks();
-    this.$('.split').onclick = () => this.setSplit(this.panes[1].root.hidden);
+    this.$('.split').onclick = () => this.setSplit(Boolean(this.panes[1].root.hidden));
     this.$('.clear').onclick = () => this.clear();
     this.$('.isolate').onclick = () => this.isolate();
   }

@@ -4,7 +4,7 @@ import { action, check, el } from '../../../static/dom.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 /** @typedef {import('../../../static/answers').PointDetail} PointDetail */
-/** @typedef {Omit<PointDetail, 'ok' | 'case' | 'box' | 'reading'> & Partial<Pick<PointDetail, 'box' | 'reading'>> & {far?: boolean,
+/** @typedef {Omit<PointDetail, 'ok' | 'case' | 'reading'> & Partial<Pick<PointDetail, 'reading'>> & {far?: boolean,
  *   case: {name: string, split?: string, tags: string[]} | null}} Shown a point of the map, or a new image on it */
 /** @typedef {import('../../../static/answers').Neighbour} Neighbour */
 
@@ -100,16 +100,6 @@ export class Detail {
       const rings = said.outline.map((ring) => el('polygon', { points: ring.map((p) => p.join(',')).join(' ') }));
       frame.append(el('svg', { class: 'outline', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, rings));
       layers.push(this.layer(frame, 'outline', said.lesions ? 'Pasted lesions' : 'Lesion mask'));
-    }
-    if (said.box) {
-      const [x, y, x1, y1] = said.box;
-      frame.append(
-        el(
-          'svg',
-          { class: 'outline patch', viewBox: '0 0 1 1', preserveAspectRatio: 'none' },
-          el('rect', { x, y, width: x1 - x, height: y1 - y }),
-        ),
-      );
     }
     const facts = [el('b', {}, said.group)];
     if (said.far) facts.push(el('p', { class: 'warning' }, 'Far from every image of this map: its place says little.'));

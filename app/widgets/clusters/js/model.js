@@ -14,8 +14,8 @@ export async function loadMap(key) {
   const n = about.points.case_id.length;
   const epochs = about.epochs.length;
   if (coords.length !== 2 * n * epochs) throw new Error('This map is damaged. Draw it again.');
-  const { case_id: cases, lesions, place } = about.points;
-  const ids = Float64Array.from(cases, (c, i) => (c * 64 + lesions[i]) * 4097 + (place ? place[i] + 1 : 0));
+  const { case_id: cases, lesions } = about.points;
+  const ids = Float64Array.from(cases, (c, i) => c * 64 + lesions[i]);
   const whole = join({ base, coords, n, epochs, ids, cases, lesions }, sets);
   /** @type {Map<number, number> | null} */
   let index = null;
@@ -38,8 +38,8 @@ export async function loadMap(key) {
   };
 }
 
-export const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
-export const FEATURES = { centred: 'centred', projected: 'projected', backbone: 'backbone', patch: 'patches' };
+const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
+const FEATURES = { centred: 'centred', projected: 'projected', backbone: 'backbone' };
 
 /** A map's name in menus: method, features, run, epochs, seed.
  * @param {{config: import('../../../static/answers').MapConfig, run_name: string, epochs: (number | {epoch: number})[],

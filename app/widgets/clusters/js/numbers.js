@@ -44,7 +44,7 @@ export class Numbers {
     const kinds = Object.keys(epochs[at].numbers);
     if (!kinds.includes(this.kind)) this.kind = kinds[0];
     /** @type {Record<string, string>} */
-    const titles = { classes: 'A\u2080 to A\u2096', lesions: 'Normal, abnormal', patches: 'Lesion patches' };
+    const titles = { classes: 'A\u2080 to A\u2096', lesions: 'Normal, abnormal' };
     const values = epochs[at].numbers[this.kind] || {};
     const tabs = kinds.map((k) =>
       action(

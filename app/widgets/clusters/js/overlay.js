@@ -37,7 +37,7 @@ function ring(plot, i, colour, width, gap) {
 }
 
 /** Mean and root mean square radius, on the map, of the visible points of each category. @param {Plot} plot */
-export function classStats(plot) {
+function classStats(plot) {
   const { current, visible, colouring, codes } = plot;
   const k = colouring?.table?.length || 0;
   const sums = Array.from({ length: k }, () => ({ n: 0, x: 0, y: 0, d: 0 }));
@@ -95,7 +95,7 @@ function cross(ink, x, y, size, colour, width) {
 }
 
 /** The centres that pre-training pulled towards: a diamond each, moving with the epochs. @param {Plot} plot */
-export function centresAt(plot) {
+function centresAt(plot) {
   const { map, time } = plot;
   const a = map.centres[Math.floor(time)];
   const b = map.centres[Math.ceil(time)];

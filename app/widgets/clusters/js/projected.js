@@ -66,7 +66,7 @@ export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
     added,
     ids: Float64Array.from([
       ...ids,
-      ...added.map(({ set, j, name }) => (set.cases[j] >= 0 ? set.cases[j] * 64 * 4097 : idOf(`${set.title}/${name}`))),
+      ...added.map(({ set, j, name }) => (set.cases[j] >= 0 ? set.cases[j] * 64 : idOf(`${set.title}/${name}`))),
     ]),
     cases: [...cases, ...added.map(({ set, j }) => set.cases[j])],
     lesions: [...lesions, ...added.map(() => 0)],

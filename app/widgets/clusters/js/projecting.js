@@ -39,7 +39,7 @@ export class Projecting {
 
   render() {
     const { map } = this.pane;
-    this.root.hidden = !map || map.about.config.feature === 'patch';
+    this.root.hidden = !map;
     if (this.root.hidden) return;
     this.$('.sets').replaceChildren(
       ...map.sets.map((set) =>

@@ -30,7 +30,7 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text)
 }
 
 /** How far, in words and beside what normal images show. @param {Explained} found */
-export function howFar({ distance, usual }) {
+function howFar({ distance, usual }) {
   if (!usual) return `Most like this, and ${fixed(distance, 2)} away.`;
   const times = distance / usual.largest;
   const beside = `${usual.count} held-out normals: ${fixed(usual.median, 2)} as a rule, ${fixed(usual.largest, 2)} at most`;

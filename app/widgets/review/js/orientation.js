@@ -24,9 +24,6 @@ for (const [name, turn] of Object.entries(TURNS))
     return { a: a + 0, b: b + 0, c: c + 0, d: d + 0 };
   };
 
-/** @param {Turn} turn */
-export const isUpright = ({ a, d }) => a === 1 && d === 1;
-
 /** Width and height of a picture of w x h as it is seen. @param {Turn} turn @param {{w: number, h: number}} image */
 export const seenSize = ({ a }, { w, h }) => (a ? { w, h } : { w: h, h: w });
 
