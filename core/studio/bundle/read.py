@@ -19,6 +19,7 @@ from core.studio.bundle.pack import EVENTS, NOT_OF_THE_RUN, ROWS, Limits, Manife
 from core.studio.db import audit, leftovers
 from core.studio.db.foreign import Count, Number, Record, Refused, Sha256, Text, read, refusing
 from core.studio.db.store import Row, Store
+from core.studio.ingest import erased
 from core.studio.ingest.studies import slug
 from core.studio.review.people import list_readers
 from core.studio.runs import foreign_runs, marks
@@ -261,6 +262,8 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
     try:
         with store.write():
             counts = store_rows(store, staged / ROWS, ids)
+            contents = store.query("SELECT DISTINCT sha256 FROM cases WHERE study = ?", [study])
+            erased.take(store, [row["sha256"] for row in contents])
             counts["events"] = keep_events(store, read_rows(staged / ROWS, "events", EVENTS), mark)
             moves, lost_maps = maps.adopt(store, staged, ids)
             report = _report(store, study, digests, files)

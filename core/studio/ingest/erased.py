@@ -15,6 +15,10 @@ KEY = "erased key"  # the setting that holds the key of the digests
 REASON = "it was erased from this home; `study add --again` takes it in nevertheless"
 
 
+class Erased(ValueError):
+    """Images that are not taken in because one of them was erased from this home."""
+
+
 def uid_of(path: Path) -> str | None:
     """Reads the SOP instance UID of a DICOM file; None for any other file, or one that is not there."""
     import pydicom
@@ -36,11 +40,8 @@ def digests(store: Store, names: Iterable[str | None]) -> list[str]:
 
 def known(store: Store, *names: str | None) -> bool:
     """Returns whether one of the contents or UIDs was erased."""
-    if store.one("SELECT 1 FROM erased LIMIT 1") is None:
-        return False
-    marks = digests(store, names)
-    places = ", ".join("?" * len(marks))
-    return store.one(f"SELECT 1 FROM erased WHERE digest IN ({places})", marks) is not None
+    gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
+    return bool(gone) and not gone.isdisjoint(digests(store, names))
 
 
 def sift(store: Store, images: list[Found], rejected: list[Row], again: bool) -> list[Found]:
@@ -53,15 +54,13 @@ def sift(store: Store, images: list[Found], rejected: list[Row], again: bool) ->
     return [f for f in images if f.entry.path not in gone]
 
 
-def take(store: Store, names: Iterable[str | None], again: bool) -> None:
+def take(store: Store, names: Iterable[str | None], again: bool = False) -> None:
     """Called in the transaction that stores images: forgets their digests if the person wants them `again`.
 
-    Raises ValueError if one of them was erased, perhaps since they were read, and nobody wants it back.
+    Raises Erased if one of them was erased, perhaps since they were read, and nobody wants it back.
     """
-    if store.one("SELECT 1 FROM erased LIMIT 1") is None:
-        return
     names = list(names)
-    if again:
+    if known(store, *names):
+        if not again:
+            raise Erased(f"Nothing was imported, because of one image: {REASON}.")
         store.db.conn.executemany("DELETE FROM erased WHERE digest = ?", [(d,) for d in digests(store, names)])
-    elif any(known(store, name) for name in names):
-        raise ValueError(f"Nothing was imported, for one of the images must not be: {REASON}.")

@@ -12,16 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.studio.bundle import export_bundle, import_bundle
 from core.studio.db import audit, backup, opening, restore
 from core.studio.db.store import NotFound
 from core.studio.incoming import watch
-from core.studio.ingest import parts
+from core.studio.incoming.dicom_node import as_file
+from core.studio.ingest import erased, parts
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import add_cases, import_study
 from core.studio.review import decisions, erasing
 from tests.app.routes.clients import client_of
 from tests.conftest import ROOT, picture, write
 from tests.studio.incoming.conftest import clock, look, run_jobs, states  # noqa: F401
+from tests.studio.incoming.test_dicom_node import image as dicom_image
 from tests.studio.review.conftest import STUDY, asks, decide, draw_folder, save_mask
 
 PATIENTS = ("Mustermann", "20", "no-one-else", "Ärzte & Söhne")
@@ -253,18 +256,18 @@ def test_a_backup_that_is_not_sound_leaves_the_old_ones_until_one_is(clinic, mon
 
 def test_images_prepared_while_a_patient_is_erased_leave_no_pixels(clinic, monkeypatch):
     shutil.rmtree(clinic.home.cache / STUDY)
-    real, erased = parts.write, []
+    real, done_once = parts.write, []
 
     def write_and_erase(*args, **options):
         done = real(*args, **options)
-        if not erased:
-            erased.append(1)
+        if not done_once:
+            done_once.append(1)
             erasing.erase(clinic, erasing.cases_of(clinic, "Mustermann"), "root", "Mustermann")
         return done
 
     monkeypatch.setattr(parts, "write", write_and_erase)
     arrays = load_arrays(clinic, STUDY, 32)
-    assert erased and len(arrays) == clinic.first("SELECT count(*) AS n FROM cases")["n"]
+    assert done_once and len(arrays) == clinic.first("SELECT count(*) AS n FROM cases")["n"]
     sets = list((clinic.home.cache / STUDY).glob("32-*/meta.json"))
     assert len(sets) == 1 and parts.cases_in(sets[0].parent) == len(arrays)
 
@@ -295,6 +298,36 @@ def test_what_was_erased_is_not_imported_again_unless_somebody_says_so(clinic, t
     assert add_cases(clinic, STUDY, [other], again=True).accepted == 1
     assert add_cases(clinic, "once-more", [other]).accepted == 1, "it was taken back: nothing refuses it any more"
     assert erasing.go_on(clinic) == [] and clinic.query("SELECT 1 FROM cases WHERE name = 'renamed.png'")
+
+
+def test_a_bundle_does_not_bring_an_erased_image_back(clinic, tmp_path):
+    bundle = tmp_path / "room.zip"
+    export_bundle(clinic, STUDY, bundle, "root")
+    other = opening.open(str(tmp_path / "other"))
+    add_to = import_study(other, "first", tmp_path / "images", copy=True, patients="^(20)_")
+    assert add_to.accepted
+    erasing.erase(other, erasing.cases_of(other, "20"), "root", "20")
+    with pytest.raises(ValueError, match="was erased from this home"):
+        import_bundle(other, bundle, "root")
+    assert other.query("SELECT id FROM studies") == [{"id": "first"}]
+    add_cases(other, "first", sorted((tmp_path / "images/test/abnormal").glob("20_*.png")), again=True)
+    assert import_bundle(other, bundle, "root")["study"] == STUDY
+    other.close()
+
+
+def test_a_dicom_image_is_known_again_by_its_instance_though_its_header_changed(clinic, tmp_path):
+    ds = dicom_image(tmp_path, 1)
+    first = tmp_path / "first.dcm"
+    first.write_bytes(as_file(ds))
+    add_cases(clinic, STUDY, [first], copy=True)
+    case = clinic.first("SELECT id FROM cases WHERE name = 'first.dcm'")["id"]
+    erasing.erase(clinic, erasing.cases_of(clinic, case=case), "root")
+    ds.StationName = "another room"
+    second = tmp_path / "second.dcm"
+    second.write_bytes(as_file(ds))
+    report = add_cases(clinic, STUDY, [second])
+    assert report.accepted == 0 and "was erased" in report.rejected[0]["reason"]
+    assert erased.known(clinic, str(ds.SOPInstanceUID)), "which a DICOM node asks before it stores"
 
 
 def test_a_watched_folder_does_not_take_an_erased_image_again(clinic, tmp_path, clock):  # noqa: F811
