@@ -188,6 +188,7 @@ def serve(
     from core.studio.db.daily import DailyBackup
     from core.studio.demo import study as demo
     from core.studio.incoming.watch import Lookout
+    from core.studio.ingest import copies
     from core.studio.jobs import stopping
     from core.studio.review import erasing
     from core.studio.review.boxes import EMBEDDINGS
@@ -203,6 +204,7 @@ def serve(
             say(problem)
         bin.empty(store)
         leftovers.sweep(store)
+        copies.sweep(store)
         store.close()  # this thread's connection
 
     threading.Thread(target=tidy, name="tidy", daemon=True).start()

@@ -5,12 +5,12 @@ Who is signed in is kept in the database (core/studio/review/people.py), so that
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 
 from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
+from core.engine.files import built
 from core.studio.db.store import Store
 from core.studio.review import people
 
@@ -21,17 +21,16 @@ KEY_BYTES = 32
 
 def read_key(path: Path) -> bytes:
     """Reads the home's key, readable by its owner alone (0600); makes a new one if it is absent or too short."""
-    if path.exists():
+
+    def make(own: Path) -> None:
+        own.touch(0o600)
+        own.write_bytes(secrets.token_bytes(KEY_BYTES))
+
+    def read() -> bytes | None:
         key = path.read_bytes()
-        if len(key) >= KEY_BYTES:
-            return key
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-        out.write(secrets.token_bytes(KEY_BYTES))
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(temporary, path)
-    return path.read_bytes()
+        return key if len(key) >= KEY_BYTES else None
+
+    return built(path, read, make)
 
 
 class Sessions:

@@ -284,10 +284,8 @@ def start(ctx: Studio, who: Administrator, body: Import):
             report = studies.import_study(store, name, root, True, on_progress=progress, within=within, **how)
             return dropped.shown(ctx.home, drop, report.to_dict())
 
-    return {
-        "ok": True,
-        "task": ctx.held(Imports, ctx.store()).start(from_path if drop is None else partial(from_drop, drop=drop)),
-    }
+    import_work = from_path if drop is None else partial(from_drop, drop=drop)
+    return {"ok": True, "task": ctx.held(Imports, ctx.store()).start(import_work, f"{study} {body}")}
 
 
 @router.post("/{study}/add", response_model=Task)
@@ -321,7 +319,8 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
         return {**report.to_dict(), "first": records.first_after(store, study, last)}
 
     studies.study_row(store, study)
-    return {"ok": True, "task": ctx.held(Imports, ctx.store()).start(partial(from_drop, drop=drop) if drop else work)}
+    add_work = partial(from_drop, drop=drop) if drop else work
+    return {"ok": True, "task": ctx.held(Imports, ctx.store()).start(add_work, f"{study} {body}")}
 
 
 @router.post("/{study}/look", response_model=Look)

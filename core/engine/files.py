@@ -25,11 +25,19 @@ MAKING = ".making-"  # what the folders begin with in which writers work, beside
 POLL = 0.01  # seconds between two looks at a lock that another has
 
 
+class Busy(Exception):
+    """Another thread or process has what was to be locked."""
+
+
 @contextlib.contextmanager
-def locked(path: Path | str) -> Iterator[Path]:
-    """Has `path` to itself while the block runs: other threads and processes wait. Yields an empty folder beside it."""
+def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
+    """Has `path` to itself while the block runs: other threads and processes wait. Yields an empty folder beside it.
+
+    Raises Busy if another has it and `wait` is False.
+    """
     path = Path(path)
-    with _alone(path.parent / f"{MAKING}{hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]}") as work:
+    name = hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]
+    with _alone(path.parent / f"{MAKING}{name}", wait) as work:
         yield work
 
 
@@ -103,15 +111,18 @@ def _flush(path: Path) -> None:
 @contextlib.contextmanager
 def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
     """Locks a folder to work in, empties it of what a killed writer left, and removes it in the end."""
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
     lock = work / "lock"
     while True:
         held = FileLock(lock, poll_interval=POLL)
         with contextlib.suppress(FileExistsError, FileNotFoundError):  # the writer before is just removing the folder
             work.mkdir(parents=True, exist_ok=True)
-            held.acquire(blocking=wait)
-            break
+            try:
+                held.acquire(blocking=wait)
+                break
+            except Timeout:
+                raise Busy(work.parent) from None
     try:
         for rest in work.iterdir():
             if rest != lock:
@@ -127,12 +138,10 @@ def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
 
 def sweep(folder: Path) -> list[str]:
     """Removes what killed writers left anywhere below a folder, but nothing of writers at work; returns its names."""
-    from filelock import Timeout
-
     gone = []
-    for work in list(folder.rglob(f"{MAKING}*")):
+    for work in [Path(here, name) for here, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
         left = [inside.name for made in work.glob("*/") for inside in made.iterdir()]
-        with contextlib.suppress(Timeout, OSError), _alone(work, wait=False):
+        with contextlib.suppress(Busy, OSError), _alone(work, wait=False):
             gone += left
     return gone
 

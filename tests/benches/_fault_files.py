@@ -10,12 +10,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from core.engine.files import MAKING
 from core.studio.bundle import export_bundle, import_bundle
 from core.studio.db import leftovers, opening
 from core.studio.db.home import Home
 from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
-from core.studio.ingest import copies
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import import_study
 from core.studio.review import people
@@ -64,7 +64,7 @@ def killed_while_importing(place: Place) -> Outcome:
             there = store.first("SELECT count(*) AS n FROM cases WHERE path LIKE '%/files/s/%'")["n"]
             files = len([name for name in _files(store) if name.startswith("files/")])
             outcome.lost += there not in (0, 24)
-            outcome.leaked += abs(files - there) + len(list(store.home.cache.glob("*/*.partial")))
+            outcome.leaked += abs(files - there) + len(list(store.home.path.rglob(f"{MAKING}*")))
         store.close()
         shutil.rmtree(home)
     return outcome
@@ -89,14 +89,14 @@ def disk_full_while_importing(place: Place) -> Outcome:
             left[0] -= 1
             return real(source, target)
 
-        copies.shutil.copy2 = copy2  # type: ignore[assignment]
+        shutil.copy2 = copy2  # type: ignore[assignment]
         try:
             import_study(store, f"n{number}", folder, copy=True)
             outcome.leaked += 1
         except OSError:
             pass
         finally:
-            copies.shutil.copy2 = real
+            shutil.copy2 = real
         outcome.leaked += len(_files(store) - before) + bool(store.one("SELECT 1 FROM studies WHERE id != 's'"))
         with outcome.timed():
             outcome.lost += import_study(store, f"m{number}", folder, copy=True).accepted != 24

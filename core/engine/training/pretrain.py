@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from core.engine import processes
 from core.engine.backbones.encoder import Encoder, load_centres, load_encoder, save_encoder
+from core.engine.files import copy
 from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.progress import Report, Stop
@@ -232,7 +232,7 @@ class Encoders:
         t = self.training
         if t.config.select == "best" and t.best is not None:
             for path in sorted((self.folder / BEST).iterdir(), key=lambda p: p.suffix, reverse=True):
-                shutil.copyfile(path, self.folder / path.name)
+                copy(path, self.folder / path.name)
         else:
             self._write(self.folder, {"step": t.step})
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from core.engine.files import replacing
 from core.studio.bundle import maps
 from core.studio.bundle.contents import tables
 from core.studio.db import audit, leftovers
@@ -272,14 +273,9 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
 def export_bundle(store: Store, study: str, target: Path, by: str, images: bool = True, runs: bool = True) -> dict:
     """Writes a study as the zip `target`; {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
     target = Path(target)
-    partial = target.with_name(target.name + ".partial")
     writer = BundleWriter(store, study, by, images, runs)
-    try:
-        with partial.open("wb") as out:
-            for chunk in writer.chunks():
-                out.write(chunk)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(target) as own, own.open("wb") as out:
+        for chunk in writer.chunks():
+            out.write(chunk)
     done = {"rows": writer.rows, "burned_in": writer.burned_in, "missing": writer.missing, "changed": writer.changed}
     return {"file": str(target), "bytes": target.stat().st_size, **done}

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+from core.engine.files import mapped
 from core.engine.losses.centred import centred
 from core.engine.rows import Rows
 from core.studio.clusters.config import MapConfig
@@ -76,15 +77,16 @@ def features_of(
     from core.engine.backbones.encoder import load_encoder
 
     file = home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
-    if file.exists() and not seals.problem(file):
-        values = np.load(file, mmap_mode="r")
-    else:
+
+    def make(own: Path) -> None:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
-        images = PointImages(points, images)
-        values = embed.encode(encoder, images, kind, device=device, report=report, should_stop=should_stop)
-        _save(file, values)
-    return finish(values, snapshot, points, config)
+        values = embed.encode(
+            encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
+        )
+        np.save(own, values)
+
+    return finish(seals.built_array(file, make), snapshot, points, config)
 
 
 def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
@@ -98,14 +100,4 @@ def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: M
 def kept_features(home: Home, key: str) -> np.ndarray | None:
     """Opens cached features by their key as a memory map, for the page's process; None if there are none."""
     file = home.clusters / "features" / f"{key}.npy"
-    return np.load(file, mmap_mode="r") if file.exists() else None
-
-
-def _save(file: Path, values: np.ndarray) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{id(values)}.part")
-    with open(partial, "wb") as stream:
-        np.save(stream, values)
-    seals.seal(partial)
-    seals.seal_of(partial).replace(seals.seal_of(file))
-    partial.replace(file)
+    return mapped(file) if file.exists() else None

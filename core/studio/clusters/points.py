@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
+from core.engine import files
 from core.engine.rows import Rows
 from core.studio.clusters.config import PointsConfig
 from core.studio.db.home import Home
@@ -120,8 +122,13 @@ def load_points(home: Home, key: str) -> PointSet | None:
         return PointSet(key=key, folder=folder, **facts, **{c: columns[c] for c in PointSet.COLUMNS})
 
 
-def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> PointSet:
-    """Choose the images, make their MedMix versions with `mix` (a member of STRONG), keep all of it in the cache."""
+def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSet:
+    """Loads a point set; one that is not there is first written by `make(folder)`, once for all who ask."""
+    return files.built(points_folder(home, key), lambda: load_points(home, key), make)
+
+
+def make_points(folder: Path, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> None:
+    """Choose the images, make their MedMix versions with `mix` (a member of STRONG), keep all of it in `folder`."""
     pick = _Pick(config.seed)
     split, label = np.asarray(arrays.split), np.asarray(arrays.label)
     train = pick(np.flatnonzero((split == "train") & (label != "abnormal")), config.train)
@@ -142,8 +149,7 @@ def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, confi
             groups.append(name)
     base = {"train": train, "holdout": holdout, "all": np.sort(np.concatenate([holdout, train]))}[config.mix_of]
     base = pick(base, config.mixed)
-    folder = points_folder(home, key)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
     if len(base) > 1:
         _mix_all(folder, mix, k, config.seed, np.asarray(arrays.images[base]), np.asarray(arrays.roi[base]))
         for n in range(1, k + 1):
@@ -152,22 +158,16 @@ def make_points(home: Home, key: str, study: dict, size: int, mix, k: int, confi
     if sum(len(p[0]) for p in parts) < 4:
         raise ValueError(f"study {study['name']!r} has too few images for a map: it takes at least four")
     row = np.concatenate([p[0] for p in parts]).astype(np.int64)
-    points = PointSet(
-        key=key,
-        study=study["id"],
-        size=size,
-        groups=groups,
-        case_id=np.asarray(arrays.case_ids, np.int64)[row],
-        row=row,
-        lesions=np.concatenate([np.full(len(p[0]), p[1]) for p in parts]).astype(np.int64),
-        group=np.concatenate([np.full(len(p[0]), p[2]) for p in parts]).astype(np.int64),
-        mixed=np.concatenate([p[3] for p in parts]).astype(np.int64),
-        folder=folder,
-    )
-    np.savez(folder / "points.npz", **{c: getattr(points, c) for c in PointSet.COLUMNS})
-    facts = json.dumps({"study": points.study, "size": size, "groups": groups})
-    (folder / "about.json").write_text(facts)  # last: a folder that has it is complete
-    return points
+    columns = {
+        "case_id": np.asarray(arrays.case_ids, np.int64)[row],
+        "row": row,
+        "lesions": np.concatenate([np.full(len(p[0]), p[1]) for p in parts]).astype(np.int64),
+        "group": np.concatenate([np.full(len(p[0]), p[2]) for p in parts]).astype(np.int64),
+        "mixed": np.concatenate([p[3] for p in parts]).astype(np.int64),
+    }
+    np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
+    facts = {"study": study["id"], "size": size, "groups": groups}
+    (folder / "about.json").write_text(json.dumps(facts))
 
 
 class _Pick:

@@ -11,6 +11,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from core.engine import files
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
 from core.engine.config import BadConfig, Config
@@ -202,13 +203,18 @@ def project(work: Work) -> str:
     m = open_map(work.store, work.args["map"])
     config = ProjectionConfig.from_dict(work.args["config"])
     folder = folder_of(work.store, m.key, work.args["placed"])
-    if (folder / "about.json").exists():
-        return work.args["placed"]
+    with files.replacing(folder) as own:
+        if not (folder / "about.json").exists():
+            _make(work, m, config, own)
+    return work.args["placed"]
+
+
+def _make(work: Work, m: Map, config: ProjectionConfig, folder: Path) -> None:
     title, new_sources = sources(work.store, m, config)
     used, images, left_out = _read(work, new_sources, m.about["size"])
     parts = [_epoch(work, m, e, images, config.neighbours) for e in range(len(m.about["epochs"]))]
     coords, index, distance, out_of_support = (np.stack(column) for column in zip(*parts, strict=True))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir()
     np.save(folder / "images.npy", images)
     np.savez(folder / "placed.npz", coords=coords, near=index, distance=distance.astype(np.float32), far=out_of_support)
     facts = {
@@ -219,11 +225,8 @@ def project(work: Work) -> str:
         "frames": [s.frame for s in used],
         "left_out": left_out,
     }
-    partial = folder / "about.part"
-    partial.write_text(json.dumps(facts))
-    partial.replace(folder / "about.json")  # last: a folder that has it is complete
+    (folder / "about.json").write_text(json.dumps(facts))
     work.store.execute("UPDATE cluster_projected SET images = ? WHERE key = ?", [len(used), work.args["placed"]])
-    return work.args["placed"]
 
 
 def _report(work: Work, share: float, message: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
+from core.engine import files
 from core.engine.metrics import clusters as cluster_metrics
 from core.engine.progress import Stopped
 from core.engine.rows import Rows
@@ -16,9 +18,8 @@ from core.studio.clusters import library
 from core.studio.clusters.config import METHODS, MapConfig
 from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
 from core.studio.clusters.maps import fit_series, project
-from core.studio.clusters.points import PointSet, load_points, make_points
+from core.studio.clusters.points import PointSet, made_points, make_points
 from core.studio.ingest import cache
-from core.studio.jobs.processes import alone
 from core.studio.jobs.steps import Work, step
 
 SAMPLE = 2000  # points compared pairwise for the metrics
@@ -33,10 +34,9 @@ def embed(work: Work) -> str:
     map_plan = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
     folder = library.map_folder(work.store, map_plan.key)
     library.enter(work.store, map_plan, **({} if work.job is None else {"job": work.job}))
-    if (folder / "map.json").exists():
-        return map_plan.key
-    started = time.monotonic()
-    _Maker(work, map_plan).make(folder, started)
+    with files.replacing(folder) as own:
+        if not (folder / "map.json").exists():
+            _Maker(work, map_plan).make(own, time.monotonic())
     return map_plan.key
 
 
@@ -52,15 +52,14 @@ class _Maker:
         map_plan, store = self.made, self.work.store
         self._report(0, "Preparing the images")
         arrays = cache.load_arrays(store, map_plan.study["id"], map_plan.size)
-        with alone(store.home.path / "points.lock"):  # two workers may make maps of one point set at once
-            points = load_points(store.home, map_plan.points_key) or self._points(arrays)
+        points = self._points(arrays)
         maps, epochs = [], []
         series = fit_series(self._features(points, arrays.images), self.config, self._fitting)
         for e, (features, coords) in enumerate(series):
             maps.append(coords)
             self._report(3 + 3 * e, f"Metrics of {self._epoch(e)}")
             epochs.append(self._about(map_plan.snapshots[e], points, features, coords))
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir()
         np.save(folder / "coords.npy", np.stack(maps))
         facts = {
             "config": self.config.to_dict(),
@@ -73,9 +72,7 @@ class _Maker:
             "epochs": epochs,
             "seconds": round(time.monotonic() - started, 2),
         }
-        partial = folder / "map.part"
-        partial.write_text(json.dumps(facts))
-        partial.replace(folder / "map.json")  # last: a folder that has it is complete
+        (folder / "map.json").write_text(json.dumps(facts))
         shown = json.dumps([s.epoch for s in map_plan.snapshots])
         library.enter(store, map_plan, points=len(points), epochs=shown, seconds=facts["seconds"])
 
@@ -111,31 +108,27 @@ class _Maker:
         message = f"{METHODS[self.config.method]} of {self._epoch(e)}: iteration {i} of {n}"
         self._report(2 + 3 * e + i / n, message)
 
-    def _points(self, arrays):
+    def _points(self, arrays) -> PointSet:
+        def make(folder: Path) -> None:
+            make_points(folder, map_plan.study, map_plan.size, self._mix(), map_plan.k, self.config.points, arrays)
+
+        map_plan = self.made
+        return made_points(self.work.store.home, map_plan.points_key, make)
+
+    def _mix(self):
         import torch
 
         from core.engine.registry import STRONG
         from core.engine.tensors import to_batch
         from core.studio.ingest.donors import pool_at
 
-        map_plan = self.made
-        kind = STRONG.get(map_plan.strong)
-        config = kind.Config.from_dict(map_plan.options)
+        kind = STRONG.get(self.made.strong)
+        config = kind.Config.from_dict(self.made.options)
         donors: tuple[torch.Tensor, ...] = ()
         if getattr(config, "pooled", ""):
-            pool, roi = pool_at(self.work.store, config, map_plan.size)
+            pool, roi = pool_at(self.work.store, config, self.made.size)
             donors = (to_batch(pool, torch.device("cpu")), torch.from_numpy(roi))
-        mix = kind(config, *donors)
-        return make_points(
-            self.work.store.home,
-            map_plan.points_key,
-            map_plan.study,
-            map_plan.size,
-            mix,
-            map_plan.k,
-            self.config.points,
-            arrays,
-        )
+        return kind(config, *donors)
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
         """Collects the facts of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""

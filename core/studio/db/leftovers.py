@@ -91,22 +91,23 @@ def _is_held(path: Path) -> bool:
 def sweep(store: Store, older: float = OLD) -> list[str]:
     """Removes what nothing refers to and nobody holds; returns the names of what was removed.
 
-    older: seconds for which nothing has written to what is made without being held (arrays, uploads).
+    older: seconds for which nothing has written to what is made without being held; uploads have 24 times as many.
     """
     home = store.home
-    folders = [folder for folder in home.files.iterdir() if folder.is_dir()]
-    studies = {row["id"] for row in store.query("SELECT id FROM studies")}  # asked last: one may just have come in
-    copies = [folder for folder in folders if folder.name not in studies]
-    work = [*home.cache.glob("tmp*"), *home.path.glob("bundle-*")]
-    arrays, uploads = list(home.cache.glob("*/*.partial")), list(home.cache.glob("dropped/*"))
     gone = files.sweep(home.path)
-    for paths, age in (([*copies, *work], min(MADE, older)), (arrays, older), (uploads, 24 * older)):
+    studies = {row["id"] for row in store.query("SELECT id FROM studies")}
+    copies = [path for path in home.files.iterdir() if path.name not in studies and not path.name.startswith(".")]
+    work = [*home.cache.glob("tmp*"), *home.path.glob("bundle-*")]
+    for paths, age in (([*copies, *work], min(MADE, older)), (home.cache.glob("dropped/*"), 24 * older)):
         for path in paths:  # of uploads the page may be open the whole day
             # A clock that was set back makes times to come.
             if max(0.0, time.time() - _last_written(path)) < age or _is_held(path):
                 continue
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-            gone.append(path.name)
+            with contextlib.suppress(files.Busy), files.locked(path, wait=False):  # an import copies into a study's
+                if path in copies and store.one("SELECT 1 FROM studies WHERE id = ?", [path.name]):
+                    continue  # it has just come in
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                gone.append(path.name)
     return gone
 
 

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import numpy as np
+
+from core.engine import files
 
 SUFFIX = ".seal"
 BLOCK = 1 << 20
@@ -30,13 +33,26 @@ def seal(file: Path) -> None:
     """Writes the seal of a file as it is now. Call this right after the file was written."""
     with file.open("rb") as content:
         blocks = [_digest(block) for block in iter(lambda: content.read(BLOCK), b"")]
-    target = seal_of(file)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    note = {"bytes": file.stat().st_size, "block": BLOCK, "blocks": blocks}
+    files.write_bytes(seal_of(file), json.dumps(note).encode())
+
+
+def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
+    """Maps a sealed .npy file. One that is absent or damaged is first written by `make(path)`, once for all who ask."""
+
+    def make_sealed(own: Path) -> None:
+        make(own)
+        seal(own)
+
+    return files.built(file, lambda: kept_array(file), make_sealed)
+
+
+def kept_array(file: Path) -> np.ndarray | None:
+    """Maps a sealed .npy file; None if it is absent or damaged."""
     try:
-        partial.write_text(json.dumps({"bytes": file.stat().st_size, "block": BLOCK, "blocks": blocks}))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+        return files.mapped(file) if is_sealed(file) and not problem(file) else None
+    except FileNotFoundError:
+        return None
 
 
 def is_sealed(file: Path) -> bool:

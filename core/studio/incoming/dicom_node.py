@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import ipaddress
-import os
-import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -21,12 +19,13 @@ from typing import Any
 
 import pydicom
 
+from core.engine.files import replacing
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.incoming import watch
 from core.studio.ingest import erased
 from core.studio.ingest.decode import probe, read_image
-from core.studio.ingest.unreadable import Unreadable
+from core.studio.ingest.unreadable import Unreadable, refusing
 
 PORT = 11112  # of DICOM over plain TCP
 LARGEST = 2 << 30  # bytes of one object
@@ -78,36 +77,27 @@ def place(folder: Path, data: bytes) -> bool:
 
     Raises Unreadable if it is no image that can be decoded; nothing of it stays then.
     """
-    partial = folder / f".{secrets.token_hex(8)}.part"  # which `watch` passes over
-    try:
-        with partial.open("wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        for frame in {0, probe(_named(partial)).frames - 1}:
-            read_image(partial, frame)
-        uid = str(pydicom.dcmread(partial, stop_before_pixels=True).get("SOPInstanceUID") or "")
-        if not uid or not pydicom.uid.UID(uid).is_valid:
-            raise Unreadable("it names no SOP instance")
-        target = folder / f"{uid}.dcm"
-        if target.exists():
-            if pydicom.dcmread(target) == pydicom.dcmread(partial):  # but for the header of the file
+    if data[128:132] != b"DICM":
+        raise Unreadable("it is not DICOM")
+    image = _header(data)
+    uid = str(image.get("SOPInstanceUID") or "")
+    if not uid or not pydicom.uid.UID(uid).is_valid:
+        raise Unreadable("it names no SOP instance")
+    for target in (folder / f"{uid}.dcm", folder / f"{uid}-{hashlib.sha256(data).hexdigest()[:12]}.dcm"):
+        with replacing(target) as own:
+            if not target.exists():
+                own.write_bytes(data)
+                for frame in {0, probe(own).frames - 1}:
+                    read_image(own, frame)
+                return True
+            if pydicom.dcmread(target) == pydicom.dcmread(io.BytesIO(data)):  # but for the header of the file
                 return False
-            target = folder / f"{uid}-{hashlib.sha256(data).hexdigest()[:12]}.dcm"
-            if target.exists():
-                return False
-        partial.replace(target)
-        return True
-    finally:
-        partial.unlink(missing_ok=True)
+    return False
 
 
-def _named(path: Path) -> Path:
-    """The file, if it begins as DICOM does. Raises Unreadable otherwise: no other kind of image comes this way."""
-    with path.open("rb") as file:
-        if file.read(132)[128:] != b"DICM":
-            raise Unreadable("it is not DICOM")
-    return path
+@refusing
+def _header(data: bytes) -> pydicom.Dataset:
+    return pydicom.dcmread(io.BytesIO(data), stop_before_pixels=True)
 
 
 class Node:

@@ -25,11 +25,17 @@ class Imports:
         self._tasks: dict[str, dict] = {}
         self._lock = threading.Lock()
 
-    def start(self, work: Callable) -> str:
-        """Starts `work(on_progress)`, which gives the report, a dict with "study". Returns a token for `state`."""
+    def start(self, work: Callable, key: str) -> str:
+        """Starts `work(on_progress)`, which gives the report, a dict with "study". Returns a token for `state`.
+
+        key: what is imported, and how; while an import of the same key runs, its token is given, as at a double click.
+        """
         token = secrets.token_hex(8)
-        task = {"state": "running", "done": 0, "total": 0, "started": time.time()}
+        task = {"state": "running", "done": 0, "total": 0, "started": time.time(), "key": key}
         with self._lock:
+            for running, other in self._tasks.items():
+                if other["state"] == "running" and other["key"] == key:
+                    return running
             self._tasks[token] = task
             for old in list(self._tasks)[: -self.KEPT]:
                 del self._tasks[old]
@@ -67,4 +73,4 @@ class Imports:
         """Returns how far an import is. Raises ValueError if it is not known (any more)."""
         if token not in self._tasks:
             raise ValueError("this import is not known any more; look whether its study is in the list")
-        return dict(self._tasks[token])
+        return {name: value for name, value in self._tasks[token].items() if name != "key"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from core.engine import files
 from core.engine.rows import Joined, Rows
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
@@ -61,16 +61,13 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
     for left in reversed(range(TRIES)):
         erasures = _erasures(store)
-        cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
-        if not cases:
-            raise NotFound(f"there is no study {study!r}, or it has no images")
         try:
-            arrays = _mapped(store, study, size, cases, on_progress)
+            arrays = _loaded(store, study, size, on_progress)
             if _erasures(store) == erasures:
                 return arrays
             shutil.rmtree(store.home.cache / study, ignore_errors=True)  # it may hold images of who was erased
             raise FileNotFoundError(f"images of {study} were erased while they were being prepared")
-        except FileNotFoundError:  # cases came in, and a process beside this one built anew and cleared the old away
+        except FileNotFoundError:  # cleared away meanwhile
             if not left:
                 raise
     raise AssertionError("the last try returns or raises")
@@ -81,9 +78,25 @@ def _erasures(store: Store) -> int:
     return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 
 
-def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress: Progress | None) -> StudyArrays:
+def _loaded(store: Store, study: str, size: int, on_progress: Progress | None) -> StudyArrays:
+    try:
+        return _mapped(store, study, size)
+    except FileNotFoundError:
+        with files.locked(store.home.cache / study / str(size)):  # nobody else builds, or clears an older set away
+            return _mapped(store, study, size, True, on_progress)
+
+
+def _mapped(
+    store: Store, study: str, size: int, build: bool = False, on_progress: Progress | None = None
+) -> StudyArrays:
+    """Maps the arrays. Raises FileNotFoundError if they are not there and `build` is False."""
+    cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
+    if not cases:
+        raise NotFound(f"there is no study {study!r}, or it has no images")
     folder = store.home.cache / study / _names(cases, size, [len(cases)])[len(cases)]
     if not is_sound(folder):
+        if not build:
+            raise FileNotFoundError(folder)
         if folder.exists():
             logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
         _build(folder, cases, size, on_progress)
@@ -91,11 +104,11 @@ def _mapped(store: Store, study: str, size: int, cases: list[dict], on_progress:
     there = parts_of(folder)
     for place in there:
         stop = start + parts.cases_in(place)
-        masks.append(parts.masks_of(store, place, size, cases[start:stop], truth))
+        masks.append(parts.masks_of(store, place, size, cases[start:stop], truth, build))
         start = stop
     return StudyArrays(
-        _joined([np.load(folder / "images.npy", mmap_mode="r") for folder in there]),
-        _joined([np.load(folder / "roi.npy", mmap_mode="r") for folder in there]),
+        _joined([files.mapped(folder / "images.npy") for folder in there]),
+        _joined([files.mapped(folder / "roi.npy") for folder in there]),
         _joined(masks),
         np.array([c["id"] in truth for c in cases]),
         np.array([c["split"] for c in cases]),
@@ -155,26 +168,20 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
         if on_progress:
             on_progress(done, new)
 
-    partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
+    with files.replacing(folder) as own:
         for number, source in enumerate(reused):
-            parts.link(source, partial / _part(number))
-        parts.write(partial / _part(len(reused)) if reused else partial, cases[there:], size, copied, on_case)
+            parts.link(source, own / _part(number))
+        parts.write(own / _part(len(reused)) if reused else own, cases[there:], size, copied, on_case)
         if reused:
-            parts.describe(partial, size, len(cases))
-        _put(partial, folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            parts.describe(own, size, len(cases))
     for old in folder.parent.glob(f"{size}-*"):
-        if old != folder and old.suffix != ".partial":
+        if old != folder:
             shutil.rmtree(old, ignore_errors=True)
 
 
 def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
     """The parts of the largest sound set of the first of `cases`, but not all; none if there is no such set."""
-    sets = [(parts.cases_in(other), other) for other in folder.glob(f"{size}-*") if other.suffix != ".partial"]
+    sets = [(parts.cases_in(other), other) for other in folder.glob(f"{size}-*")]
     names = _names(cases[:-1], size, [count for count, _ in sets])
     for count, other in sorted(sets, reverse=True):
         if names.get(count) == other.name and is_sound(other):
@@ -184,16 +191,3 @@ def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
 
 def _part(number: int) -> str:
     return f"part-{number:02d}"
-
-
-def _put(partial: Path, folder: Path) -> None:
-    """Move a finished folder into place; a damaged one that is there goes, one that another process made stays."""
-    try:
-        partial.rename(folder)
-    except OSError:
-        if is_sound(folder):
-            return
-        damaged = partial.with_name(f"{folder.name}.{os.getpid()}.damaged.partial")
-        folder.rename(damaged)
-        partial.rename(folder)
-        shutil.rmtree(damaged, ignore_errors=True)

@@ -4,58 +4,74 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
-from core.studio.db import leftovers
+from core.engine import files
+from core.studio.db.store import Store
 from core.studio.ingest.reader import Found
 
+ADDED = "added"  # inside a study's folder: what was added to it later, by content
 
-class Copies(contextlib.AbstractContextManager["Copies"]):
-    """The copies of one import: `with Copies() as copies: copies.add(...)`.
 
-    They are removed again if the block fails, as by a full disk.
-    """
+class Copies:
+    """The copies of one import: what `copying` yields."""
 
     def __init__(self) -> None:
-        self._new: list[Path] = []
-        self._held: set[Path] = set()
+        self.new: list[Path] = []  # folders and files, in the order in which they were made
 
-    def add(self, files: list[Found], root: Path, target: Path) -> None:
-        """Copies the files to `target`, laid out as below `root`; the entries then name the copies."""
+    def add(self, found: list[Found], root: Path, target: Path) -> None:
+        """Copies the files to `target`, laid out as below `root`; the entries then name the copies.
+
+        What lies there already, as an import that was killed left it, is replaced.
+        """
         moved: dict[Path, Path] = {}
-        for f in files:
+        for f in found:
             source = f.entry.path
             if source not in moved:
                 inside = (
                     source.relative_to(root) if source.is_relative_to(root) else Path("elsewhere", *source.parts[1:])
                 )
-                moved[source] = self._copy(source, target / inside)
+                moved[source] = place = target / inside
+                self.new += [path for path in (*reversed(place.parents), place) if not path.exists()]
+                files.copy(source, place)
             f.entry = dataclasses.replace(f.entry, path=moved[source])
 
-    def _copy(self, source: Path, place: Path) -> Path:
-        """The whole file or none: a half-made copy never has the file's name."""
-        new = [folder for folder in (*reversed(place.parents), place) if not folder.exists()]
-        self._new += new
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if new[0] != place:
-            leftovers.hold(new[0])
-            self._held.add(new[0])
-        partial = place.with_name(f".{os.getpid()}.partial")
-        try:
-            shutil.copy2(source, partial)
-            partial.replace(place)
-        finally:
-            partial.unlink(missing_ok=True)
-        return place
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for path in reversed(self._new if kind else []):
-            with contextlib.suppress(OSError):  # a folder in which something else was put meanwhile stays
-                path.rmdir() if path.is_dir() else path.unlink()
-        for path in self._held:
-            leftovers.let_go(path)
+@contextlib.contextmanager
+def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Copies]:
+    """Has the folder of a study's copies to itself: imports into one study come one after the other.
+
+    What was copied is removed again if the block fails, as by a full disk. source: the folder that a new study is made
+    of; what an import that was killed left in the study's folder is removed first.
+    """
+    folder = store.home.files / study
+    with files.locked(folder):
+        if source is not None and not source.is_relative_to(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+        copies = Copies()
+        try:
+            yield copies
+        except BaseException:
+            for path in reversed(copies.new):
+                with contextlib.suppress(OSError):  # a folder in which something else was put meanwhile stays
+                    path.rmdir() if path.is_dir() else path.unlink()
+            raise
+
+
+def sweep(store: Store) -> list[str]:
+    """Removes copies that were added to a study and that no case has, as an import that was killed leaves them."""
+    gone = []
+    for added in store.home.files.glob(f"*/{ADDED}"):
+        with contextlib.suppress(files.Busy), files.locked(added.parent, wait=False):
+            study = added.parent.name
+            cases = {case["path"] for case in store.query("SELECT path FROM cases WHERE study = ?", [study])}
+            for path in sorted(added.rglob("*"), reverse=True):  # a folder comes after what it holds
+                with contextlib.suppress(OSError):
+                    if path.is_dir():
+                        path.rmdir()  # fails unless it is empty
+                    elif str(path) not in cases:
+                        path.unlink()
+                        gone.append(path.name)
+    return gone

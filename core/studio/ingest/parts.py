@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from core.engine import files
 from core.studio.db import seals
 from core.studio.db.store import Store
 from core.studio.ingest.masks import get_mask
@@ -105,27 +106,33 @@ def link(source: Path, target: Path) -> None:
             shutil.copy2(file, target / file.name)
 
 
-def masks_of(store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int]) -> np.ndarray:
-    """Maps the lesion masks uint8 (n, S, S) of a part's cases; made anew if one changed. truth: {case id: mask id}."""
+def masks_of(
+    store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int], build: bool = True
+) -> np.ndarray:
+    """Maps the lesion masks uint8 (n, S, S) of a part's cases; made anew if one changed. truth: {case id: mask id}.
+
+    Raises FileNotFoundError if they are not there and `build` is False.
+    """
     its = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
     key = hashlib.sha256(repr(sorted(its.items())).encode()).hexdigest()[:12]
     file = folder / f"masks-{key}.npy"
-    if not (file.exists() and seals.is_sealed(file)) or seals.problem(file):
-        partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-        try:
-            masks = _room(partial, (len(cases), size, size))
-            for i, case in enumerate(cases):
-                if case["id"] in its:
-                    masks[i] = mask_at(get_mask(store, its[case["id"]]), size)
-            masks.flush()
-            seals.seal(partial)
-            seals.seal_of(partial).replace(seals.seal_of(file))
-            partial.replace(file)
-        finally:
-            for rest in (partial, seals.seal_of(partial)):
-                rest.unlink(missing_ok=True)
-        for old in folder.glob("masks-*.npy"):
-            if old != file:
+    kept = seals.kept_array(file)
+    if kept is not None:
+        return kept
+    if not build:
+        raise FileNotFoundError(file)
+
+    def make(own: Path) -> None:
+        masks = _room(own, (len(cases), size, size))
+        for i, case in enumerate(cases):
+            if case["id"] in its:
+                masks[i] = mask_at(get_mask(store, its[case["id"]]), size)
+        masks.flush()
+
+    kept = seals.built_array(file, make)
+    for old in folder.glob("masks-*.npy"):
+        if old != file:
+            with files.locked(old):
                 old.unlink(missing_ok=True)
                 seals.seal_of(old).unlink(missing_ok=True)
-    return np.load(file, mmap_mode="r")
+    return kept

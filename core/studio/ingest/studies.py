@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ from core.studio.db import audit
 from core.studio.db.store import Store, now
 from core.studio.ingest import erased, reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
-from core.studio.ingest.copies import Copies
+from core.studio.ingest.copies import ADDED, copying
 from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
 from core.studio.ingest.layouts import ANYWHERE, Entry, confined, files_under, read_layout
 from core.studio.ingest.patients import Patients, straddling
@@ -98,9 +99,11 @@ def import_study(
     whose.name(files)
     scales = scale.agree(files, {})
     hold_out(files)
-    with Copies() as copies:
-        if copy:
-            copies.add(files, folder if folder.is_dir() else folder.parent, store.home.files / study)
+    root = folder if folder.is_dir() else folder.parent
+    with copying(store, study, root) if copy else contextlib.nullcontext() as copies:
+        demand_free_name(store, study)  # looked at again: another import of the name may have come first
+        if copies:
+            copies.add(files, root, store.home.files / study)
         # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
         files.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
         config = {
@@ -135,7 +138,7 @@ def add_cases(
     by: str | None = None,
     again: bool = False,
 ) -> ImportReport:
-    """Adds files to a study that exists; those it already has are passed over.
+    """Adds files to a study that exists; those it already has are passed over, copies of its files are named.
 
     `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
     where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
@@ -151,21 +154,40 @@ def add_cases(
     Patients(store, pattern=row["config"].get("patients")).name(frames)
     scales_before = row["config"].get("scales") or {}
     scales = scale.agree(frames, scales_before)
-    with Copies() as copies:
-        if copy:
+    sources = [f.entry.path for f in frames]
+    with copying(store, study) if copy else contextlib.nullcontext() as copies:
+        if copies:
             # By content: a device may use a name again for another picture.
             files: dict[Path, list[reader.Found]] = {}
             for f in frames:
                 files.setdefault(f.entry.path, []).append(f)
             for path, same in files.items():
-                copies.add(same, path.parent, store.home.files / study / "added" / same[0].row["sha256"][:16])
+                copies.add(same, path.parent, store.home.files / study / ADDED / same[0].row["sha256"][:16])
         with store.write() as db:
             erased.take(store, (name for f in frames for name in (f.row["sha256"], f.uid)), again)
+            frames = _not_there(store, study, frames, sources, report)
             if scales != scales_before:
                 db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
             _insert(store, study, frames, report, by)
     report.duplicates = _duplicates(store, study, frames)
     return report
+
+
+def _not_there(
+    store: Store, study: str, frames: list[reader.Found], sources: list[Path], report: ImportReport
+) -> list[reader.Found]:
+    """The frames that are no case yet, each once; the others are named in the report by their sources."""
+    known = {(c["path"], c["frame"]) for c in store.query("SELECT path, frame FROM cases WHERE study = ?", [study])}
+    new, there = [], dict[Path, None]()
+    for f, source in zip(frames, sources, strict=True):
+        key = (str(f.entry.path), f.frame)
+        if key in known:
+            there[source] = None
+        else:
+            known.add(key)
+            new.append(f)
+    report.rejected += [{"path": reader.printable(path), "reason": "the study has this file already"} for path in there]
+    return new
 
 
 def files_at(path: str | os.PathLike) -> list[Path]:

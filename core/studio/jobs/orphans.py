@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from core.engine.files import write_json
 from core.studio.db import journal
 from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
@@ -16,8 +17,7 @@ FILE = "process.json"  # in the run's folder, while a process is at it
 
 def sign(folder: Path) -> None:
     """Records that this process works on the run of that folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE).write_text(json.dumps({"pid": os.getpid(), "start": start_of(os.getpid())}))
+    write_json(folder / FILE, {"pid": os.getpid(), "start": start_of(os.getpid())})
 
 
 def leave(folder: Path) -> None:

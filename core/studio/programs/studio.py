@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 from typing_extensions import Self
 
+from core.engine.files import locked
 from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.ingest.studies import import_study, list_studies, slug
+from core.studio.ingest.studies import demand_free_name, import_study, list_studies, slug
 from core.studio.jobs import here
 from core.studio.jobs import queue as jobs
 from core.studio.programs import looks
@@ -90,16 +91,19 @@ class Studio:
         """
         if abnormal and len(abnormal) != len(test) or masks and len(masks) != len(test):
             raise ValueError("abnormal and masks say something of each test image, or are left out")
-        folder = self.store.home.files / f"{slug(name)}-{secrets.token_hex(4)}"
-        for i, image in enumerate(normal):
-            _write(folder / "train/normal" / f"{i:06d}.png", image)
-        for i, image in enumerate(test):
-            kind = "unknown" if not len(abnormal) else "abnormal" if abnormal[i] else "normal"
-            _write(folder / "test" / kind / f"{i:06d}.png", image)
-            mask = masks[i] if len(masks) else None
-            if mask is not None and mask.any():
-                _write(folder / "test/mask" / f"{i:06d}.png", (np.asarray(mask) > 0).astype(np.uint8) * 255)
-        return import_study(self.store, name, folder, by="program").study
+        folder = self.store.home.files / slug(name)
+        with locked(folder):
+            demand_free_name(self.store, folder.name)
+            shutil.rmtree(folder, ignore_errors=True)  # what an import that was killed left
+            for i, image in enumerate(normal):
+                _write(folder / "train/normal" / f"{i:06d}.png", image)
+            for i, image in enumerate(test):
+                kind = "unknown" if not len(abnormal) else "abnormal" if abnormal[i] else "normal"
+                _write(folder / "test" / kind / f"{i:06d}.png", image)
+                mask = masks[i] if len(masks) else None
+                if mask is not None and mask.any():
+                    _write(folder / "test/mask" / f"{i:06d}.png", (np.asarray(mask) > 0).astype(np.uint8) * 255)
+            return import_study(self.store, name, folder, by="program").study
 
     def pretrain(self, study: str, preset: str = PRETRAIN_DEFAULT, name: str | None = None, **settings: Any) -> str:
         """Train an encoder on a study's normal images; returns the run's id once it is done.

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from core.engine.rows import Some
+from core.studio.db import seals
 from core.studio.db.store import Store
 from core.studio.ingest.cache import StudyArrays, load_arrays
 from core.studio.ingest.records import pictured
@@ -128,14 +129,7 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
     parts += [mark[int(i)] for i in arrays.case_ids[normal]]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
     file = store.home.cache / run["study"] / f"training-features-{key}.npy"
-    if file.exists():
-        return np.load(file, mmap_mode="r")
     if not len(normal):
         raise ValueError("The study has no normal training images to compare with.")
-    features = encode(encoder, Some(arrays.images, normal), "backbone", device=device)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(f".{id(features)}.part")
-    with partial.open("wb") as out:
-        np.save(out, features)
-    partial.replace(file)
-    return features
+    images = Some(arrays.images, normal)
+    return seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))

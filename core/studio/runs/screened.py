@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from core.engine import files
 from core.studio.db.foreign import Refused
 from core.studio.runs import screen
 from core.studio.runs.exported import detector_digest
@@ -62,10 +63,9 @@ class Scorer:
 
         target = part_of(self.out, int(row["batch"]))
         rows = [screen.packed(result) for result in self.screen.files([Path(file) for file in row["files"]])]
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
         columns = {name: [result.get(name) for result in rows] for name in COLUMNS}
-        parquet.write_table(pyarrow.table(columns, schema=self.schema), partial, compression="zstd")
-        partial.replace(target)
+        with files.replacing(target) as own:
+            parquet.write_table(pyarrow.table(columns, schema=self.schema), own, compression="zstd")
         return {"images": len(rows), "failed": sum("error" in result for result in rows), "worker": os.getpid()}
 
 

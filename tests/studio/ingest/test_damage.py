@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.engine.files import MAKING
 from core.studio.db import seals
 from core.studio.ingest import cache
 from core.studio.ingest.originals import Replaced, check, image_of
@@ -39,7 +40,7 @@ def test_damaged_arrays_are_made_again(store, tiny_study, name, damage):
         seals.seal_of(file).unlink()
     assert content(store, tiny_study) == whole
     assert cache.is_sound(prepared(store, "images.npy").parent, full=True)
-    assert not list(store.home.cache.rglob("*.partial"))
+    assert not list(store.home.cache.rglob(f"{MAKING}*"))
 
 
 @pytest.mark.slow

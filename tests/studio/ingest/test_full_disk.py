@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from core.studio.ingest import copies, studies
+from core.studio.ingest import studies
 from tests.conftest import picture, write
 
 COPY = shutil.copy2
@@ -26,7 +26,7 @@ def fills_up(monkeypatch):
                 raise OSError(errno.ENOSPC, "No space left on device", str(target))
             done.append(COPY(source, target))
 
-        monkeypatch.setattr(copies.shutil, "copy2", copy2)
+        monkeypatch.setattr(shutil, "copy2", copy2)
 
     return after
 

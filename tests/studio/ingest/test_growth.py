@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.engine import files as whole
 from core.engine import roi, rows
 from core.engine.rows import Some
 from core.studio.db import seals
@@ -128,16 +129,16 @@ def test_killed_in_the_middle_the_set_from_before_is_whole(store, tiny_study, ad
     first, there = the_set(store), files(store)
     new = add(4)
     with monkeypatch.context() as killed:
-        killed.setattr(cache.shutil, "rmtree", lambda *args, **options: None)  # a killed process clears nothing away
+        killed.setattr(whole.shutil, "rmtree", lambda *args, **options: None)  # a killed process clears nothing away
         killed.setattr(parts.seals, "seal", lambda file: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             load_arrays(store, tiny_study, SIZE)
-    assert list(store.home.cache.glob("tiny/*.partial")) and cache.is_sound(first, full=True)
+    assert list(store.home.cache.glob(f"tiny/{whole.MAKING}*")) and cache.is_sound(first, full=True)
     assert there.items() <= files(store).items()
     decoded.clear()
     grown = content(store)
     assert sorted(decoded) == sorted(new) and not first.exists()
-    assert not list(store.home.cache.glob("tiny/*.partial")) and grown == anew(store)
+    assert not list(store.home.cache.glob(f"tiny/{whole.MAKING}*")) and grown == anew(store)
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone", "undescribed"])
