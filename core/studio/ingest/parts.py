@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ from core.studio.ingest.originals import image_of
 from core.studio.ingest.resize import mask_at, prepare
 from core.studio.ingest.unreadable import Unreadable
 
+MASKS = 3  # sets of masks kept of a part: references, and those that a reader has just changed
 COPIED = 64  # rows copied at once from one file to another
 
 
@@ -130,8 +132,8 @@ def masks_of(
         masks.flush()
 
     kept = seals.built_array(file, make)
-    for old in folder.glob("masks-*.npy"):
-        if old != file:
+    with contextlib.suppress(FileNotFoundError):  # another has just cleared them away
+        for old in sorted(folder.glob("masks-*.npy"), key=lambda file: file.stat().st_mtime)[:-MASKS]:
             with files.locked(old):
                 old.unlink(missing_ok=True)
                 seals.seal_of(old).unlink(missing_ok=True)

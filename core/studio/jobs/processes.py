@@ -5,11 +5,8 @@ A process id alone is reused after a while; together with its start time it is u
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -57,17 +54,6 @@ def detached(line: list[str], folder: Path, log: Path) -> int:
         )
     _CHILDREN[:] = [p for p in _CHILDREN if p.poll() is None] + [process]
     return process.pid
-
-
-@contextlib.contextmanager
-def alone(file: Path) -> Iterator[None]:
-    """Locks `file` so that one process at a time runs the block; the others wait.
-
-    `file` is made and stays; a killed process lets go of the lock.
-    """
-    with open(file, "w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 _CHILDREN: list[subprocess.Popen] = []  # polled, so that ended ones do not stay as zombies

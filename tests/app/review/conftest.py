@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import warnings
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -33,10 +31,6 @@ REACHED = """async () => {
     const [study, run, id] = [review?.study, review?.run, review?.detail?.id];
     return JSON.stringify({ started: window.Studio?.started, open: window.Studio?.study, study, run, id,
         listed: review?.list.box.textContent.slice(0, 200), hidden: document.hidden, answers, asked }); }"""
-
-# Three times in whole runs, and never in a part of one, the server had ended by itself before or while the first test
-# of test_findings.py opened its page. Why is not known yet: what it left is said as a warning, and the test goes on.
-SERVERS: dict[str, Served] = {}
 
 
 def make_home(base: Path, cases: int = CASES, names: tuple = (STUDY,)) -> Path:
@@ -117,32 +111,15 @@ def review_server(review_home):
 
 @pytest.fixture
 def page_url(review_server):
-    _revive(review_server)
-    SERVERS[review_server.url] = review_server
     return review_server.url
 
 
-def _revive(server: Served) -> bool:
-    """Starts a server that has ended at its address again, and warns of how it ended; whether it had."""
-    ended = server.process.poll()
-    if ended is None:
-        return False
-    warnings.warn(f"the server had ended by itself ({ended}):\n{server.log.read_text()[-6000:]}", stacklevel=2)
-    server.start(urlsplit(server.url).port or 0)
-    return True
-
-
 def enter(page, url, study=STUDY):
-    def come() -> None:
-        page.goto(f"{url}?study={study}&tab=review")
-        page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=120_000)
-
+    page.goto(f"{url}?study={study}&tab=review")
     try:
-        come()
+        page.wait_for_function(f"{WIDGET}?.review?.picture", timeout=120_000)
     except Error as error:
-        if url not in SERVERS or not _revive(SERVERS[url]):
-            raise AssertionError(f"no case came on screen: {page.evaluate(REACHED)}") from error
-        come()
+        raise AssertionError(f"no case came on screen: {page.evaluate(REACHED)}") from error
     page.locator(".rv-display").evaluate("display => { display.open = true; }")
 
 

@@ -1,26 +1,14 @@
-"""Who is alive, who gives way, and what one process does at a time."""
+"""Who is alive, and who gives way."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
-from core.studio.jobs.processes import alone, is_alive, start_of
-
-
-def is_free(file):
-    """Whether no process holds the lock `file`."""
-    with open(file, "a") as opened:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
+from core.studio.jobs.processes import is_alive, start_of
 
 
 def test_process_ids_are_distinguished_by_their_start():
@@ -30,24 +18,6 @@ def test_process_ids_are_distinguished_by_their_start():
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     assert not is_alive(ended.pid, None) and not is_alive(None, None)
-
-
-def test_only_one_at_a_time_makes_what_both_would_write(tmp_path):
-    seen, inside = [], threading.Event()
-
-    def second():
-        inside.wait(60)
-        with alone(tmp_path / "lock"):
-            seen.append("second")
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    with alone(tmp_path / "lock"):
-        inside.set()
-        assert not is_free(tmp_path / "lock")
-        seen.append("first")
-    thread.join(60)
-    assert seen == ["first", "second"]
 
 
 @pytest.mark.slow
