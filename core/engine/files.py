@@ -58,17 +58,17 @@ def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], objec
     However many ask at once: one makes it, the others wait and read. Raises FileNotFoundError if it cannot be read
     though it was made.
     """
-    found = _if_there(read)
-    if found is None:
+    value = _if_there(read)
+    if value is None:
         with locked(path) as work:
-            found = _if_there(read)
-            if found is None:
+            value = _if_there(read)
+            if value is None:
                 with _whole(path, work) as own:
                     make(own)
-                found = read()
-    if found is None:
+                value = read()
+    if value is None:
         raise FileNotFoundError(f"{path} was made and cannot be read")
-    return found
+    return value
 
 
 def _if_there(read: Callable[[], T | None]) -> T | None:
@@ -140,7 +140,7 @@ def sweep(folder: Path) -> list[str]:
     """Removes what killed writers left anywhere below a folder, but nothing of writers at work; returns its names."""
     gone = []
     for work in [Path(here, name) for here, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
-        left = [inside.name for made in work.glob("*/") for inside in made.iterdir()]
+        left = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
         with contextlib.suppress(Busy, OSError), _alone(work, wait=False):
             gone += left
     return gone

@@ -11,7 +11,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ class Arrays(User):
 
     def work(self, number: int) -> Result:
         arrays = cache.load_arrays(self.store, STUDY, SIZE)
-        assert all(image.any() for image in arrays.images), "an image is black"
+        assert np.asarray(arrays.images).any((1, 2, 3)).all(), "an image is black"
         return np.concatenate([np.asarray(a).ravel() for a in (arrays.images, arrays.roi, arrays.masks)])
 
 
@@ -163,7 +163,7 @@ class Screened(User):
         self.scorer = object.__new__(screened.Scorer)
         self.scorer.out, self.scorer.schema = folder, screened.schema(folder)
         rows = [{"file": str(i), "sha256": "0", "score": float(i)} for i in range(500)]
-        self.scorer.screen = SimpleNamespace(files=lambda files: [dict(row) for row in rows])
+        self.scorer.screen = cast(Any, SimpleNamespace(files=lambda files: [dict(row) for row in rows]))
         screened.screen.packed = lambda row: row
 
     def undo(self, number: int) -> None:
@@ -207,7 +207,7 @@ class Key(User):
 
 
 class Embedded(User):
-    places = (
+    places: tuple[str, ...] = (
         "core/studio/clusters/step.py embed", "core/studio/clusters/points.py made_points",
         "core/studio/clusters/features.py features_of",
     )  # fmt: skip

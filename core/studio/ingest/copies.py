@@ -21,13 +21,13 @@ class Copies:
     def __init__(self) -> None:
         self.new: list[Path] = []  # folders and files, in the order in which they were made
 
-    def add(self, found: list[Found], root: Path, target: Path) -> None:
+    def add(self, frames: list[Found], root: Path, target: Path) -> None:
         """Copies the files to `target`, laid out as below `root`; the entries then name the copies.
 
         What lies there already, as an import that was killed left it, is replaced.
         """
         moved: dict[Path, Path] = {}
-        for f in found:
+        for f in frames:
             source = f.entry.path
             if source not in moved:
                 inside = (

@@ -118,9 +118,9 @@ def masks_of(
     its = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
     key = hashlib.sha256(repr(sorted(its.items())).encode()).hexdigest()[:12]
     file = folder / f"masks-{key}.npy"
-    kept = seals.kept_array(file)
-    if kept is not None:
-        return kept
+    array = seals.kept_array(file)
+    if array is not None:
+        return array
     if not build:
         raise FileNotFoundError(file)
 
@@ -131,10 +131,10 @@ def masks_of(
                 masks[i] = mask_at(get_mask(store, its[case["id"]]), size)
         masks.flush()
 
-    kept = seals.built_array(file, make)
+    array = seals.built_array(file, make)
     with contextlib.suppress(FileNotFoundError):  # another has just cleared them away
         for old in sorted(folder.glob("masks-*.npy"), key=lambda file: file.stat().st_mtime)[:-MASKS]:
             with files.locked(old):
                 old.unlink(missing_ok=True)
                 seals.seal_of(old).unlink(missing_ok=True)
-    return kept
+    return array
