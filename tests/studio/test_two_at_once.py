@@ -18,6 +18,7 @@ import pytest
 
 from app.access.sessions import read_key
 from core.engine import files
+from core.studio.bundle.pack import export_bundle
 from core.studio.clusters import library, projected
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.clusters.points import made_points
@@ -28,7 +29,6 @@ from core.studio.ingest import cache, parts, studies
 from core.studio.ingest.masks import truth_masks
 from core.studio.jobs import orphans
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review.exports.bundle.write import export_bundle
 from core.studio.runs import nearest, screened
 from core.studio.runs import records as runs
 from core.studio.training import first_weights
@@ -296,7 +296,7 @@ class Received(User):
 
 
 class Bundled(User):
-    places = ("core/studio/review/exports/bundle/write.py export_bundle",)
+    places = ("core/studio/bundle/pack.py export_bundle",)
     heavy = True
 
     def undo(self, number: int) -> None:
@@ -340,7 +340,8 @@ RENAMED = {
     "core/engine/files.py": "the one place",
     "core/studio/db/backup.py": "tests/studio/db/test_backup.py has several made at once",
     "core/studio/db/restore.py": "what was replaced goes aside, under the writers' lock",
-    "core/studio/review/exports/bundle/read.py": "an unpacked bundle goes to names that are new, in one transaction",
+    "core/studio/bundle/read.py": "an unpacked bundle goes to names that are new, in one transaction",
+    "core/studio/runs/exported.py": "an imported model goes to the folders of runs that have just been made",
 }
 
 
