@@ -91,7 +91,7 @@ class MasksThatChange(Masks):
 
 
 class Arrays(User):
-    places = ("core/studio/ingest/cache.py load_arrays", "core/studio/ingest/cache.py _build")
+    places = ("core/studio/ingest/cache.py _loaded", "core/studio/ingest/cache.py _build")
 
     def undo(self, number: int) -> None:
         shutil.rmtree(self.home.cache / STUDY, ignore_errors=True)
