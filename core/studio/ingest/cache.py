@@ -60,10 +60,10 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
     for left in reversed(range(TRIES)):
-        erasures = _erasures(store)
+        gone = erasures(store)
         try:
             arrays = _loaded(store, study, size, on_progress)
-            if _erasures(store) == erasures:
+            if erasures(store) == gone:
                 return arrays
             shutil.rmtree(store.home.cache / study, ignore_errors=True)  # it may hold images of who was erased
             raise FileNotFoundError(f"images of {study} were erased while they were being prepared")
@@ -73,7 +73,7 @@ def load_arrays(store: Store, study: str, size: int, on_progress: Progress | Non
     raise AssertionError("the last try returns or raises")
 
 
-def _erasures(store: Store) -> int:
+def erasures(store: Store) -> int:
     """Counts the erasures whose cases are gone."""
     return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 

@@ -18,7 +18,7 @@ import numpy as np
 from core.engine.rows import Some
 from core.studio.db import seals
 from core.studio.db.store import Store
-from core.studio.ingest.cache import StudyArrays, load_arrays
+from core.studio.ingest.cache import StudyArrays, erasures, load_arrays
 from core.studio.ingest.records import pictured
 from core.studio.runs import records as runs
 from core.studio.runs.readings import add_extra, size_of
@@ -131,5 +131,8 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
     file = store.home.cache / run["study"] / f"training-features-{key}.npy"
     if not len(normal):
         raise ValueError("The study has no normal training images to compare with.")
-    images = Some(arrays.images, normal)
-    return seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))
+    images, gone = Some(arrays.images, normal), erasures(store)
+    features = seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))
+    if erasures(store) != gone:  # they may be of somebody who was erased meanwhile
+        file.unlink(missing_ok=True)
+    return features

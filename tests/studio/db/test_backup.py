@@ -10,8 +10,8 @@ import time
 import zipfile
 
 import pytest
-from core.studio.review.exports.bundle.write import BundleWriter
 
+from core.studio.bundle.pack import BundleWriter
 from core.studio.db import audit, backup, leftovers, migrations, opening, restore
 from core.studio.db.backup import BadBackup
 from core.studio.db.daily import DailyBackup
