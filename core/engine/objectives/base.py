@@ -10,7 +10,7 @@ each objective the same way. An objective holds the heads that are thrown away a
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -52,13 +52,14 @@ class Outcome:
 
     loss: float32 scalar to minimise. terms: its unweighted parts by name (l_ctr, l_con, l_aug, l_pos), detached.
     z: (V, D) features of the views, detached. logits: (Q or V, k+1) of the class head on `Views.classed`, detached, or
-    None if there is none.
+    None if there is none. h: (M, F) the backbone's features of all images, detached, set by the step.
     """
 
     loss: Tensor
     terms: dict[str, Tensor]
     z: Tensor
     logits: Tensor | None = None
+    h: Tensor = field(default_factory=lambda: torch.zeros(1, 1))
 
 
 class Objective(nn.Module, abc.ABC):

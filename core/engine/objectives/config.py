@@ -314,6 +314,9 @@ class Keeping(Config):
         label="Keep the encoder",
         group="Keeping and speed",
     )
+    stop_on_alarm: bool = option(
+        False, "Ends the training, without an encoder, at the first alarm.", label="Stop when features collapse"
+    )
     snapshot_every: int = option(
         5, "The cluster browser shows these.", low=1, unit="epochs", slider=(1, 1000), label="Snapshot every"
     )

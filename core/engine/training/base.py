@@ -23,11 +23,13 @@ class Training(abc.ABC):
     """One training in memory. `step` is the number of steps done, of `steps` in all.
 
     networks, optimisers: by the name that a checkpoint keeps them under. title: for sentences. remedy: what to change
-    after the training has diverged. report, should_stop: the loop's, for what takes long before a step.
+    after the training has diverged. ended: why it is to end now, in a sentence; "" if it is not. report, should_stop:
+    the loop's, for what takes long before a step.
     """
 
     title: ClassVar[str]
     remedy: str = "a lower learning rate"
+    ended: str = ""
     step: int = 0
     steps: int
     report: Report | None = None

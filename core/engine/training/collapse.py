@@ -30,27 +30,65 @@ def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
     }
 
 
+def relative_spread(h: Tensor) -> Tensor:
+    """Computes the spread of features h (M, F) relative to their length: 0 if all lie in one point, 1 at most."""
+    h = h.float()
+    return ((h - h.mean(0)).square().sum(1).mean() / h.square().sum(1).mean().clamp(min=1e-24)).sqrt()
+
+
 def remedies(config: PretrainConfig) -> str:
     """Lists what to change of `config` after a collapse, most likely cause first."""
     hints = ["frozen centres"] if config.centres == REESTIMATED else []
-    hints.append(f"a learning rate below {config.lr:g}")
-    if config.w_ctr > 0.1:
-        hints.append(f"a weight of l_ctr below {config.w_ctr:g}")
-    if config.weak.crop[0] < 0.5:
-        hints.append("weak crops that keep the lesions in view")
+    random = config.encoder.init == "random"
+    if not config.encoder.unit or random:
+        start = "ImageNet weights and " if random else ""
+        hints.append(f"{start}Z on the unit sphere (the preset paper has both)")
+    if random and config.w_ctr > 2 / config.encoder.dim:
+        hints.append(f"from random weights, a weight of l_ctr of {1 / config.encoder.dim:.2g} (the preset from-random)")
+    if not hints:
+        hints.append(f"a learning rate below {config.lr:g}")
     return " or ".join([", ".join(hints[:-1]), hints[-1]] if len(hints) > 1 else hints)
 
 
-_KEPT = ("first", "low", "high", "well", "alarm", "past")
+class Gauge:
+    """Compares a spread with its median over the first `warm` steps, step by step.
+
+    low, high: steps in a row below `floor` of it, above `ceiling` times it; well: clear of both.
+    """
+
+    def __init__(self, floor: float, ceiling: float, warm: int) -> None:
+        self.floor, self.ceiling, self.warm = floor, ceiling, warm
+        self.first: list[float] = []
+        self.low = self.high = self.well = 0
+        self.ratio = 1.0
+
+    def update(self, spread: float) -> None:
+        if len(self.first) < self.warm:
+            self.first.append(spread)
+            return
+        self.ratio = spread / max(median(self.first), 1e-12)
+        self.low = self.low + 1 if self.ratio < self.floor else 0
+        self.high = self.high + 1 if self.ratio > self.ceiling else 0
+        self.well = self.well + 1 if 2 * self.floor < self.ratio < self.ceiling / 2 else 0
+
+    @property
+    def closer(self) -> str:
+        """How many times closer together the images lie than at the start, in words."""
+        return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
+
+
+_OF_GAUGES = ("first", "low", "high", "well", "ratio")
+PROJECTIONS, FEATURES = "projections", "features"
 
 
 class CollapseWatch:
-    """A watch that says in a sentence when the features have collapsed; updated once a step.
+    """A watch that says in a sentence when training has collapsed; updated once a step.
 
-    The measure of spread is the run's own: the median over its first `warm` steps. An alarm takes `patience` steps in a
-    row below `floor` of it, so that one odd batch gives none; it ends after `calm` steps in a row with spread back
-    above twice the floor, since features that have collapsed often burst apart for a moment.
-    Spread that grows beyond `ceiling` times the start gives an alarm too: training runs away before it breaks down.
+    It looks at the projections, which the losses see, and at the backbone's features, which detectors read. An alarm
+    takes `patience` steps in a row in which either has less than `floor` of the spread of its own first `warm` steps,
+    so that one odd batch gives none; it ends after `calm` steps in a row with both back above twice the floor, since
+    features that have collapsed often burst apart for a moment. Projections that spread beyond `ceiling` times the
+    start give an alarm too: training runs away before it breaks down.
     """
 
     def __init__(
@@ -63,19 +101,24 @@ class CollapseWatch:
         patience: int = 3,
         calm: int = 20,
     ) -> None:
-        self.classes, self.remedy = classes, remedy
-        self.floor, self.ceiling, self.warm, self.patience = floor, ceiling, warm, patience
-        self.first: list[float] = []
-        self.calm = calm
-        self.low = self.high = self.well = 0
+        self.classes, self.remedy, self.patience, self.calm = classes, remedy, patience, calm
+        self.gauges = {name: Gauge(floor, ceiling, warm) for name in (PROJECTIONS, FEATURES)}
         self.alarm: str | None = None
         self.past: str | None = None  # the last alarm that ended
         self.recent: deque[float] = deque(maxlen=10)
 
-    def update(self, step: int, spread: float, class_distance: float, aug_accuracy: float | None = None) -> str | None:
+    def update(
+        self,
+        step: int,
+        spread: float,
+        class_distance: float,
+        aug_accuracy: float | None = None,
+        feature_spread: float | None = None,
+    ) -> str | None:
         """Takes one step's numbers; returns the alarm standing now, or None.
 
-        aug_accuracy in 0..1; None without a class head.
+        spread: of the projections. aug_accuracy in 0..1; None without a class head. feature_spread: the relative
+        spread of the backbone's features; None if it is unknown.
         """
         if not math.isfinite(spread):
             self.alarm = (
@@ -85,26 +128,23 @@ class CollapseWatch:
             return self.alarm
         if aug_accuracy is not None:
             self.recent.append(aug_accuracy)
-        if len(self.first) < self.warm:
-            self.first.append(spread)
-            return None
-        ratio = spread / max(median(self.first), 1e-12)
-        self.low = self.low + 1 if ratio < self.floor else 0
-        self.high = self.high + 1 if ratio > self.ceiling else 0
-        if self.alarm is None and self.low >= self.patience:
-            closer = f"{1 / ratio:,.0f}" if ratio > 1e-3 else "more than 1,000"
+        z, h = self.gauges[PROJECTIONS], self.gauges[FEATURES]
+        z.update(spread)
+        h.update(1.0 if feature_spread is None else feature_spread)
+        if self.alarm is None and max(z.low, h.low) >= self.patience:
+            fallen = h if h.low >= self.patience else z
+            kept = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
             self.alarm = (
-                f"The features have collapsed (step {step}): all images now lie {closer} times closer together "
-                f"than at the start, the classes {class_distance:.2g} apart.{self.accuracy()} "
-                f"Stop this run and take {self.remedy}."
+                f"The features have collapsed (step {step}): all images now lie {fallen.closer} times closer together "
+                f"than at the start{kept}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
+                f"Start again with {self.remedy}."
             )
-        elif self.alarm is None and self.high >= self.patience:
+        elif self.alarm is None and z.high >= self.patience:
             self.alarm = (
-                f"Training is running away (step {step}): the features are {ratio:,.0f} times further apart than at "
-                f"the start. Stop this run and take {self.remedy}."
+                f"Training is running away (step {step}): the features are {z.ratio:,.0f} times further apart than at "
+                f"the start. Start again with {self.remedy}."
             )
-        self.well = self.well + 1 if 2 * self.floor < ratio < self.ceiling / 2 else 0
-        if self.alarm is not None and self.well >= self.calm:
+        if self.alarm is not None and min(z.well, h.well) >= self.calm:
             self.past, self.alarm = self.alarm, None
         return self.alarm
 
@@ -117,9 +157,11 @@ class CollapseWatch:
 
     def state(self) -> dict[str, Any]:
         """Gives what a checkpoint keeps."""
-        return {**{name: getattr(self, name) for name in _KEPT}, "recent": list(self.recent)}
+        gauges = {name: {field: getattr(g, field) for field in _OF_GAUGES} for name, g in self.gauges.items()}
+        return {"gauges": gauges, "alarm": self.alarm, "past": self.past, "recent": list(self.recent)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in _KEPT:
-            setattr(self, name, state[name])
+        for name, values in state["gauges"].items():
+            vars(self.gauges[name]).update(values)
+        self.alarm, self.past = state["alarm"], state["past"]
         self.recent = deque(state["recent"], maxlen=10)

@@ -38,7 +38,9 @@ class JointStep(nn.Module):
         if processes.world() > 1:
             z = z if self.objective.uses_projection else z.detach()
             h, z, own = joined(_of_all(h, z, own))
-        return self.objective.loss(h, z, own, centres), own
+        outcome: Outcome = self.objective.loss(h, z, own, centres)
+        outcome.h = h.detach()
+        return outcome, own
 
 
 def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn.Module:

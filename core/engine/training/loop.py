@@ -29,7 +29,8 @@ def run(
     gives further numbers. The caller writes the last checkpoint, once what it makes of the training is on disk.
 
     Raises Stopped, after a checkpoint, when should_stop() turns true; Diverged when the loss or the weights are no
-    longer finite. A training that diverged is not gone on with: its checkpoint keeps the history and the reason.
+    longer finite, or when the training says why it has `ended`. A training that diverged is not gone on with: its
+    checkpoint keeps the history and the reason.
     """
     keep_freed_memory()
     training.report, training.should_stop = report, should_stop
@@ -48,6 +49,8 @@ def run(
                 report(line)
             if line["loss"] is None:
                 raise training.diverged("its loss is")
+            if training.ended:
+                raise Diverged(training.ended)
             if checkpoints is not None:
                 checkpoints.save_if_due(training)
         training.check()

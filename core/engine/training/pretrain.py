@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from core.engine.files import copy
 from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.progress import Report, Stop
-from core.engine.tensors import pick_device, to_batch
+from core.engine.tensors import pick_device
 from core.engine.training import checkpoint, loop
 from core.engine.training.base import VALIDATION, fingerprint, generator
 from core.engine.training.pretraining import Data, Pretraining
@@ -46,27 +45,20 @@ class PretrainResult:
 
 
 def pretrain(
-    images: np.ndarray,
+    train: Data | np.ndarray,
     config: PretrainConfig,
     folder: Path | str,
+    held_out: Data | np.ndarray | None = None,
     *,
-    holdout: np.ndarray | None = None,
-    roi: np.ndarray | None = None,
-    holdout_roi: np.ndarray | None = None,
-    pool: np.ndarray | None = None,
-    pool_roi: np.ndarray | None = None,
-    marked: tuple[np.ndarray, np.ndarray] | None = None,
     device: torch.device | str = "cpu",
     report: Report | None = None,
     should_stop: Stop | None = None,
     max_steps: int | None = None,
     checkpoint_seconds: float = 30.0,
 ) -> PretrainResult:
-    """Train an encoder on images uint8 (N, S, S, 3), all normal. roi uint8 (N, S, S), 1 inside.
+    """Trains an encoder on normal images uint8 (N, S, S, 3), or on `Data` with regions of interest and donors.
 
-    holdout: normal images that are not trained on; each epoch is validated on them and MedMix of them.
-    pool: normal images of another study, of the same size, that the donor `foreign` cuts from, with pool_roi.
-    marked: images and masks, 1 inside, of lesions that readers marked, of the same size, for the donor `marked`.
+    held_out: normal images that are not trained on; each epoch is validated on them and MedMix of them.
     Goes on from the checkpoint in `folder` if there is one: on a CPU the weights are then bit for bit those of a
     training that never stopped. `max_steps`: return after so many steps in all, as if stopped. A checkpoint is written
     at least every `checkpoint_seconds`. Snapshots of the encoder lie in folder/epochs/0000, 0001, ...
@@ -78,34 +70,32 @@ def pretrain(
     the loss or the weights are no longer finite; ValueError on images or a folder that do not fit the configuration.
     """
     folder, device = Path(folder), torch.device(device) if not isinstance(device, str) else pick_device(device)
-    _check(images, roi, config, "images")
-    if holdout is not None and len(holdout):
-        _check(holdout, holdout_roi, config, "held-out images")
-    else:
-        holdout = None
-    if pool is not None:
-        _check(pool, pool_roi, config, "donors' images")
-    if marked is not None:
-        _check(*marked, config, "marked images")
+    train = Data.of(train)
+    held_out = None if held_out is None else Data.of(held_out)
+    held_out = held_out if held_out is not None and len(held_out.images) else None
+    _check(train.images, train.roi, config, "images")
+    if held_out is not None:
+        _check(held_out.images, held_out.roi, config, "held-out images")
+    if train.pool is not None:
+        _check(train.pool, train.pool_roi, config, "donors' images")
+    if train.marked is not None:
+        _check(*train.marked, config, "marked images")
     device, should_stop = processes.place(device), processes.agreed(should_stop)
     first = processes.is_first()
-    training = Pretraining(config, Data(images, roi, pool, pool_roi, marked), device)
+    training = Pretraining(config, train, device)
     if config.frozen and training.encoder.origin["source"] == "random":
         raise ValueError(
             f"the layers up to stride {config.frozen} would stay random: start {config.encoder.arch} from pretrained "
             "weights (init), or let all layers learn (frozen = 0, as the preset quick has it)"
         )
-    identity: dict[str, Any] = {
+    identity = {
         "config": config.to_dict(),
-        "data": fingerprint(images, roi),
+        "data": fingerprint(train.images, train.roi),
+        "pool": None if train.pool is None else fingerprint(train.pool, train.pool_roi),
+        "marked": None if train.marked is None else fingerprint(*train.marked),
+        "held_out": None if held_out is None else fingerprint(held_out.images, held_out.roi),
         "encoder": fingerprint(training.encoder.state_dict()),
     }
-    if pool is not None:
-        identity["pool"] = fingerprint(pool, pool_roi)
-    if marked is not None:
-        identity["marked"] = fingerprint(*marked)
-    if holdout is not None:
-        identity["holdout"] = fingerprint(holdout, holdout_roi)
     checkpoints = checkpoint.Checkpoints(folder, identity, checkpoint_seconds)
     processes.from_first()  # what the first has written before is there for all
     saved = checkpoint.load(folder)
@@ -130,7 +120,7 @@ def pretrain(
         training.check()
         if not first:
             return {}
-        numbers = {} if holdout is None else validate(training, holdout, holdout_roi)
+        numbers = {} if held_out is None else validate(training, held_out)
         encoders.epoch_done(numbers)
         return numbers
 
@@ -142,6 +132,16 @@ def pretrain(
         loop.run(training, None, None, should_stop, last=max_steps, after=epoch_done)
     processes.from_first()
     return _result(training, folder)
+
+
+# What a resumed training must agree with beside its configuration, and what the error says of a difference.
+IDENTITY = {
+    "data": "on other images or regions of interest",
+    "pool": "with lesions from other images of another study",
+    "marked": "with other lesions that readers marked",
+    "held_out": "with other held-out images or regions of interest",
+    "encoder": "that began from other weights",
+}
 
 
 def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, what: str) -> None:
@@ -163,25 +163,14 @@ def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
     """Raise BadCheckpoint unless `old` is of this training: with other settings or images no configuration would
     describe the weights.
     """
-    before = PretrainConfig.from_dict(old["config"]).to_dict()  # one that is older than a setting lacks it
-    before = json.loads(json.dumps(before))
-    changed = sorted(k for k in new["config"] if before[k] != new["config"][k])
+    changed = sorted(k for k in new["config"] if old["config"].get(k) != new["config"][k])
     if changed:
         raise checkpoint.BadCheckpoint(
             f"{folder} holds a training with another {', '.join(changed)}; resume it as it was or take a new folder"
         )
-    if "encoder" not in old:  # of version 0.1, which looked at 16 images alone
-        if not old["finished"]:
-            raise checkpoint.BadCheckpoint(
-                f"{folder} holds a training that an earlier version began and did not finish; take a new folder"
-            )
-        return
-    if any(old.get(key) != new.get(key) for key in ("data", "pool", "holdout")):
-        raise checkpoint.BadCheckpoint(
-            f"{folder} holds a training on other images or regions of interest; take a new folder"
-        )
-    if old["encoder"] != new["encoder"]:
-        raise checkpoint.BadCheckpoint(f"{folder} holds a training that began from other weights; take a new folder")
+    for key, what in IDENTITY.items():
+        if old.get(key) != new.get(key):
+            raise checkpoint.BadCheckpoint(f"{folder} holds a training {what}; take a new folder")
 
 
 def _result(training: Pretraining, folder: Path) -> PretrainResult:
@@ -249,22 +238,22 @@ MOST = 64  # held-out images used, evenly spaced
 
 
 @torch.no_grad()
-def validate(training: Pretraining, holdout: np.ndarray, roi: np.ndarray | None = None) -> dict[str, float]:
+def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
     """Computes losses and, where there is a class head, how well it does on images it was not trained with.
 
-    holdout uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None. Returns val_loss, val_l_*, val_accuracy (0..1) and
+    held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0..1) and
     val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
     """
     c, encoder, objective, device = training.config, training.encoder, training.objective, training.device
-    chosen = np.unique(np.linspace(0, len(holdout) - 1, min(MOST, len(holdout))).astype(int))
+    chosen = np.unique(np.linspace(0, len(held_out.images) - 1, min(MOST, len(held_out.images))).astype(int))
     sums: dict[str, float] = {}
     logits, labels = [], []
     encoder.eval(), objective.eval()
     try:
         for start in range(0, len(chosen), c.sources):
             rows = chosen[start : start + c.sources]
-            inside = None if roi is None else torch.from_numpy(np.ascontiguousarray(roi[rows]))
-            views = objective.views(to_batch(holdout[rows], device), generator(c.seed, VALIDATION, start), inside)
+            images, inside = held_out.batch(rows, device)
+            views = objective.views(images, generator(c.seed, VALIDATION, start), inside)
             outcome = objective.loss(*training.features(views.images), views, training.centres)
             for name, value in {"loss": outcome.loss, **outcome.terms}.items():
                 sums[name] = sums.get(name, 0.0) + float(value) * len(rows) / len(chosen)

@@ -25,7 +25,7 @@ from core.engine.registry import OBJECTIVES
 from core.engine.tensors import autocast, gains_by_bf16, to_batch
 from core.engine.training.base import CENTRES, ORDER, STEP, Training, generator
 from core.engine.training.centres import equidistant_centres, estimate_centres, random_centres
-from core.engine.training.collapse import CollapseWatch, feature_state, remedies
+from core.engine.training.collapse import CollapseWatch, feature_state, relative_spread, remedies
 from core.engine.training.joint import joint_step, rows_of_process, share_norms
 from core.engine.training.schedule import (
     build_optimiser,
@@ -47,10 +47,15 @@ class Data:
     """
 
     images: np.ndarray
-    roi: np.ndarray | None
+    roi: np.ndarray | None = None
     pool: np.ndarray | None = None
     pool_roi: np.ndarray | None = None
     marked: tuple[np.ndarray, np.ndarray] | None = None
+
+    @staticmethod
+    def of(images: Data | np.ndarray) -> Data:
+        """Returns `images` with what belongs to them; plain arrays have no regions of interest and nothing beside."""
+        return images if isinstance(images, Data) else Data(images)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Returns images (B, 3, S, S) on `device` and regions (B, S, S) or None.
@@ -95,8 +100,8 @@ class Pretraining(Training):
         self.joint = joint_step(self.encoder, self.objective, self.features)
         self.networks = {"encoder": self.encoder, "objective": self.objective}
         self.optimisers = {"optimiser": self.optimiser}
-        self.remedy = remedies(config)
-        self.watch = CollapseWatch(self.objective.classes, self.remedy)
+        self.remedy = f"a learning rate below {config.lr:g}"
+        self.watch = CollapseWatch(self.objective.classes, remedies(config))
         self.centres: Tensor | None = None
         self.centred: int | None = None  # the step they were last set before
         self.best: dict[str, Any] | None = None  # validation of the best epoch so far, written by `Encoders`
@@ -182,6 +187,7 @@ class Pretraining(Training):
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
         tensors |= {name: state[name] for name in ("spread", "class_distance", "class_distances")}
+        tensors["feature_spread"] = relative_spread(outcome.h)
         if self.centres is not None:
             each = torch.nn.functional.one_hot(labels, classes).float()
             apart = (outcome.z - self.centres[labels]).norm(dim=1)
@@ -214,7 +220,10 @@ class Pretraining(Training):
             numbers["spread"] if finite else math.nan,
             numbers["class_distance"],
             numbers.get("aug_accuracy"),
+            numbers["feature_spread"],
         )
+        if alarm is not None and self.config.stop_on_alarm:
+            self.ended = alarm
         return {**numbers, "alarm": alarm}
 
     def notes(self) -> dict[str, Any]:

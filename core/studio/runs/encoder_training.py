@@ -31,24 +31,20 @@ def train_encoder(
     Where several processes work as one, the first prepares the images and the others wait for them.
     """
     from core.engine.training.pretrain import pretrain
+    from core.engine.training.pretraining import Data
 
     config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], config.size, loading(report)))
     train, held = arrays.index("train"), arrays.index("holdout", label="normal")
     if not len(train):
         raise ValueError(f"study {run['study']} has no normal images to train on")
-    pool, pool_roi = processes.first_before_others(lambda: pool_of(store, config, loading(report)))
+    pool = processes.first_before_others(lambda: pool_of(store, config, loading(report)))
     marked = marks.donors_of(store, run, config.size)
     result = pretrain(
-        rows_of(arrays.images, train),
+        Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool, marked),
         config,
         runs.run_folder(store, run["id"]),
-        holdout=rows_of(arrays.images, held) if len(held) else None,
-        roi=rows_of(arrays.roi, train),
-        holdout_roi=rows_of(arrays.roi, held) if len(held) else None,
-        pool=pool,
-        pool_roi=pool_roi,
-        marked=marked,
+        Data(rows_of(arrays.images, held), rows_of(arrays.roi, held)) if len(held) else None,
         device=device,
         report=report,
         should_stop=should_stop,

@@ -27,13 +27,12 @@ class Alarms:
 
     def of(self, run: dict) -> str | None:
         """Returns the alarm after the run's last stored step, a sentence, or None."""
-        names = ("spread", "class_distance", "aug_accuracy")
         with self._lock:
             watch, last = self._watches.get(run["id"]) or (self._new(run), 0)
             rows = self._store.query(
-                f"SELECT name, step, value FROM metrics WHERE run = ? AND step > ? AND name IN ({', '.join('?' * 3)}) "
-                "ORDER BY step",
-                [run["id"], last, *names],
+                "SELECT name, step, value FROM metrics WHERE run = ? AND step > ? AND name IN "
+                "('spread', 'class_distance', 'aug_accuracy', 'feature_spread') ORDER BY step",
+                [run["id"], last],
             )
             steps: dict[int, dict] = {}
             for row in rows:
@@ -41,7 +40,8 @@ class Alarms:
             for step, value in steps.items():
                 spread = value.get("spread")
                 spread = float("nan") if spread is None else spread
-                watch.update(step, spread, value.get("class_distance") or 0.0, value.get("aug_accuracy"))
+                features = value.get("feature_spread")
+                watch.update(step, spread, value.get("class_distance") or 0.0, value.get("aug_accuracy"), features)
                 last = step
             self._watches[run["id"]] = (watch, last)
             return watch.alarm

@@ -17,6 +17,6 @@ def test_the_papers_pre_trainings_are_registered():
 @pytest.mark.parametrize("name", sorted(set(OBJECTIVES.names()) - {"pmsacl", "pmsacl-local"}))
 def test_it_trains_and_validates(name, tmp_path):
     config = TINY.replace(objective=name, patch=16, batch=2, epochs=1, lr=1e-3)
-    done = pretrain(normals(2), config, tmp_path, holdout=normals(2, seed=9))
+    done = pretrain(normals(2), config, tmp_path, held_out=normals(2, seed=9))
     assert done.history[-1]["loss"] is not None and "val_loss" in done.history[-1]
     assert (done.centres is None) == (not OBJECTIVES.get(name).uses_centres)

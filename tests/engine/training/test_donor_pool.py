@@ -13,7 +13,7 @@ from core.engine.training.pretraining import Data, Pretraining
 from tests.conftest import ARCH
 from tests.engine._images import normals
 
-PLAIN = {"p_jitter": 0.0, "p_noise": 0.0, "p_fisheye": 0.0, "p_wave": 0.0}
+PLAIN = {"match": (0.0, 0.0), "least_contrast": 0.0, "p_jitter": 0.0, "p_noise": 0.0, "p_fisheye": 0.0, "p_wave": 0.0}
 CONFIG = PRETRAIN_PRESETS["quick"].replace(
     size=32, batch=3, epochs=1, k=1, **{f"medmix.{k}": v for k, v in PLAIN.items()}
 )
@@ -39,22 +39,10 @@ def test_the_batch_holds_the_other_studys_pixels(objective):
 
 @pytest.mark.slow
 def test_a_training_is_not_resumed_with_other_donors(tmp_path):
-    first = pretrain(normals(6), CONFIG, tmp_path, pool=BLUE, max_steps=1)
+    first = pretrain(Data(normals(6), pool=BLUE), CONFIG, tmp_path, max_steps=1)
     assert len(first.history) == 1
-    with pytest.raises(checkpoint.BadCheckpoint, match="other images"):
-        pretrain(normals(6), CONFIG, tmp_path, pool=BLUE[::-1][:4])
-    assert len(pretrain(normals(6), CONFIG, tmp_path, pool=BLUE).history) == 2
+    with pytest.raises(checkpoint.BadCheckpoint, match="other images of another study"):
+        pretrain(Data(normals(6), pool=BLUE[::-1][:4]), CONFIG, tmp_path)
+    assert len(pretrain(Data(normals(6), pool=BLUE), CONFIG, tmp_path).history) == 2
     with pytest.raises(ValueError, match="donors' images are 16 x 16"):
-        pretrain(normals(6), CONFIG, tmp_path / "new", pool=BLUE[:, :16, :16])
-
-
-def test_a_checkpoint_older_than_a_setting_is_resumed(tmp_path):
-    import json
-
-    config = CONFIG.replace(**{"medmix.donor": "other", "medmix.donor_study": ""})
-    pretrain(normals(6), config, tmp_path, max_steps=1)
-    file = tmp_path / checkpoint.NAME
-    about = json.loads(file.read_text())
-    del about["config"]["medmix"]["donor_study"]
-    file.write_text(json.dumps(about))
-    assert len(pretrain(normals(6), config, tmp_path).history) == 2
+        pretrain(Data(normals(6), pool=BLUE[:, :16, :16]), CONFIG, tmp_path / "new")

@@ -27,7 +27,7 @@ from tests.engine.training.tiny import IMAGES, TINY, same, weights_of
 def test_what_is_said_and_kept(tmp_path):
     threads, seen = torch.get_num_threads(), []
     random = torch.get_rng_state()
-    result = pretrain(IMAGES, TINY, tmp_path, holdout=normals(4, seed=9), report=seen.append)
+    result = pretrain(IMAGES, TINY, tmp_path, held_out=normals(4, seed=9), report=seen.append)
     assert torch.get_num_threads() == threads and torch.equal(random, torch.get_rng_state())
     assert seen == result.history and len(seen) == 6
     for key in (
@@ -49,7 +49,7 @@ def test_what_is_said_and_kept(tmp_path):
     assert torch.equal(load_centres(tmp_path / "epochs" / "0001"), result.centres)
     x = torch.rand(2, 3, 32, 32)
     assert torch.equal(load_encoder(tmp_path)(x), result.encoder(x)) and not result.encoder.training
-    again = pretrain(IMAGES, TINY, tmp_path, holdout=normals(4, seed=9), report=seen.append)
+    again = pretrain(IMAGES, TINY, tmp_path, held_out=normals(4, seed=9), report=seen.append)
     assert len(seen) == 6 and again.history == result.history  # finished: nothing is done twice
 
 
@@ -63,14 +63,14 @@ def test_l_pmsacl_is_computed_once_a_step(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_validation_does_not_touch_the_training(tmp_path):
     pretrain(IMAGES, TINY, tmp_path / "a")
-    pretrain(IMAGES, TINY, tmp_path / "b", holdout=normals(4, seed=9))
+    pretrain(IMAGES, TINY, tmp_path / "b", held_out=normals(4, seed=9))
     assert same(weights_of(tmp_path / "a"), weights_of(tmp_path / "b"))
 
 
 @pytest.mark.slow
 def test_the_best_epoch_is_the_one_with_the_lowest_held_out_l_aug(tmp_path):
     config = TINY.replace(epochs=4, select="best", snapshot_every=1, optimiser="adamw", lr=1e-3)
-    result = pretrain(IMAGES, config, tmp_path, holdout=normals(6, seed=9))
+    result = pretrain(IMAGES, config, tmp_path, held_out=normals(6, seed=9))
     found = [line["val_l_aug"] for line in result.history if "val_l_aug" in line]
     best = 1 + int(np.argmin(found))
     kept, snapshot = weights_of(tmp_path), weights_of(tmp_path / "epochs" / f"{best:04d}")
@@ -130,7 +130,7 @@ def test_images_per_step_counts_views():
 @pytest.mark.slow
 def test_local_training_runs_and_reports_l_pos(tmp_path):
     config = TINY.replace(objective="pmsacl-local", size=64, epochs=1, lr=1e-3)
-    result = pretrain(normals(6, 64), config, tmp_path, roi=np.ones((6, 64, 64), np.uint8), holdout=normals(3, 64, 9))
+    result = pretrain(Data(normals(6, 64), np.ones((6, 64, 64), np.uint8)), config, tmp_path, normals(3, 64, 9))
     assert all(line["l_pos"] > 0 for line in result.history) and "val_l_pos" in result.history[-1]
 
 
@@ -150,11 +150,11 @@ def test_mistakes_are_named_in_words(tmp_path):
     for says, images, config, more in (
         ("another epochs", IMAGES, TINY.replace(epochs=3), {}),
         ("other images", normals(10, seed=5), TINY, {}),
-        ("regions of interest", IMAGES, TINY, {"roi": np.ones((10, 32, 32), np.uint8)}),
+        ("regions of interest", Data(IMAGES, np.ones((10, 32, 32), np.uint8)), TINY, {}),
         ("the configuration's size is 64", IMAGES, TINY.replace(size=64), {}),
         ("at least 2 images", IMAGES[:1], TINY, {}),
         ("must be uint8", IMAGES.astype(np.float32), TINY, {}),
-        ("they must agree", IMAGES, TINY, {"roi": np.ones((10, 8, 8), np.uint8)}),
+        ("they must agree", Data(IMAGES, np.ones((10, 8, 8), np.uint8)), TINY, {}),
         ("device 'tpu'", IMAGES, TINY, {"device": "tpu"}),
     ):
         with pytest.raises(ValueError, match=says):

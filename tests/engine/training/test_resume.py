@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.engine.progress import Stopped
 from core.engine.training import checkpoint
 from core.engine.training.pretrain import pretrain
+from core.engine.training.pretraining import Data
 from tests.engine._images import normals
 from tests.engine._train import CONFIG, STEPS
 from tests.engine.training.tiny import IMAGES, TINY, same, weights_of
@@ -32,10 +34,10 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stopping_anywhere_changes_nothing(tmp_path, variant):
     config = TINY.replace(**VARIANTS[variant])
-    whole = pretrain(IMAGES, config, tmp_path / "whole", holdout=normals(4, seed=9))
+    whole = pretrain(IMAGES, config, tmp_path / "whole", held_out=normals(4, seed=9))
     parts = tmp_path / "parts"
     for steps in (1, 3, 4, 6):  # within an epoch, at its end, right after it, at the end
-        result = pretrain(IMAGES, config, parts, holdout=normals(4, seed=9), max_steps=steps)
+        result = pretrain(IMAGES, config, parts, held_out=normals(4, seed=9), max_steps=steps)
         assert len(result.history) == steps
     assert same(weights_of(tmp_path / "whole"), weights_of(parts))
     assert torch.equal(whole.centres, result.centres)
@@ -84,19 +86,36 @@ def test_a_training_that_began_from_other_weights_is_not_gone_on_with(tmp_path):
         pretrain(IMAGES, begun, tmp_path / "run")
 
 
+REGION = np.ones((10, 32, 32), np.uint8)
+OF_MARKS = (normals(3, seed=4), np.pad(REGION[:3, :9, :9], ((0, 0), (8, 15), (8, 15))))
+DONORS = TINY.replace(**{"medmix.donor": "other+marked+foreign"})
+BEGUN = Data(IMAGES, pool=normals(4, seed=6), marked=OF_MARKS)
+HELD = Data(normals(4, seed=9))
+
+
 @pytest.mark.slow
-def test_runs_of_the_version_before(tmp_path):
-    """A finished one is opened; one that was not finished is refused."""
-    for steps, finished in ((1, False), (None, True)):
-        pretrain(IMAGES, TINY, tmp_path, max_steps=steps)
-        file = tmp_path / checkpoint.NAME
-        about = json.loads(file.read_text())
-        del about["encoder"]
-        old = about | {"data": "0123456789abcdef", "broken": False}
-        file.write_text(json.dumps(old))
-        if finished:
-            assert len(pretrain(IMAGES, TINY, tmp_path).history) == 6
-        else:
-            with pytest.raises(checkpoint.BadCheckpoint, match="earlier version began and did not finish"):
-                pretrain(IMAGES, TINY, tmp_path)
-            checkpoint.clear(tmp_path)
+@pytest.mark.parametrize(
+    ("says", "train", "held_out"),
+    [
+        ("other images or regions", replace(BEGUN, roi=REGION), HELD),
+        ("other images or regions", replace(BEGUN, images=normals(10, seed=5)), HELD),
+        ("other images of another study", replace(BEGUN, pool=normals(4, seed=7)), HELD),
+        ("other images of another study", replace(BEGUN, pool=None), HELD),
+        ("other lesions that readers marked", replace(BEGUN, marked=(OF_MARKS[0], OF_MARKS[1][:, ::-1])), HELD),
+        ("other lesions that readers marked", replace(BEGUN, marked=None), HELD),
+        ("other held-out", BEGUN, Data(normals(4, seed=8))),
+        ("other held-out", BEGUN, Data(HELD.images, REGION[:4])),
+        ("other held-out", BEGUN, None),
+    ],
+)  # fmt: skip
+def test_nothing_that_a_training_depends_on_may_change(begun, says, train, held_out):
+    """Changed, added or taken away: any of it would make weights that no configuration describes."""
+    with pytest.raises(checkpoint.BadCheckpoint, match=says):
+        pretrain(train, DONORS, begun, held_out)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("begun")
+    pretrain(BEGUN, DONORS, folder, HELD, max_steps=1)
+    return folder

@@ -26,7 +26,7 @@ def trainer():
 
 def test_numbers_are_those_of_the_held_out_views(trainer):
     held = normals(4, seed=9)  # one batch, so that its losses are the whole's
-    found = validate(trainer, held)
+    found = validate(trainer, Data(held))
     trainer.encoder.eval()
     views = trainer.objective.views(to_batch(held, torch.device("cpu")), generator(0, VALIDATION, 0))
     with torch.no_grad():
@@ -43,7 +43,7 @@ def test_numbers_are_those_of_the_held_out_views(trainer):
 def test_it_repeats_and_leaves_no_trace(trainer):
     held = normals(10, seed=9)
     before = {n: v.clone() for n, v in trainer.encoder.state_dict().items()}
-    assert validate(trainer, held) == validate(trainer, held)
+    assert validate(trainer, Data(held)) == validate(trainer, Data(held))
     assert all(torch.equal(v, before[n]) for n, v in trainer.encoder.state_dict().items())
     assert trainer.encoder.training and trainer.objective.training
 
@@ -58,7 +58,8 @@ def test_the_loss_of_one_constant_feature_stands_beside_the_loss(trainer):
     """What l_PMSACL falls to when no image differs from another: 8 views of one z, each centred by its own class."""
     views = trainer.views()
     with torch.no_grad():
-        outcome = trainer.objective.loss(*trainer.features(views.images), views, trainer.centres)
+        h, z = trainer.features(views.images)
+        outcome = trainer.objective.loss(h, z, views, trainer.centres)
     f = torch.stack([outcome.z.mean(0) - trainer.centres[n] for n in views.labels])
     f = f / f.norm(dim=1, keepdim=True)
     expected = 0.0

@@ -99,11 +99,11 @@ def traffic(monkeypatch):
 @pytest.mark.parametrize(
     ("preset", "objective", "most"),
     [
-        ("paper", "pmsacl", 18),
+        ("as-printed", "pmsacl", 18),
         ("quick", "pmsacl", 18),
         ("published-ccd", "ccd", 26),
         ("published-droc", "droc", 14),
-        ("paper", "csi", 13),
+        ("as-printed", "csi", 13),
     ],
 )
 def test_a_step_of_pre_training(preset, objective, most, traffic):
