@@ -74,7 +74,8 @@ def folder(parent: Path) -> Iterator[Path]:
         discard(made)
 
 
-def _is_held(path: Path) -> bool:
+def is_held(path: Path) -> bool:
+    """Returns whether a process holds a file or folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError:
@@ -101,7 +102,7 @@ def sweep(store: Store, older: float = OLD) -> list[str]:
     for paths, age in (([*copies, *work], min(MADE, older)), (home.cache.glob("dropped/*"), 24 * older)):
         for path in paths:  # of uploads the page may be open the whole day
             # A clock that was set back makes times to come.
-            if max(0.0, time.time() - _last_written(path)) < age or _is_held(path):
+            if max(0.0, time.time() - _last_written(path)) < age or is_held(path):
                 continue
             with contextlib.suppress(files.Busy), files.locked(path, wait=False):  # an import copies into a study's
                 if path in copies and store.one("SELECT 1 FROM studies WHERE id = ?", [path.name]):

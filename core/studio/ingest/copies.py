@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core.engine import files
+from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.ingest.reader import Found
+from core.studio.ingest.records import demand_free_name
 
 ADDED = "added"  # inside a study's folder: what was added to it later, by content
 
@@ -44,12 +46,15 @@ def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Co
     """Has the folder of a study's copies to itself: imports into one study come one after the other.
 
     What was copied is removed again if the block fails, as by a full disk. source: the folder that a new study is made
-    of; what an import that was killed left in the study's folder is removed first.
+    of; what an import that was killed left in the study's folder is removed first. Raises ValueError if the name of a
+    new study is in use.
     """
     folder = store.home.files / study
     with files.locked(folder):
-        if source is not None and not source.is_relative_to(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        if source is not None:
+            demand_free_name(store, study)  # another import of the name may have come first
+            if not source.is_relative_to(folder) and not leftovers.is_held(folder):  # as by a bundle that comes in
+                shutil.rmtree(folder, ignore_errors=True)
         copies = Copies()
         try:
             yield copies

@@ -101,7 +101,6 @@ def import_study(
     hold_out(files)
     root = folder if folder.is_dir() else folder.parent
     with copying(store, study, root) if copy else contextlib.nullcontext() as copies:
-        demand_free_name(store, study)  # looked at again: another import of the name may have come first
         if copies:
             copies.add(files, root, store.home.files / study)
         # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
@@ -115,6 +114,7 @@ def import_study(
         }
         row = {"id": study, "name": name, "created": now(), "folder": str(folder), "layout": layout}
         with store.write() as db:
+            demand_free_name(store, study)  # another import of the name may have come first
             erased.take(store, (name for f in files for name in (f.row["sha256"], f.uid)), again)
             db.table("studies").insert({**row, "config": json.dumps(config)})
             _insert(store, study, files, report, by)
