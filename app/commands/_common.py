@@ -162,7 +162,7 @@ def options_of(pairs: list[str]) -> dict[str, Any]:
 
 
 def table(rows: list[dict], columns: list[str]) -> str:
-    """Formats rows as text, numbers to three places."""
+    """Formats rows as text, numbers to three places; one that has an interval, under NAME_ci, has it in brackets."""
 
     def text(value: Any) -> str:
         if value is None:
@@ -173,6 +173,10 @@ def table(rows: list[dict], columns: list[str]) -> str:
             return f"{value:.3f}" if abs(value) < 1000 else f"{value:.0f}"
         return str(value)
 
-    lines = [columns, *([text(row.get(c)) for c in columns] for row in rows)]
+    def cell(row: dict, name: str) -> str:
+        interval = row.get(f"{name}_ci")
+        return text(row.get(name)) + (f" ({' to '.join(map(text, interval))})" if interval else "")
+
+    lines = [columns, *([cell(row, c) for c in columns] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)

@@ -10,7 +10,18 @@ from typing import Any
 
 from app.commands._common import UserError, finish, open_store, progress, say, study_named, table, verb
 
-COLUMNS = ["encoder", "detector", "roi", "protocol", "auroc", "ap", "sensitivity", "specificity", "pixel_auroc"]
+COLUMNS = [
+    "encoder",
+    "detector",
+    "roi",
+    "protocol",
+    "cases",
+    "auroc",
+    "ap",
+    "sensitivity",
+    "specificity",
+    "pixel_auroc",
+]
 COLUMNS += ["dice", "iou", "pro", "pro_all", "seconds"]
 
 
@@ -44,8 +55,19 @@ def _add_evaluate(subparsers) -> None:
     parser.add_argument("--roi", choices=("yes", "no", "both"), default="both", help="inside the region of interest")
     parser.add_argument("--protocol", choices=("held-out", "paper", "both"), default="held-out")
     parser.add_argument("--pixel-rule", choices=("held-out", "best-dice"), default="held-out")
+    _masks_option(parser)
     parser.add_argument("--format", choices=("text", "csv"), default="text")
     parser.add_argument("--bootstrap", type=int, default=1000, help="draws for the intervals")
+
+
+def _masks_option(parser) -> None:
+    parser.add_argument(
+        "--masks",
+        choices=("reference", "readers"),
+        default="",
+        help="lesion masks to compute against: reference masks (the default if there are any), or those that readers "
+        "drew on cases they called abnormal",
+    )
 
 
 def run_evaluate(args) -> int:
@@ -64,7 +86,7 @@ def run_evaluate(args) -> int:
             raise UserError(f"no run of {study} has been scored; `fit RUN --score` does both")
     rois = {"yes": [True], "no": [False], "both": [True, False]}[args.roi]
     protocols = ["held-out", "paper"] if args.protocol == "both" else [args.protocol]
-    settings = {"pixel_rule": args.pixel_rule, "bootstrap": args.bootstrap}
+    settings = {"masks": args.masks, "pixel_rule": args.pixel_rule, "bootstrap": args.bootstrap}
     rows = []
     with progress(args, "Evaluating") as show:
         for i, (run_id, protocol, roi) in enumerate((r, p, o) for r in fits for p in protocols for o in rois):
@@ -72,10 +94,15 @@ def run_evaluate(args) -> int:
             rows.append(results.evaluate_run(store, run_id, roi, protocol, **settings))
     size = results.size_of(store, runs.get_run(store, fits[0]))
     for protocol in protocols:
-        rows += [results.baseline_row(store, study, size, roi, protocol, bootstrap=args.bootstrap) for roi in rois]
+        rows += [
+            results.baseline_row(store, study, size, roi, protocol, args.masks, bootstrap=args.bootstrap)
+            for roi in rois
+        ]
     say(args, as_csv(rows) if args.format == "csv" else table(rows, COLUMNS))
     if args.format == "text":
-        say(args, f"Thresholds: {', '.join(protocols)}; pixels: {args.pixel_rule}")
+        say(args, f"Thresholds: {', '.join(protocols)}; pixels: {args.pixel_rule}; masks: {rows[0]['masks']}")
+        if len({row["set"] for row in rows}) > 1:
+            say(args, "These rows are of different cases (see the column cases): do not rank them.")
     return finish(args, {"study": study, "seconds": round(time.monotonic() - started, 2), "rows": rows})
 
 
@@ -105,6 +132,7 @@ def _add_sheet(subparsers) -> None:
     parser.add_argument(
         "--out", metavar="FILE", help="PNG, JPEG, SVG or PDF (default: sheets/RUN.png in the home folder)"
     )
+    _masks_option(parser)
     parser.add_argument("--best", type=int, default=12)
     parser.add_argument("--worst", type=int, default=12)
 
@@ -117,8 +145,8 @@ def run_sheet(args) -> int:
     if "threshold" not in runs.get_run(store, args.run_id)["summary"]:
         raise UserError(f"{args.run_id} has not been scored; `score {args.run_id}` does it")
     out = Path(args.out) if args.out else store.home.path / "sheets" / f"{args.run_id}.png"
-    payload = draw_sheet(store, args.run_id, out, args.best, args.worst)
-    return finish(args, payload, f"Written: {payload['out']}")
+    payload = draw_sheet(store, args.run_id, out, args.best, args.worst, masks=args.masks)
+    return finish(args, payload, f"Written: {payload['out']}, {payload['against']}")
 
 
 def _add_report(subparsers) -> None:
@@ -147,6 +175,7 @@ def _add_report(subparsers) -> None:
 
 def run_report(args) -> int:
     from core.studio.report import asked
+    from core.studio.report.board import missing
     from core.studio.report.report import make_asked
 
     store = open_store(args)
@@ -170,5 +199,8 @@ def run_report(args) -> int:
     if args.background:
         job = asked.submit(store, settings)
         return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {settings['out']}")
+    there = missing(store, settings["study"], settings)
+    if there["cells"]:
+        say(args, f"{there['cells']} cells to make: about {there['seconds'] / 60:.0f} minutes")
     payload = make_asked(store, settings, report=lambda v: say(args, v["message"]))
     return finish(args, payload, f"Written to {payload['out']}: {', '.join(asked.FILES.values())}")

@@ -64,6 +64,12 @@ def _add_study(subparsers) -> None:
     exporting.add_argument(
         "--run", dest="run_id", metavar="RUN", help="of scores and maps; else the one Review opens with"
     )
+    exporting.add_argument(
+        "--masks",
+        choices=("reference", "readers"),
+        default="",
+        help="lesion masks of this kind alone; else a case's reference mask, or the newest that a reader saved",
+    )
     exporting.add_argument("--names", action="store_true", help="keep names, dates and UIDs as they are")
     verb(inner, "list", "List the studies", run_study_list)
     showing = verb(inner, "show", "What a study holds", run_study_show)
@@ -181,9 +187,11 @@ def run_study_export(args) -> int:
     if out.exists():
         raise UserError(f"{out} is there already; give another name")
     study = show_study(store, args.name)["id"]
-    done = write_form(store, study, args.form, out, BY, args.names, args.run_id)
+    done = write_form(store, study, args.form, out, BY, args.names, args.run_id, args.masks)
     if cases := done["burned_in"]["cases"]:
         say(args, f"{len(cases)} of the images may carry burned-in text")
+    if done.get("masks"):
+        say(args, "Masks: " + ", ".join(f"{count} {kind}" for kind, count in done["masks"].items()))
     for why, count in done.get("left_out", {}).items():
         say(args, f"  left out {count}: {why}")
     return finish(args, {"study": study, "form": args.form, **done, "out": str(out)}, f"Written: {out}")

@@ -23,6 +23,7 @@ JobStatus = TypeAliasType(
 class Job(Part):
     """A job as the page lists it.
 
+    share: how much of the run that it is at is done, 0 to 1.
     here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere.
     """
 
@@ -30,7 +31,7 @@ class Job(Part):
     status: JobStatus
     run: str | None
     verb: str
-    progress: float
+    share: float
     message: str
     error: str | None
     wants: str

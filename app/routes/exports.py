@@ -116,10 +116,12 @@ def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Se
 
 
 @router.post("/{study}/{kind}", **binary("application/zip", "text/csv", "application/json"))
-def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, names: Int = 0, run: Name = ""):
+def export(
+    ctx: Studio, who: Reader, request: Request, study: str, kind: str, names: Int = 0, run: Name = "", masks: Name = ""
+):
     """Export a study, de-identified unless names=1 (administrators).
 
-    A bundle keeps names, and is for administrators.
+    A bundle keeps names, and is for administrators. masks: reference or readers, for lesion masks of that kind alone.
     """
     if kind != "bundle" and kind not in SUFFIXES:
         raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
@@ -130,7 +132,7 @@ def export(ctx: Studio, who: Reader, request: Request, study: str, kind: str, na
     folder = leftovers.begin(store.home.cache)
     file = folder / f"{study}-{kind}.{SUFFIXES[kind]}"
     try:
-        done = write_form(store, study, kind, file, who, keep, run or None)
+        done = write_form(store, study, kind, file, who, keep, run or None, masks)
     except BaseException:
         leftovers.discard(folder)
         raise

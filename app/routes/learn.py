@@ -108,7 +108,8 @@ class Learning(Answer):
     with a mask whose reader has not said that all is marked. normals: cases called normal, which teach too. kinds:
     masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
-    sentences on all that is left out or not known. next: number of masks at which learning is offered next. due:
+    sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
+    which learning is offered next. due:
     whether one was reached since it last learnt.
     """
 
@@ -122,6 +123,7 @@ class Learning(Answer):
     whole: int
     contradicting: int
     notes: list[str]
+    none: str | None
     next: int | None
     due: bool
     fits: list[LearnFit]

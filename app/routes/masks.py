@@ -23,6 +23,8 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class MaskVersion(Part):
+    """A version of a lesion mask. reference: figures are computed against it; all others are readers' masks."""
+
     id: int
     case_id: int
     version: int
@@ -32,6 +34,7 @@ class MaskVersion(Part):
     run: str | None
     threshold: float | None
     note: str | None
+    reference: bool
 
 
 class CaseMarks(Part):
@@ -50,6 +53,10 @@ class SavedMarks(Answer):
 
 class Finished(Body):
     finished: bool
+
+
+class Versions(Answer):
+    masks: list[MaskVersion]
 
 
 class RestoredMask(Answer):
@@ -154,3 +161,13 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
         return {"ok": True, **_saved(context, masks.restore(context, mask_id))}
+
+
+@router.post("/reference/{mask_id}", response_model=Versions)
+def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
+    """Make a version the case's reference mask, which figures are computed against. Adjudicators and administrators."""
+    case = masks.case_of(ctx.store(), mask_id, who)
+    with ctx.writing(request, case_id=case) as context:
+        context.demand_open()
+        masks.make_reference(context, mask_id)
+        return {"ok": True, "masks": _versions(context)}

@@ -14,7 +14,7 @@ from app.routes._types import Answer, Body, Int, Name, Part, Seeds, binary
 from core.studio.db.store import NotFound
 from core.studio.ingest.studies import show_study
 from core.studio.report import asked
-from core.studio.report.board import board
+from core.studio.report.board import board, missing
 from core.studio.report.tables import BUDGETS, NETWORKS, TABLES
 
 router = APIRouter(prefix="/api/report", tags=["report"])
@@ -122,6 +122,11 @@ class ReportBoard(Answer):
     beside: Beside
 
 
+class MissingCells(Answer):
+    cells: int
+    seconds: float
+
+
 class AskedReport(Answer):
     job: int
 
@@ -148,6 +153,14 @@ def show(
         ],
     }
     return {"ok": True, "choices": choices, **board(store, settings["study"], settings, bool(roi))}
+
+
+@router.post("/{study}/time", response_model=MissingCells)
+def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
+    """Count the cells that are still to be made, and estimate how long they take; nothing is started."""
+    store = ctx.store()
+    settings = asked.settings(store, study, **body.model_dump())
+    return {"ok": True, **missing(store, settings["study"], settings)}
 
 
 @router.post("/{study}", response_model=AskedReport)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -14,15 +14,18 @@ from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
 from app.routes._types import Answer, Body, Finite, Int, Name, Part
 from core.studio.db.store import NotFound, Store
+from core.studio.jobs import queue as jobs
 from core.studio.review import agreement, believe, cases, results, sessions
 from core.studio.review.results import scored
 from core.studio.runs import operating
-from core.studio.runs.operating import in_force
+from core.studio.runs.marks import TRUTHS, truth_masks
+from core.studio.runs.operating import in_effect
 
 router = APIRouter(prefix="/api/results", tags=["results"])
 
 
 Interval = tuple[float, float] | None
+MaskKind = Literal["reference", "readers"]
 
 
 class OperatingPoint(Confusion):
@@ -59,13 +62,13 @@ class Promised(Part):
 
 
 class Chosen(Part):
-    """The operating point in force.
+    """An operating point.
 
     threshold: null where it is the percentile of held-out normals. labels: whether they were in sight when it was
     chosen.
     """
 
-    source: Literal["dragged", "learnt", "promise", "default"]
+    source: Literal["dragged", "limit", "readers", "default"]
     threshold: float | None
     labels: bool
     reader: str
@@ -80,13 +83,20 @@ class ChosenAnswer(Answer):
 class ChoosePoint(Body):
     """An operating point to choose.
 
-    threshold: of `dragged`; the others are worked out. off: takes the point of this source back.
+    threshold: of `dragged`; the others are worked out. default: resets the run.
     """
 
     run: str
-    source: Literal["dragged", "learnt", "promise"]
+    source: Literal["dragged", "limit", "readers", "default"]
     threshold: Finite | None = None
-    off: bool = False
+
+
+class Evaluate(Body):
+    masks: MaskKind = "reference"
+
+
+class Evaluating(Answer):
+    job: int
 
 
 class PairAgreement(Kappa):
@@ -147,13 +157,18 @@ class ChangedMind(Part):
 class ComparedRow(Part):
     """A row of the comparison of runs.
 
-    run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better.
+    run: null for the baseline. cases: with a label, localised: with a mask. set: the same for rows of the same cases,
+    labels and masks. Intervals are of 95 %. best: names of the measures in which no row is better, if all rows are of
+    one set.
     """
 
     run: str | None
     title: str
     name: str
     encoder: str | None
+    cases: int | None
+    localised: int | None
+    set: str | None
     auroc: float | None
     auroc_ci: Interval
     pixel_auroc: float | None
@@ -187,13 +202,15 @@ class SizeGroup(Part):
 class Sizes(Answer):
     """Dice by lesion size.
 
-    of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance.
+    of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn at random. against: the
+    masks, in words.
     """
 
     points: list[SizePoint]
     groups: list[SizeGroup]
     threshold: float
     of: int
+    against: str
 
 
 class PanelCase(Part):
@@ -230,7 +247,8 @@ class ResultsOfReaders(Answer):
 
 
 class ResultsOfRun(Answer):
-    """The results of a run. run: the one that the figures are of. minds: by reader."""
+    """The results of a run. run: the one that the figures are of. minds: by reader. masks: the kind that figures are
+    computed against; counts: cases with a mask of each kind."""
 
     runs: list[ScoredRun]
     run: str
@@ -241,6 +259,9 @@ class ResultsOfRun(Answer):
     labels: OperatingPoint
     readers: OperatingPoint
     chosen: Chosen
+    history: list[Chosen]
+    masks: MaskKind
+    counts: dict[MaskKind, int]
     compared: list[ComparedRow]
     panel: list[PanelCase]
 
@@ -329,8 +350,12 @@ class Believed(Answer):
 
 
 @router.get("/{study}", response_model=Results)
-def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1):
-    """Return all figures of one run; run '': the default one. A blind reader is refused (app/access/permissions.py)."""
+def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1, masks: Name = ""):
+    """Return all figures of one run; run '': the default one.
+
+    masks: reference or readers, the lesion masks that figures are computed against. A blind reader is
+    refused (app/access/permissions.py).
+    """
     store = ctx.store()
     runs = cases.scored_runs(store, study)
     out = {"ok": True, "runs": runs, "run": None, "agreement": agreement.agreement(store, study)}
@@ -343,14 +368,17 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
         points = {
             run: results.operating_point(store, study, run, "labels", bool(roi), point) for run, point in read.items()
         }
-        points_chosen = in_force(store, *shown)
+        points_chosen, truth = in_effect(store, *shown), truth_masks(store, study, masks)
         out |= {
             "run": chosen,
-            "chosen": {**asdict(points_chosen[chosen]), "words": points_chosen[chosen].words},
+            "chosen": _chosen(points_chosen[chosen]),
+            "history": [_chosen(point) for point in operating.history(store, chosen)],
             "verdicts": [results.verdict(r, points[r["id"]], points_chosen[r["id"]]) for r in runs if r["first"]],
             "labels": points[chosen],
             "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
-            "compared": results.compared(store, study, runs, bool(roi)),
+            "masks": truth.kind,
+            "counts": {kind: len(truth_masks(store, study, kind).masks) for kind in TRUTHS},
+            "compared": results.compared(store, study, runs, bool(roi), truth.kind),
             "panel": results.prediction_panel(store, chosen, read[chosen], 14, bool(roi)),
         }
     return out
@@ -368,30 +396,46 @@ def _scored_by(ctx: Context, study: str, run: str) -> Store:
 def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
     """Move the operating point of a run: what is flagged in all lists and figures follows it."""
     store = _scored_by(ctx, study, body.run)
-    threshold, labels = body.threshold, False
-    if not body.off:
-        read = scored(store, study, body.run)
-        if body.source == "promise":
-            promise = results.promise(store, study, read)
-            threshold = promise["threshold"] if promise else None
-        elif body.source == "learnt":
-            threshold = results.learnt_threshold(read.test, *results.truth_of(store, study, read.test, "readers"))
-        else:
-            labels = bool((read.test.label != "unknown").any())
+    threshold, labels, read = None, False, scored(store, study, body.run)
+    if body.source == "limit":
+        promise = results.promise(store, study, read)
+        threshold = promise["threshold"] if promise else None
         if threshold is None:
-            raise ValueError("There is no such threshold: it takes more held-out normals, or a score to flag above.")
-    point = operating.choose(store, study, body.run, body.source, None if body.off else threshold, who, labels)
-    return {"ok": True, "chosen": {**asdict(point), "words": point.words}}
+            needed = f"{promise['needed']}; there are {promise['held']}" if promise else "some; there are none"
+            raise ValueError(f"A limit of {100 * operating.LIMIT:g} % needs more held-out normals: {needed}.")
+    elif body.source == "readers":
+        threshold = results.learnt_threshold(read.test, *results.truth_of(store, study, read.test, "readers"))
+    elif body.source == "dragged":
+        threshold, labels = body.threshold, bool((read.test.label != "unknown").any())
+    return {
+        "ok": True,
+        "chosen": _chosen(operating.choose(store, study, body.run, body.source, threshold, who, labels)),
+    }
+
+
+def _chosen(point: operating.OperatingPoint) -> dict[str, Any]:
+    return {**asdict(point), "words": point.words}
+
+
+@router.post("/{study}/evaluate", response_model=Evaluating)
+def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
+    """Queue the evaluation of all scored runs of a study, so that they stand side by side on the same cases."""
+    store = ctx.store()
+    args = {"masks": truth_masks(store, study, body.masks).kind}
+    steps = [{"step": "evaluate", "run": run["id"], "args": args} for run in cases.scored_runs(store, study)]
+    if not steps:
+        raise ValueError("No run has scored this study yet.")
+    return {"ok": True, "job": jobs.submit(store, steps)}
 
 
 @router.get("/{study}/sizes", response_model=Sizes)
-def sizes(ctx: Studio, who: Sighted, study: str, run: Name):
+def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
     """Return Dice by lesion size.
 
     It is a question of its own, since of many cases some hundred masks and maps are read.
     """
     store = _scored_by(ctx, study, run)
-    return {"ok": True} | results.dice_by_size(store, study, run)
+    return {"ok": True} | results.dice_by_size(store, study, run, masks=masks)
 
 
 @router.get("/{study}/believe", response_model=Believed)

@@ -73,6 +73,9 @@ class Evaluation(Part):
     pro_all: float | None
     protocol: str | None
     roi: bool | None
+    cases: int | None
+    masks: str | None
+    set: str | None
 
 
 class RunRow(Part):
@@ -159,12 +162,14 @@ class FitOfRun(Part):
 class RunDetail(Answer):
     """One run in detail.
 
-    series: what is new since the step that was asked for, or all of it where `reset`.
+    left: seconds until it is done, null where nothing is at it. series: what is new since the step that was asked for,
+    or all of it where `reset`.
     """
 
     run: Run
     data: StudyOfRun | None
     job: Job | None
+    left: float | None
     plan: Steps
     alarm: str | None
     confusion: Matrix | None

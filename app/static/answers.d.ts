@@ -356,25 +356,23 @@ export interface components {
         /**
          * @description An operating point to choose.
          *
-         *     threshold: of `dragged`; the others are worked out. off: takes the point of this source back.
+         *     threshold: of `dragged`; the others are worked out. default: resets the run.
          */
         ChoosePoint: {
             run: string;
             /** @enum {string} */
-            source: "dragged" | "learnt" | "promise";
+            source: "dragged" | "limit" | "readers" | "default";
             threshold?: number | null;
-            /** @default false */
-            off: boolean;
         };
         /**
-         * @description The operating point in force.
+         * @description An operating point.
          *
          *     threshold: null where it is the percentile of held-out normals. labels: whether they were in sight when it was
          *     chosen.
          */
         Chosen: {
             /** @enum {string} */
-            source: "dragged" | "learnt" | "promise" | "default";
+            source: "dragged" | "limit" | "readers" | "default";
             threshold: number | null;
             labels: boolean;
             reader: string;
@@ -447,13 +445,18 @@ export interface components {
         /**
          * @description A row of the comparison of runs.
          *
-         *     run: null for the baseline. Intervals are of 95 %. best: names of the measures in which no row is better.
+         *     run: null for the baseline. cases: with a label, localised: with a mask. set: the same for rows of the same cases,
+         *     labels and masks. Intervals are of 95 %. best: names of the measures in which no row is better, if all rows are of
+         *     one set.
          */
         ComparedRow: {
             run: string | null;
             title: string;
             name: string;
             encoder: string | null;
+            cases: number | null;
+            localised: number | null;
+            set: string | null;
             auroc: number | null;
             auroc_ci: [
                 number,
@@ -684,6 +687,18 @@ export interface components {
             case?: number | null;
             cases: number;
         };
+        Evaluate: {
+            /**
+             * @default reference
+             * @enum {string}
+             */
+            masks: "reference" | "readers";
+        };
+        Evaluating: {
+            /** @constant */
+            ok: true;
+            job: number;
+        };
         Evaluation: {
             auroc: number | null;
             ap: number | null;
@@ -696,6 +711,9 @@ export interface components {
             pro_all: number | null;
             protocol: string | null;
             roi: boolean | null;
+            cases: number | null;
+            masks: string | null;
+            set: string | null;
         };
         Event: {
             id: number;
@@ -943,6 +961,7 @@ export interface components {
         /**
          * @description A job as the page lists it.
          *
+         *     share: how much of the run that it is at is done, 0 to 1.
          *     here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere.
          */
         Job: {
@@ -950,7 +969,7 @@ export interface components {
             status: components["schemas"]["JobStatus"];
             run: string | null;
             verb: string;
-            progress: number;
+            share: number;
             message: string;
             error: string | null;
             wants: string;
@@ -1025,7 +1044,8 @@ export interface components {
          *     with a mask whose reader has not said that all is marked. normals: cases called normal, which teach too. kinds:
          *     masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
          *     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
-         *     sentences on all that is left out or not known. next: number of masks at which learning is offered next. due:
+         *     sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
+         *     which learning is offered next. due:
          *     whether one was reached since it last learnt.
          */
         Learning: {
@@ -1043,6 +1063,7 @@ export interface components {
             whole: number;
             contradicting: number;
             notes: string[];
+            none: string | null;
             next: number | null;
             due: boolean;
             fits: components["schemas"]["LearnFit"][];
@@ -1232,6 +1253,7 @@ export interface components {
             maps: components["schemas"]["MapRow"][];
             views: components["schemas"]["SavedView"][];
         };
+        /** @description A version of a lesion mask. reference: figures are computed against it; all others are readers' masks. */
         MaskVersion: {
             id: number;
             case_id: number;
@@ -1243,6 +1265,7 @@ export interface components {
             run: string | null;
             threshold: number | null;
             note: string | null;
+            reference: boolean;
         };
         Matrix: {
             step: number;
@@ -1275,6 +1298,12 @@ export interface components {
         Missing: {
             images: string[];
             maps: string[];
+        };
+        MissingCells: {
+            /** @constant */
+            ok: true;
+            cells: number;
+            seconds: number;
         };
         /** @description What a home holds of a patient. lines: the trace in words. */
         Named: {
@@ -2030,7 +2059,10 @@ export interface components {
             };
             blind: boolean;
         };
-        /** @description The results of a run. run: the one that the figures are of. minds: by reader. */
+        /**
+         * @description The results of a run. run: the one that the figures are of. minds: by reader. masks: the kind that figures are
+         *     computed against; counts: cases with a mask of each kind.
+         */
         ResultsOfRun: {
             /** @constant */
             ok: true;
@@ -2045,6 +2077,12 @@ export interface components {
             labels: components["schemas"]["OperatingPoint"];
             readers: components["schemas"]["OperatingPoint"];
             chosen: components["schemas"]["Chosen"];
+            history: components["schemas"]["Chosen"][];
+            /** @enum {string} */
+            masks: "reference" | "readers";
+            counts: {
+                [key: string]: number;
+            };
             compared: components["schemas"]["ComparedRow"][];
             panel: components["schemas"]["PanelCase"][];
         };
@@ -2153,7 +2191,8 @@ export interface components {
         /**
          * @description One run in detail.
          *
-         *     series: what is new since the step that was asked for, or all of it where `reset`.
+         *     left: seconds until it is done, null where nothing is at it. series: what is new since the step that was asked for,
+         *     or all of it where `reset`.
          */
         RunDetail: {
             /** @constant */
@@ -2161,6 +2200,7 @@ export interface components {
             run: components["schemas"]["Run"];
             data: components["schemas"]["StudyOfRun"] | null;
             job: components["schemas"]["Job"] | null;
+            left: number | null;
             plan: components["schemas"]["Steps"];
             alarm: string | null;
             confusion: components["schemas"]["Matrix"] | null;
@@ -2441,7 +2481,8 @@ export interface components {
         /**
          * @description Dice by lesion size.
          *
-         *     of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn by chance.
+         *     of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn at random. against: the
+         *     masks, in words.
          */
         Sizes: {
             /** @constant */
@@ -2450,6 +2491,7 @@ export interface components {
             groups: components["schemas"]["SizeGroup"][];
             threshold: number;
             of: number;
+            against: string;
         };
         /** @description The size of a pixel in millimetres; null where the file does not say. */
         Spacing: {
@@ -2862,6 +2904,11 @@ export interface components {
             alarms: components["schemas"]["Share"];
             auroc: number | null;
         };
+        Versions: {
+            /** @constant */
+            ok: true;
+            masks: components["schemas"]["MaskVersion"][];
+        };
         View: {
             study: string;
             name: string;
@@ -3076,6 +3123,8 @@ export type EndedSession = components['schemas']['EndedSession'];
 export type Entered = components['schemas']['Entered'];
 export type Erased = components['schemas']['Erased'];
 export type Erasure = components['schemas']['Erasure'];
+export type Evaluate = components['schemas']['Evaluate'];
+export type Evaluating = components['schemas']['Evaluating'];
 export type Evaluation = components['schemas']['Evaluation'];
 export type Event = components['schemas']['Event'];
 export type Explained = components['schemas']['Explained'];
@@ -3134,6 +3183,7 @@ export type Matrix = components['schemas']['Matrix'];
 export type MeasureBeside = components['schemas']['MeasureBeside'];
 export type MedMixForms = components['schemas']['MedMixForms'];
 export type Missing = components['schemas']['Missing'];
+export type MissingCells = components['schemas']['MissingCells'];
 export type Named = components['schemas']['Named'];
 export type NamedNetwork = components['schemas']['NamedNetwork'];
 export type NamedTable = components['schemas']['NamedTable'];
@@ -3294,6 +3344,7 @@ export type Unassign = components['schemas']['Unassign'];
 export type Unassigned = components['schemas']['Unassigned'];
 export type UsualDistance = components['schemas']['UsualDistance'];
 export type Verdict = components['schemas']['Verdict'];
+export type Versions = components['schemas']['Versions'];
 export type View = components['schemas']['View'];
 export type ViewNumber = components['schemas']['ViewNumber'];
 export type WaitingProjection = components['schemas']['WaitingProjection'];
@@ -3332,6 +3383,8 @@ export interface Api {
   (path: `/api/clusters/maps/${string}/tag${Query}`, body: object): Promise<Tagged>;
   (path: `/api/study/import/${string}/stop${Query}`, body: object): Promise<Done>;
   (path: `/api/accounts/set/role${Query}`, body: object): Promise<KeptAccountName>;
+  (path: `/api/results/${string}/evaluate${Query}`, body: object): Promise<Evaluating>;
+  (path: `/api/review/reference/${string}${Query}`, body: object): Promise<Versions>;
   (path: `/api/training/run/${string}/fit${Query}`, body: object): Promise<StartedFits>;
   (path: `/api/bin/run/${string}/restore${Query}`, body: object): Promise<Done>;
   (path: `/api/manage/${string}/unassign${Query}`, body: object): Promise<Unassigned>;
@@ -3391,6 +3444,7 @@ export interface Api {
   (path: `/api/learn/${string}/adopt${Query}`, body: object): Promise<Done>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
   (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
+  (path: `/api/report/${string}/time${Query}`, body: object): Promise<MissingCells>;
   (path: `/api/review/boxes${Query}`, body: object): Promise<BoxesThere>;
   (path: `/api/review/case/${string}${Query}`): Promise<Opened>;
   (path: `/api/review/mask/${string}${Query}`, body: object): Promise<SavedMask>;
@@ -3511,6 +3565,8 @@ export interface Post {
   (path: `/api/clusters/maps/${string}/tag`, body?: Params): Promise<Answer<Tagged>>;
   (path: `/api/study/import/${string}/stop`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/accounts/set/role`, body?: Params): Promise<Answer<KeptAccountName>>;
+  (path: `/api/results/${string}/evaluate`, body?: Params): Promise<Answer<Evaluating>>;
+  (path: `/api/review/reference/${string}`, body?: Params): Promise<Answer<Versions>>;
   (path: `/api/training/run/${string}/fit`, body?: Params): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
@@ -3540,6 +3596,7 @@ export interface Post {
   (path: `/api/export/${string}/send`, body?: Params): Promise<Answer<Sending>>;
   (path: `/api/learn/${string}/adopt`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
+  (path: `/api/report/${string}/time`, body?: Params): Promise<Answer<MissingCells>>;
   (path: `/api/review/boxes`, body?: Params): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, body?: Params): Promise<Answer<SavedMask>>;
   (path: `/api/status/stop/${string}`, body?: Params): Promise<Answer<StatusOfJob>>;
@@ -3578,6 +3635,8 @@ export interface PostBytes {
   (path: `/api/clusters/maps/${string}/tag`, params: Params, content: Uint8Array): Promise<Answer<Tagged>>;
   (path: `/api/study/import/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/accounts/set/role`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
+  (path: `/api/results/${string}/evaluate`, params: Params, content: Uint8Array): Promise<Answer<Evaluating>>;
+  (path: `/api/review/reference/${string}`, params: Params, content: Uint8Array): Promise<Answer<Versions>>;
   (path: `/api/training/run/${string}/fit`, params: Params, content: Uint8Array): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
@@ -3607,6 +3666,7 @@ export interface PostBytes {
   (path: `/api/export/${string}/send`, params: Params, content: Uint8Array): Promise<Answer<Sending>>;
   (path: `/api/learn/${string}/adopt`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
+  (path: `/api/report/${string}/time`, params: Params, content: Uint8Array): Promise<Answer<MissingCells>>;
   (path: `/api/review/boxes`, params: Params, content: Uint8Array): Promise<Answer<BoxesThere>>;
   (path: `/api/review/mask/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMask>>;
   (path: `/api/status/stop/${string}`, params: Params, content: Uint8Array): Promise<Answer<StatusOfJob>>;

@@ -174,7 +174,7 @@ effect(() => {
   if (!(sign instanceof HTMLElement) || !connection) return;
   connection.textContent = lost ? 'Connection lost. What is shown may be old; trying again …' : '';
   const also = beside ? ` · ${beside.message}` : ''; // what goes on beside a training
-  const running = job && `${Math.round(100 * job.progress)} % · ${job.message}${also}`;
+  const running = job && `${Math.round(100 * job.share)} % · ${job.message}${also}`;
   const text = job && (job.status === 'running' ? running : 'waiting to start');
   sign.hidden = !text || lost;
   if (text && sign.textContent !== text) sign.textContent = text;

@@ -74,3 +74,17 @@ def test_tables_that_are_not_wanted_are_left_out(page, page_url, made):
     page.get_by_role("button", name="Centring, IGD").click()
     page.wait_for_function("() => document.querySelectorAll('.rp-board').length === 7")
     assert before - int(make.inner_text().split()[1]) == 8  # four rows, two seeds
+
+
+def test_missing_cells_are_made_after_their_time_is_confirmed(page, page_url, made):
+    jobs = lambda: opening.open(str(made[0].home)).first("SELECT count(*) AS n FROM jobs")["n"]  # noqa: E731
+    open_tab(page, page_url, "Report", STUDY)
+    page.locator(".rp-board").nth(7).wait_for()
+    before = jobs()
+    page.locator(".make").click()
+    dialog = page.locator("dialog.ask")
+    dialog.wait_for()
+    assert " cells to make: about " in dialog.inner_text()
+    dialog.get_by_role("button", name="Cancel").click()
+    dialog.wait_for(state="detached")
+    assert jobs() == before

@@ -57,8 +57,8 @@ def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page
     read_rows = asked(page_url)["compared"]
     for i, row in enumerate(read_rows):
         cells = table.nth(i).locator("td").all_inner_texts()
-        assert cells[0] == row["title"] and cells[2] == f"{row['auroc']:.3f}"
-        assert cells[4] == ("–" if row["pixel_auroc"] is None else f"{row['pixel_auroc']:.3f}")
+        assert cells[0] == row["title"] and cells[2:4] == [str(row["cases"]), f"{row['auroc']:.3f}"]
+        assert cells[6] == ("–" if row["pixel_auroc"] is None else f"{row['pixel_auroc']:.3f}")
     assert [r["run"] for r in read_rows] == [scored[2]["lesion-head"], scored[2]["padim"], None]
     for method in ("padim", "lesion-head"):
         run = scored[2][method]
@@ -207,8 +207,12 @@ def test_the_operating_point_is_dragged_and_the_flags_of_the_list_follow(page, p
         [run],
     )
     assert len(unflagged) == 0
-    page.get_by_role("button", name="Take back").click()
-    page.get_by_text("In force: the 95th percentile").wait_for()
+    page.get_by_role("button", name="Fit to readers").click()
+    page.get_by_text("Readers have to call some cases normal").wait_for()
+    page.get_by_role("button", name="Reset").click()
+    page.get_by_text("In effect: the 95th percentile").wait_for()
+    page.get_by_text("1 earlier operating point").click()
+    page.get_by_text("set by hand on the ROC curve, with the labels in sight, above a score of").wait_for()
     assert asked(page_url, run)["labels"]["specificity"]["value"] > 0
     kinds = [e["kind"] for e in scored[1].query("SELECT kind FROM events WHERE kind = 'operating-point'")]
     assert len(kinds) == 2
@@ -235,6 +239,6 @@ def test_who_does_not_administer_is_offered_nothing_that_would_be_refused(page, 
     open_tab(page, page_url, "Results", STUDY)
     page.get_by_text("An administrator moves the operating point.").wait_for()
     assert page.get_by_role("slider", name="Operating point").count() == 0
-    for name in ("Learn it", "By promise", "Planted lesions", "Whole study, bundle"):
+    for name in ("Fit to readers", "Limit false alarms to 5 %", "Planted lesions", "Whole study, bundle"):
         assert page.get_by_role("button", name=name).count() == 0, name
     assert page.get_by_role("button", name="Decisions, CSV").is_visible()

@@ -1,8 +1,9 @@
 // The Report tab: the paper's tables as far as they are made, and the job that makes the rest.
 import { api, questions } from '../../static/api.js';
-import { choose, orToast } from '../../static/dialogs.js';
+import { choose, confirm, orToast } from '../../static/dialogs.js';
 import { action, el, fill, finder } from '../../static/dom.js';
 import { moment, plural } from '../../static/format.js';
+import { about } from '../../static/plan.js';
 import { administers } from '../../static/store.js';
 import { board } from './boards.js';
 
@@ -80,6 +81,17 @@ export async function mount(root, studio) {
     $('.network').value = offered.some(({ name }) => name === chosen) ? chosen : '';
   }
 
+  /** Says how long it takes, and starts it once that is confirmed. @param {object} body */
+  async function make(body) {
+    const { cells, seconds: takes } = await api(`${base()}/time`, body);
+    const text =
+      `${plural(cells, 'cell')} to make: ${about(takes)}. They are trained one after another in the background. ` +
+      'What is made stays if you stop it.';
+    if (cells && !(await confirm(text, 'Start'))) return;
+    await api(base(), body);
+    await show(true);
+  }
+
   const question = questions();
   async function show(force = false) {
     const { study } = studio;
@@ -111,7 +123,7 @@ export async function mount(root, studio) {
     );
     $('.make').onclick = () => {
       const body = { ...asked, seeds: Number(asked.seeds), tables: wanted(report) };
-      orToast(api(base(), body).then(() => show(true)));
+      orToast(make(body));
     };
   }
 

@@ -78,6 +78,15 @@ export function exports(study, run, { blind, may }, link, changed) {
     named,
     'Names and dates as they are',
   );
+  const which = /** @type {HTMLSelectElement} */ (
+    el(
+      'select',
+      { 'aria-label': 'Masks to export' },
+      el('option', { value: '' }, 'reference, else newest'),
+      el('option', { value: 'reference' }, 'reference'),
+      el('option', { value: 'readers' }, 'readers’ newest'),
+    )
+  );
   const sending = el('span', { class: 'rs-way', hidden: true });
   const kinds = Object.entries(KINDS).filter(([what]) => may || what !== WHOLE);
   const ways = kinds.map(([what, forms]) => {
@@ -87,11 +96,19 @@ export function exports(study, run, { blind, may }, link, changed) {
       const button = el('button', { title, 'aria-label': `${what}, ${text}` }, text);
       const form = el('form', { method: 'post', action, target: ANSWERS }, button);
       form.onsubmit = () => {
-        form.action = `${action}?${new URLSearchParams({ names: String(Number(named.checked)), run: run || '' })}`;
+        const asked = { names: String(Number(named.checked)), run: run || '', masks: which.value };
+        form.action = `${action}?${new URLSearchParams(asked)}`;
       };
       return form;
     });
-    return el('span', { class: 'rs-way' }, el('span', { class: 'dim' }, what), links, what === 'DICOM' && sending);
+    return el(
+      'span',
+      { class: 'rs-way' },
+      el('span', { class: 'dim' }, what),
+      links,
+      what === 'Masks' && which,
+      what === 'DICOM' && sending,
+    );
   });
   const turn = async () => {
     await orToast(api('/api/review/settings', { study, blind: !blind }));

@@ -86,7 +86,7 @@ export function roc({ roc: curve, point }, moved) {
 }
 
 /** Dice of each lesion by its size, and by groups of sizes. @param {import('../../static/answers').Sizes} sizes */
-export function diceBySize({ points, groups, of }) {
+export function diceBySize({ points, groups, of, against }) {
   if (!points.length) return el('p', { class: 'dim' }, 'No case has both a lesion mask and a heat map.');
   const largest = Math.max(...points.map((p) => p.size));
   const dots = points.map((p) =>
@@ -122,7 +122,8 @@ export function diceBySize({ points, groups, of }) {
       'div',
       {},
       table(['Lesion size', 'Dice, mean ± sd', 'cases'], rows),
-      of > points.length && el('p', { class: 'dim num' }, `${points.length} of ${of} cases, drawn by chance.`),
+      el('p', { class: 'dim num' }, `${against[0].toUpperCase()}${against.slice(1)}, as the run outlines them.`),
+      of > points.length && el('p', { class: 'dim num' }, `${points.length} of ${of} cases, drawn at random.`),
     ),
   );
 }

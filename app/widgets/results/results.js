@@ -1,14 +1,19 @@
 // The Results tab: figures of one run of the study, as the server worked them out.
 import { api, questions } from '../../static/api.js';
-import { orToast } from '../../static/dialogs.js';
+import { orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill, finder } from '../../static/dom.js';
-import { day, fixed, percent } from '../../static/format.js';
+import { day, fixed, percent, plural } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
 import { administers } from '../../static/store.js';
 import { badge, believed } from './believe.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
+
+/** What flags, and who chose it. @param {import('../../static/answers').Chosen} point */
+const inEffect = ({ words, threshold, reader, created }) =>
+  `${words}${threshold === null ? '' : `, above a score of ${fixed(threshold)}`}` +
+  `${reader && `; chosen by ${reader} on ${day(created)}`}`;
 
 const DRAG = 'Drag the dot along the curve, or use the arrow keys; what is flagged follows in every list.';
 
@@ -18,6 +23,7 @@ export async function mount(root, studio) {
   /** @type {string | null} */
   let asked = null;
   let run = '';
+  let masks = ''; // the kind of lesion masks that figures are computed against; '': the study's own choice
   let last = ''; // what is shown, as text
   /** @type {import('../../static/answers').Results | null} */
   let answer = null;
@@ -35,7 +41,7 @@ export async function mount(root, studio) {
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
   /** @param {import('../../static/answers').ResultsOfRun} r */
-  function operatingPoint({ run: of, labels, chosen }) {
+  function operatingPoint({ run: of, labels, chosen, history }) {
     const said = el('p', { class: 'num rs-said', role: 'status' });
     const keep = async (/** @type {Record<string, unknown>} */ body) => {
       await api(`/api/results/${encodeURIComponent(studio.study || '')}/point`, { run: of, ...body });
@@ -56,7 +62,14 @@ export async function mount(root, studio) {
       el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')),
       roc(labels, may ? moved : null),
       said,
-      el('p', { class: 'num rs-chosen' }, `In force: ${chosen.words}.`),
+      el('p', { class: 'num rs-chosen' }, `In effect: ${inEffect(chosen)}.`),
+      history.length > 1 &&
+        el(
+          'details',
+          { class: 'num' },
+          el('summary', {}, plural(history.length - 1, 'earlier operating point')),
+          history.slice(1).map((point) => el('p', { class: 'dim' }, `${inEffect(point)}.`)),
+        ),
       el(
         'p',
         { class: 'dim num' },
@@ -68,9 +81,13 @@ export async function mount(root, studio) {
         el(
           'div',
           { class: 'rs-head' },
-          way('Learn it', 'The threshold that meets the readers’ decisions best', { source: 'learnt' }),
-          way('By promise', 'At most 5 % of normal images flagged', { source: 'promise' }),
-          set && way('Take back', `No longer ${chosen.words}`, { source: chosen.source, off: true }),
+          way('Limit false alarms to 5 %', 'Flags at most 5 % of normal images like the held-out ones', {
+            source: 'limit',
+          }),
+          way('Fit to readers', 'Sets the threshold that agrees best with the readers’ decisions', {
+            source: 'readers',
+          }),
+          set && way('Reset', 'Flags above the 95th percentile of held-out normals again', { source: 'default' }),
         ),
     );
   }
@@ -80,17 +97,45 @@ export async function mount(root, studio) {
     const option = (/** @type {import('../../static/answers').ScoredRun} */ x) =>
       el('option', { value: x.id, selected: x.id === r.run }, `${x.title} · ${x.name} · ${day(x.created)}`);
     const pick = el('select', { 'aria-label': 'Run', onchange: () => choose(pick.value) }, r.runs.map(option));
+    const kinds = /** @type {const} */ ({ reference: 'reference masks', readers: 'readers’ accepted masks' });
+    const kind = el(
+      'select',
+      {
+        'aria-label': 'Lesion masks',
+        title: 'The lesion masks that Dice, pixel AUROC and PRO are computed against',
+        onchange: () => {
+          masks = kind.value;
+          show(true);
+        },
+      },
+      Object.entries(kinds).map(([value, text]) =>
+        el('option', { value, selected: value === r.masks }, `Against ${r.counts[value]} ${text}`),
+      ),
+    );
+    const again = async () => {
+      const { job } = await api(`/api/results/${encodeURIComponent(studio.study || '')}/evaluate`, { masks: r.masks });
+      toast(`Job ${job} evaluates all runs`, 'good');
+    };
     return el(
       'div',
       { class: 'panel' },
-      el('div', { class: 'rs-head' }, el('h2', {}, 'Flagged or not'), pick),
+      el('div', { class: 'rs-head' }, el('h2', {}, 'Flagged or not'), pick, kind),
       el(
         'div',
         { class: 'rs-two' },
         figures('Against the labels', r.labels),
         figures('Against the readers', r.readers),
       ),
-      el('h2', {}, 'Detectors side by side'),
+      el(
+        'div',
+        { class: 'rs-head' },
+        el('h2', {}, 'Detectors side by side'),
+        may &&
+          action('Evaluate all', () => orToast(again()), {
+            title: 'Computes these figures anew for all runs, on the cases, labels and masks that there are now',
+          }),
+      ),
+      el('p', { class: 'dim' }, `Pixel AUROC, Dice and PRO are against ${kinds[r.masks]}.`),
       detectors(r.compared, r.run, choose),
       el('h2', {}, 'Agreement of readers'),
       agreement(r.agreement, link),
@@ -102,7 +147,7 @@ export async function mount(root, studio) {
   /** Nothing of the study before stays while another one's figures are on their way. @param {string | null} study */
   function clear(study) {
     asked = study;
-    run = last = '';
+    run = last = masks = '';
     answer = later = null;
     question();
     fill(page, el('p', { class: 'dim' }, studio.study ? 'Reading the scores…' : 'Choose a study.'));
@@ -115,7 +160,7 @@ export async function mount(root, studio) {
     const newest = question();
     let r;
     try {
-      r = await api(`/api/results/${encodeURIComponent(study)}?run=${encodeURIComponent(run)}`);
+      r = await api(`/api/results/${encodeURIComponent(study)}?run=${encodeURIComponent(run)}&masks=${masks}`);
     } catch (error) {
       if (!newest()) return;
       last = '';
@@ -156,7 +201,7 @@ export async function mount(root, studio) {
         predictions(r.panel, (id) => studio.openCase(id)),
       ),
       wide('How far it is to be believed', doubts),
-      wide('Dice by lesion size, at the pixel threshold of held-out normals', sizes),
+      wide('Dice by lesion size', sizes),
       out,
     );
     later = async () => {
@@ -171,7 +216,7 @@ export async function mount(root, studio) {
       /** @type {import('../../static/answers').Sizes} */
       let found;
       try {
-        found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}`);
+        found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`);
       } catch (error) {
         fill(sizes, el('p', {}, error.message));
         return;

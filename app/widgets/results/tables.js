@@ -91,11 +91,20 @@ export function detectors(rows, now, show) {
   const lines = rows.map((r) => {
     const run = el('td', { class: 'dim' }, r.encoder ? `${r.name} on ${r.encoder}` : r.name);
     const ci = dim(r.auroc_ci ? r.auroc_ci.map((v) => fixed(v, 2)).join(' to ') : '');
-    const cells = [name(r), run, figure(r, 'auroc'), ci, ...others.map((m) => figure(r, m))];
+    const counts = [r.cases, r.localised].map((n) => dim(n == null ? '' : String(n)));
+    const pixels = others.map((m) => figure(r, m));
+    const cells = [name(r), run, counts[0], figure(r, 'auroc'), ci, counts[1], ...pixels];
     return tr(cells, { 'data-run': r.run || 'baseline' });
   });
-  const heads = ['Detector', 'Run', 'image AUROC', '95 %', 'pixel AUROC', 'Dice', 'PRO', 'PRO, all images'];
-  return el('div', { class: 'rs-compared' }, table(heads, lines));
+  const heads = ['Detector', 'Run', 'cases', 'image AUROC', '95 %', 'with a mask', 'pixel AUROC', 'Dice', 'PRO'];
+  const sets = new Set(rows.filter((r) => r.cases).map((r) => r.set));
+  return el(
+    'div',
+    { class: 'rs-compared' },
+    sets.size > 1 &&
+      el('p', { class: 'warn' }, 'These rows are of different cases, labels or masks, so none is marked as best.'),
+    table([...heads, 'PRO, all images'], lines),
+  );
 }
 
 // One plain verdict on each detector, above all figures.

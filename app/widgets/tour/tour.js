@@ -199,7 +199,7 @@ async function look() {
     const part = job ? `${job.id} ${job.verb} ${job.status}` : '';
     if (part !== reported && studio()?.started) studio()?.emit('tab', steps[at].tab);
     reported = part;
-    const running = job && `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.progress)} %`;
+    const running = job && `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.share)} %`;
     const doing = job?.status === 'queued' ? 'waiting to start' : running;
     // No time here: the studio above says how long what is at work still takes.
     atWork = doing || '';

@@ -5,7 +5,7 @@ import { fixed } from '../../static/format.js';
 /** @typedef {import('../../static/answers').Evaluation} Evaluation */
 /** @typedef {[name: string, value: string | number | null | undefined]} Pair */
 
-/** @type {[Exclude<keyof Evaluation, 'protocol' | 'roi'>, string][]} */
+/** @type {[Exclude<keyof Evaluation, 'protocol' | 'roi' | 'cases' | 'masks' | 'set'>, string][]} */
 const FIGURES = [
   ['auroc', 'AUROC'],
   ['ap', 'AP'],
@@ -18,8 +18,13 @@ const FIGURES = [
 ];
 
 /** The figures of an evaluation by name; null where it has none. @param {Evaluation} evaluation @returns {Pair[]} */
-export const figuresOf = (evaluation) =>
-  FIGURES.map(([key, name]) => [name, evaluation[key] == null ? null : fixed(evaluation[key])]);
+export const figuresOf = (evaluation) => [
+  ['test cases', evaluation.cases],
+  ['lesion masks', evaluation.masks === 'readers' ? 'readers’' : evaluation.masks],
+  .../** @type {Pair[]} */ (
+    FIGURES.map(([key, name]) => [name, evaluation[key] == null ? null : fixed(evaluation[key])])
+  ),
+];
 
 /** Two columns of names and values; pairs without a value are left out. @param {Pair[]} pairs */
 export const table = (pairs) =>

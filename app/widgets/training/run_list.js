@@ -46,11 +46,12 @@ export const firstShown = (runs) =>
   runs.find((r) => r.kind === 'fit') ||
   runs[0];
 
-/** The run with the best image AUROC, of two or more that were evaluated. @param {RunRow[]} runs */
+/** The run with the best image AUROC, of two or more that were evaluated on the same cases. @param {RunRow[]} runs */
 export function bestOf(runs) {
   const known = runs.filter((r) => !r.archived && r.evaluation?.auroc != null);
   const best = known.reduce((a, b) => ((a?.evaluation?.auroc ?? -1) >= (b.evaluation?.auroc ?? -1) ? a : b), known[0]);
-  return known.length > 1 ? best.id : null;
+  const alike = new Set(known.map((r) => r.evaluation?.set)).size === 1;
+  return known.length > 1 && alike ? best.id : null;
 }
 
 /** Per cent with a decimal only near the ends, where it matters. @param {number} v */
@@ -138,8 +139,7 @@ export class RunList {
     const rest = left == null ? '' : about(left);
     if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued')
       return rest ? rest : took ? seconds(took) : '–';
-    const share = job.progress * job.steps.length - job.position;
-    const bar = el('progress', { max: 1, value: Math.max(0, Math.min(1, share)) });
+    const bar = el('progress', { max: 1, value: job.share });
     return [bar, rest && el('span', { class: 'dim' }, ` ${rest} left`)];
   }
 

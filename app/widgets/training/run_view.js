@@ -3,6 +3,7 @@ import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { el, finder } from '../../static/dom.js';
 import { moment, seconds } from '../../static/format.js';
+import { about } from '../../static/plan.js';
 import { FitBoard } from './fit_board.js';
 import { wireActions } from './run_actions.js';
 import { stateOf } from './run_list.js';
@@ -12,19 +13,6 @@ import { TrainingBoard } from './training_board.js';
 /** @typedef {import('../../static/answers').Run} Run */
 
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
-const WINDOW = 60_000; // milliseconds over which the speed is measured
-
-/**
- * Seconds until `steps` are done, from the moments at which steps were seen; null while too little was seen.
- * @param {[milliseconds: number, step: number][]} seen
- * @param {number} steps
- */
-export function secondsLeft(seen, steps) {
-  const [t0, s0] = seen[0];
-  const [t1, s1] = seen[seen.length - 1];
-  if (s1 <= s0 || t1 - t0 < 2000) return null;
-  return ((steps - s1) * (t1 - t0)) / (s1 - s0) / 1000;
-}
 
 export class RunView {
   /**
@@ -47,8 +35,6 @@ export class RunView {
     this.series = {};
     this.last = -1; // the last step that is known
     this.stride = 0;
-    /** @type {[number, number][]} moments and the step at each */
-    this.seen = [];
     this.looking = false;
     this.shown = ''; // what was painted last, as text
     this.configured = '';
@@ -76,7 +62,6 @@ export class RunView {
       this.series = {};
       this.last = -1;
       this.stride = 0;
-      this.seen = [];
       this.shown = '';
       this.board.clear(id);
       this.fit.clear();
@@ -160,22 +145,17 @@ export class RunView {
     $('.archive').textContent = run.archived ? 'Restore' : 'Archive';
     $('.going').hidden = !GOING.includes(status);
     if (!job || !GOING.includes(status)) return;
-    $('.going progress').value = Math.max(0, Math.min(1, job.progress * job.steps.length - job.position));
+    $('.going progress').value = job.share;
     const doing = status === 'failed' && job.error ? job.error.split('\n').pop() : job.message;
     $('.doing').textContent = [doing, status === 'running' ? this.#left(data) : ''].filter(Boolean).join(' · ');
   }
 
-  /** Epoch and time left, from how fast steps came while this page looked. @param {RunDetail} data */
-  #left({ plan, job }) {
-    if (this.last < 0 || !plan.steps || job?.verb !== 'pretrain') return '';
-    this.seen.push([performance.now(), this.last]);
-    this.seen = this.seen.filter(([t]) => performance.now() - t < WINDOW);
+  /** Epoch, time left and speed. @param {RunDetail} data */
+  #left({ plan, left }) {
     const epoch = this.series.epoch?.at(-1)?.[1];
-    const where = epoch == null ? '' : `epoch ${epoch} of ${plan.epochs}`;
-    const left = secondsLeft(this.seen, plan.steps);
-    if (left == null) return where;
     const speed = this.series.images_per_second?.at(-1)?.[1];
-    return [where, `about ${seconds(left)} left`, speed && `${Math.round(speed)} views/s`].filter(Boolean).join(' · ');
+    const where = epoch != null && plan.epochs && `epoch ${epoch} of ${plan.epochs}`;
+    return [where, left && `${about(left)} left`, speed && `${Math.round(speed)} views/s`].filter(Boolean).join(' · ');
   }
 
   /** @param {RunDetail} data */

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +59,12 @@ class Length(Config):
         slider=(0, 4096),
         label="Views per step",
     )
-    epochs: int = option(100, "The paper does not say how many.", low=1, slider=(1, 5000), label="Epochs")
+    epochs: int = option(
+        100, "At most so many. The paper does not say how many.", low=1, slider=(1, 5000), label="Epochs"
+    )
     steps: int = option(
         0,
-        "0: epochs count. Else as many whole epochs as hold these steps.",
+        "At most so many: the training ends after these steps or the epochs, whichever comes first. 0: no limit.",
         low=0,
         slider=(0, 1_000_000),
         label="Steps",
@@ -354,9 +355,9 @@ class PretrainConfig(Keeping, Classes, Centres, Losses, Start, Optimisation, Len
         return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
 
     def length(self, images: int) -> tuple[int, int]:
-        """Returns the number of epochs of a training on so many images, and of steps in each.
+        """Returns the number of steps of a training on so many images, and of steps in each epoch.
 
-        What is left over waits for another epoch.
+        Images that fill no step wait for another epoch.
         """
         per_epoch = images // max(1, min(self.sources, images)) if images else 0
-        return (math.ceil(self.steps / per_epoch) if self.steps and per_epoch else self.epochs), per_epoch
+        return min(self.epochs * per_epoch, self.steps or self.epochs * per_epoch), per_epoch

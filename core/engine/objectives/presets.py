@@ -55,6 +55,7 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "size": 128,
         "fit_size": 224,
         "fit_closer": True,
+        "epochs": 1000,  # the steps end it first, unless there are few images
         "steps": 150,
         "frozen": 8,
         "frozen_norm": True,

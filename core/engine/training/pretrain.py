@@ -115,7 +115,7 @@ def pretrain(
             encoders.snapshot()
 
     def epoch_done() -> dict[str, float]:
-        if training.step % training.per_epoch:
+        if training.step % training.per_epoch and training.step != training.steps:
             return {}
         training.check()
         if not first:

@@ -75,8 +75,8 @@ class Pretraining(Training):
         self.config, self.data, self.device = config, data, device
         self.per_step = min(config.sources, len(data.images))
         rows_of_process(torch.arange(self.per_step))  # raises ValueError if it cannot be shared
-        self.epochs, self.per_epoch = config.length(len(data.images))
-        self.steps = self.epochs * self.per_epoch
+        self.steps, self.per_epoch = config.length(len(data.images))
+        self.epochs = math.ceil(self.steps / self.per_epoch) if self.steps else 0
         self.encoder = build_encoder(config.encoder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.encoder.seed)
@@ -117,8 +117,8 @@ class Pretraining(Training):
 
     @property
     def epoch(self) -> int:
-        """Epochs finished."""
-        return self.step // self.per_epoch
+        """Epochs finished, and the last one if the steps end within it."""
+        return math.ceil(self.step / self.per_epoch)
 
     def rows(self, step: int) -> np.ndarray:
         """Returns the indices of a step's images, or of this process's share of them.

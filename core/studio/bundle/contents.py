@@ -274,7 +274,7 @@ KINDS: dict[str, Any] = {  # of columns that hold more than their type says; a f
     "cluster_views.state": (JSON, dict[str, Any]),
     "evaluations.row": (MADE, _evaluation),
     "findings.box": (JSON, Annotated[list[Number], Len(4, 4)]),
-    "operating_points.source": Literal[tuple(name for name in SOURCES if name != "default")],
+    "operating_points.source": Literal[tuple(SOURCES)],
     "presets.config": (MADE, lambda value, row, ids: checked_preset(row["strong"], value)),
     "presets.name": Name,
     "readings.extra": (JSON, dict[Name, Extra]),

@@ -26,6 +26,7 @@ from core.studio.ingest.records import name_shown
 from core.studio.review.exports.tables import Names, cell
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
+from core.studio.runs.marks import truth_masks
 from core.studio.runs.preferred import preference
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.snapshots import Snapshot
@@ -81,7 +82,7 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
     """Traces what is known to be lesion (pasted by MedMix, or the case's mask) as rings of [x, y] in 0 .. 1."""
     check(m, point)
     mixed = int(m.points.mixed[point])
-    mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, int(m.points.case_id[point]))
+    mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, m.about["study"], int(m.points.case_id[point]))
     if mask is None or not mask.any():
         return []
     rings, _ = cv2.findContours(np.ascontiguousarray(mask, np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_TC89_L1)
@@ -107,12 +108,9 @@ def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndar
     return np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
 
 
-def _mask(store: Store, case_id: int) -> np.ndarray | None:
-    row = store.one(
-        "SELECT id FROM lesion_masks WHERE case_id = ? AND source IN ('import', 'hand') ORDER BY version DESC LIMIT 1",
-        [case_id],
-    )
-    return get_mask(store, row["id"]) if row else None
+def _mask(store: Store, study: str, case_id: int) -> np.ndarray | None:
+    mask = truth_masks(store, study).masks.get(case_id)
+    return None if mask is None else get_mask(store, mask)
 
 
 def _arrays(store: Store, m: Map) -> Rows:

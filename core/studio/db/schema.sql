@@ -69,6 +69,13 @@ WHEN NOT EXISTS (SELECT 1 FROM erasures WHERE step = 'rows') BEGIN
   SELECT RAISE(ABORT, 'a lesion mask is never rewritten: add a version');
 END;
 
+-- A mask that a person made a case's reference; without a row the last imported one is.
+CREATE TABLE reference_masks (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  case_id INTEGER NOT NULL UNIQUE REFERENCES cases(id) ON DELETE CASCADE,
+  mask INTEGER NOT NULL REFERENCES lesion_masks(id) ON DELETE CASCADE, reader TEXT NOT NULL, created TEXT NOT NULL
+);
+
 -- Where images come from.
 
 -- Folders of this machine that may be imported from.
@@ -122,6 +129,7 @@ CREATE TABLE readings (
   case_id INTEGER NOT NULL REFERENCES cases(id) ON DELETE CASCADE,
   score REAL, score_roi REAL, percentile REAL, percentile_roi REAL, flagged INTEGER, flagged_roi INTEGER,
   map BLOB, map_h INTEGER, map_w INTEGER, map_lo REAL, map_hi REAL,
+  not_judged BLOB, -- bits of the map's grid, 1 where nothing was judged, as zlib; NULL where all of it was
   extra TEXT NOT NULL DEFAULT '{}', -- JSON
   created TEXT NOT NULL,
   PRIMARY KEY (run, case_id)
@@ -135,11 +143,14 @@ CREATE UNIQUE INDEX readings_flagged ON readings (run, case_id) WHERE flagged = 
 CREATE UNIQUE INDEX readings_scored_roi ON readings (run, case_id) WHERE score_roi IS NOT NULL;
 CREATE UNIQUE INDEX readings_flagged_roi ON readings (run, case_id) WHERE flagged_roi = 1;
 
--- Operating points of a run, one for each way of choosing it; the strongest decides what is flagged.
+-- Operating points that were chosen for a run; the last one is in effect.
 CREATE TABLE operating_points (
-  run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, source TEXT NOT NULL, threshold REAL NOT NULL,
-  labels INTEGER NOT NULL, reader TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (run, source)
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  source TEXT NOT NULL CHECK (source IN ('dragged', 'limit', 'readers', 'default')),
+  threshold REAL, labels INTEGER NOT NULL, reader TEXT NOT NULL, created TEXT NOT NULL
 );
+CREATE INDEX operating_points_by_run ON operating_points (run, id);
 
 -- The order in which cases are worth annotating, for each run that has learnt from marks.
 CREATE TABLE next_marks (

@@ -20,7 +20,7 @@ from core.engine.rows import Joined, Rows
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
 from core.studio.ingest import parts
-from core.studio.ingest.masks import truth_masks
+from core.studio.ingest.masks import reference_masks
 from core.studio.ingest.resize import ROI_SIDE
 
 VERSION = 1  # raise it when the pixels written here change
@@ -55,14 +55,23 @@ class StudyArrays:
 Progress = Callable[[int, int], None]
 
 
-def load_arrays(store: Store, study: str, size: int, on_progress: Progress | None = None) -> StudyArrays:
-    """Loads the arrays of a study at `size` x `size`; built once, then mapped. Raises ValueError if a file has gone."""
+def load_arrays(
+    store: Store,
+    study: str,
+    size: int,
+    on_progress: Progress | None = None,
+    masks: dict[int, int] | None = None,
+) -> StudyArrays:
+    """Loads the arrays of a study at `size` x `size`; built once, then mapped. Raises ValueError if a file has gone.
+
+    masks: {case id: mask id}, the lesion masks to load; None for the reference masks.
+    """
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
     for left in reversed(range(TRIES)):
         gone = erasures(store)
         try:
-            arrays = _loaded(store, study, size, on_progress)
+            arrays = _loaded(store, study, size, masks, on_progress)
             if erasures(store) == gone:
                 return arrays
             shutil.rmtree(store.home.cache / study, ignore_errors=True)  # it may hold images of who was erased
@@ -78,16 +87,23 @@ def erasures(store: Store) -> int:
     return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 
 
-def _loaded(store: Store, study: str, size: int, on_progress: Progress | None) -> StudyArrays:
+def _loaded(
+    store: Store, study: str, size: int, masks: dict[int, int] | None, on_progress: Progress | None
+) -> StudyArrays:
     try:
-        return _mapped(store, study, size)
+        return _mapped(store, study, size, masks)
     except FileNotFoundError:
         with files.locked(store.home.cache / study / str(size)):  # nobody else builds, or clears an older set away
-            return _mapped(store, study, size, True, on_progress)
+            return _mapped(store, study, size, masks, True, on_progress)
 
 
 def _mapped(
-    store: Store, study: str, size: int, build: bool = False, on_progress: Progress | None = None
+    store: Store,
+    study: str,
+    size: int,
+    chosen: dict[int, int] | None,
+    build: bool = False,
+    on_progress: Progress | None = None,
 ) -> StudyArrays:
     """Maps the arrays. Raises FileNotFoundError if they are not there and `build` is False."""
     cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
@@ -100,7 +116,8 @@ def _mapped(
         if folder.exists():
             logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
         _build(folder, cases, size, on_progress)
-    truth, masks, start = truth_masks(store, study), [], 0
+    truth = reference_masks(store, study) if chosen is None else chosen
+    masks, start = [], 0
     there = parts_of(folder)
     for place in there:
         stop = start + parts.cases_in(place)

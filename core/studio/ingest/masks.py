@@ -82,25 +82,22 @@ def add_mask(
     return version
 
 
-def truth_masks(store: Store, study: str) -> dict[int, int]:
-    """Returns case id -> id of the mask that counts as ground truth: the latest imported or drawn by hand.
+# Two kinds of mask. The reference is what a case's truth is held to be: the mask that a person made the reference by an
+# act of its own, else the last one that was imported. All that readers save are readers' masks.
 
-    A mask taken from a run's heat map never counts: the run would be measured against itself.
-    """
-    rows = store.query(
-        "SELECT m.case_id, m.id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
-        "WHERE c.study = ? AND m.source IN ('import', 'hand') ORDER BY m.version",
-        [study],
-    )
-    return {row["case_id"]: row["id"] for row in rows}
+_REFERENCES = """SELECT m.case_id, m.id FROM lesion_masks m LEFT JOIN reference_masks r ON r.case_id = m.case_id
+  WHERE CASE WHEN r.mask IS NULL THEN m.source = 'import' ELSE m.id = r.mask END"""
 
 
-def truth_mask(store: Store, case_id: int) -> int | None:
-    """Returns the id of the mask that counts as ground truth for a case, as in `truth_masks`; None if it has none."""
-    row = store.one(
-        "SELECT id FROM lesion_masks WHERE case_id = ? AND source IN ('import', 'hand') ORDER BY version DESC LIMIT 1",
-        [case_id],
-    )
+def reference_masks(store: Store, study: str) -> dict[int, int]:
+    """Returns case id -> id of its reference mask, of all cases of the study that have one."""
+    query = f"{_REFERENCES} AND m.case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY m.version"
+    return {row["case_id"]: row["id"] for row in store.query(query, [study])}
+
+
+def reference_mask(store: Store, case_id: int) -> int | None:
+    """Returns the id of a case's reference mask; None if it has none."""
+    row = store.one(f"{_REFERENCES} AND m.case_id = ? ORDER BY m.version DESC LIMIT 1", [case_id])
     return row["id"] if row else None
 
 

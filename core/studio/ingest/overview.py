@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from core.studio.db.store import NotFound, Row, Store
-from core.studio.ingest.masks import get_mask, truth_mask
+from core.studio.ingest.masks import get_mask, reference_mask, reference_masks
 from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import ROI_SIDE, fit
 from core.studio.ingest.studies import show_study
@@ -35,9 +35,8 @@ def overview(store: Store, study: str) -> dict:
     for case in cases:
         sizes[f"{case['width']} x {case['height']}"] += case["n"]
     with_truth = store.query(
-        "SELECT split, COUNT(*) AS n FROM cases c WHERE study = ? AND EXISTS (SELECT 1 FROM lesion_masks m "
-        "WHERE m.case_id = c.id AND m.source IN ('import', 'hand')) GROUP BY split",
-        [study],
+        "SELECT split, COUNT(*) AS n FROM cases WHERE id IN (SELECT value FROM json_each(?)) GROUP BY split",
+        [json.dumps([*reference_masks(store, study)])],
     )
     masks = {r["split"]: r["n"] for r in with_truth}
     return {
@@ -82,7 +81,7 @@ def outlines(store: Store, case_id: int) -> dict:
     from core.engine.roi import find_roi
 
     roi = find_roi(fit(shown(_file(store, case_id)), ROI_SIDE))
-    truth = truth_mask(store, case_id)
+    truth = reference_mask(store, case_id)
     lesion = [] if truth is None else polygons(get_mask(store, truth))
     return {"roi": [] if roi.all() else polygons(roi), "lesion": lesion}
 

@@ -16,9 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from core.engine.augment.strong import Mixed
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
-from core.studio.ingest.masks import get_mask, truth_masks
+from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import fraction, shrink
+from core.studio.runs.marks import truth_masks
 
 REAL = 48  # lesions of the study that are looked at
 OUT_OF_SUPPORT = (
@@ -42,7 +43,7 @@ def lesion_similarity(
     being 1. real: how many real lesions were looked at. None where the study has fewer than 8 lesion masks.
     """
     side = x.shape[-1]
-    truth = truth_masks(store, study)
+    truth = truth_masks(store, study).masks
     if len(truth) < 8 or lesions is None or not bool(lesions.boxes.any()):
         return None
     chosen = sorted(truth)[:: max(1, len(truth) // REAL)][:REAL]

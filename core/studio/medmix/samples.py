@@ -47,7 +47,7 @@ class Samples:
         """
         rows = marks.accepted(self.store, study)[:most]
         if not rows:
-            raise ValueError(marks.NONE_MARKED)
+            raise ValueError(marks.none_accepted(self.store, study))
         marked_cases = self.store.query(
             "SELECT id, name, path, frame, scale FROM cases WHERE id IN (SELECT value FROM json_each(?))",
             [json.dumps([row["case_id"] for row in rows])],

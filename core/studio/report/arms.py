@@ -125,6 +125,23 @@ def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[d
     return encoder, fits[0] if fits else None
 
 
+def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict[str, list[tuple[str, dict]]]:
+    """Lists what is still to be done for an arm: {"encoder" or "fit": [(step, run)]}.
+
+    A run is its row, or the study, method and config that it will have. Arms with the same encoder share its `name`.
+    """
+    arm = _at_side(store, study, arm)
+    name, config = _encoder_of(arm, seed, size)
+    encoder, fit = kept(store, study, arm, seed, size=size)
+    made = encoder is not None and encoder["status"] in ("done", "collapsed")
+    train = {"study": study, "method": arm.encoder, "name": name, "config": config.to_dict() if config else {}}
+    new = {"study": study, "method": arm.detector, "name": "", "config": _fit_of(arm, "", seed)[1].to_dict()}
+    return {
+        "encoder": [] if made else [("pretrain", train)],
+        "fit": [(step, fit or new) for step in ("fit", "score", "evaluate")],
+    }
+
+
 def is_scored(run: dict) -> bool:
     """Says whether a detector's run is fitted and has scored its study."""
     return run["status"] == "done" and "threshold" in run["summary"]

@@ -7,10 +7,12 @@ from typing import Any
 
 from core.studio.db.store import Store
 from core.studio.report import asked
+from core.studio.report.arms import work_of
 from core.studio.report.cells import Cell, kept_cell
 from core.studio.report.published import beside
 from core.studio.report.summary import HEADS, Line, lines_of
 from core.studio.report.tables import Table, network_of, said, tables_of
+from core.studio.training.estimate import Estimate, usual
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
@@ -46,6 +48,29 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
         "files": sorted(written), "made": last.get("made"), "beside": {"dataset": whose, "own": own},
         "network": said(network),
     }  # fmt: skip
+
+
+def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Counts the cells of the report of `asked.settings` that are still to be made, and estimates how long they take.
+
+    {"cells", "seconds"}. Cells take what others of their row took, else the usual time at this machine's speed; an
+    encoder that several cells share is trained once.
+    """
+    slower, encoders = Estimate(store).slower, set[str]()
+    cells, seconds = 0, 0.0
+    network = network_of(settings["budget"], settings["network"], settings["weights"])
+    for table in tables_of(settings["tables"], settings["budget"], settings["rows"], network):
+        for arm in table.arms:
+            made = {seed: kept_cell(store, study, arm, seed, size=settings["size"]) for seed in settings["seeds"]}
+            took = [cell.seconds for cell in made.values() if cell and cell.seconds]
+            for seed in (seed for seed, cell in made.items() if cell is None):
+                work = work_of(store, study, arm, seed, size=settings["size"])
+                trained = {run["name"] for _, run in work["encoder"]}
+                steps = work["fit"] + (work["encoder"] if trained - encoders else [])
+                encoders |= trained
+                usual_time = slower * sum(usual(store, step, run, {}) for step, run in steps)
+                cells, seconds = cells + 1, seconds + (sum(took) / len(took) if took else usual_time)
+    return {"cells": cells, "seconds": round(seconds, 1)}
 
 
 def _about(table: Table) -> dict[str, Any]:

@@ -102,7 +102,9 @@ def _kept_rows(store: Store, study: str, fit: str) -> Rows:
     return {
         (r["protocol"], r["roi"]): r
         for r in evaluations(store, study, fit)
-        if r["pixel_rule"] == RULES[r["protocol"]] and r["n_normal"] + r["n_abnormal"] == images
+        if r["pixel_rule"] == RULES[r["protocol"]]
+        and r["masks"] == "reference"
+        and r["n_normal"] + r["n_abnormal"] == images
     }
 
 
@@ -111,7 +113,8 @@ def _rows(store: Store, study: str, fit: str, bootstrap: int) -> Rows:
     for protocol, rule in RULES.items():
         for roi in (False, True):
             if (protocol, roi) not in rows_by:
-                rows_by[protocol, roi] = evaluate_run(store, fit, roi, protocol, pixel_rule=rule, bootstrap=bootstrap)
+                settings = {"pixel_rule": rule, "bootstrap": bootstrap}
+                rows_by[protocol, roi] = evaluate_run(store, fit, roi, protocol, "reference", **settings)
     return rows_by
 
 

@@ -17,7 +17,7 @@ from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
 from core.studio.runs import certainty, preferred
 from core.studio.runs.marks import learnt_from
-from core.studio.runs.operating import strongest
+from core.studio.runs.operating import in_effect
 from core.studio.runs.preferred import TAUGHT, preference
 from core.studio.runs.readings import stored_map
 
@@ -168,22 +168,21 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
     not scored the case."""
     rows = context.store.query(
         "SELECT r.run, score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, "
-        "extra, (SELECT json_group_array(json_object('source', source, 'threshold', threshold, 'labels', labels, "
-        "'reader', reader, 'created', o.created)) FROM operating_points o WHERE o.run = r.run) AS points "
+        "extra "
         "FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
         [json.dumps(runs), case_id],
     )
+    # Others' decisions or labels may have chosen the point: not shown in a trial or a blind reading.
+    points = {} if context.blinded or context.trial else in_effect(context.store, *runs)
     out: dict[str, dict | None] = dict.fromkeys(runs)
     for row in rows:
-        # Others' decisions or labels may have chosen the point: not shown in a trial or a blind reading.
-        point = None if context.blinded or context.trial else strongest(json.loads(row["points"]))
         end = "_roi" if row["score_roi"] is not None else ""
         values = {k: row[k + end] for k in ("score", "percentile", "flagged")}
         out[row["run"]] = {
             "run": row["run"],
             **values,
             "has_map": bool(row["has_map"]),
-            "words": scales.in_words(values["percentile"], values["flagged"], point),
+            "words": scales.in_words(values["percentile"], values["flagged"], points.get(row["run"])),
             **certainty.described(json.loads(row["extra"])),
         }
     return out

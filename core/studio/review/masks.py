@@ -11,7 +11,7 @@ import numpy as np
 
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Store, now
-from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
+from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, reference_mask
 from core.studio.ingest.originals import Source
 from core.studio.review import sessions
 from core.studio.review.context import RequestContext
@@ -84,13 +84,19 @@ _TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDE
 def versions(context: RequestContext, case_id: int) -> list[dict]:
     """Lists the versions of the case's mask, newest first, without their pixels.
 
-    Whoever reads blind gets no other reader's, and numbers that count without them. Under neutral names the time of an
-    imported one is left out, which like its own number has a place in the import.
+    "reference": whether it is the one that figures are computed against. Whoever reads blind gets no other reader's,
+    the last imported one as the reference, and numbers that count without the others. Under neutral names the time of
+    an imported one is left out, which like its own number has a place in the import.
     """
     rows = context.store.query(
         f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
     shown = [row for row in rows if _shown(context, row)]
+    reference = reference_mask(context.store, case_id)
+    if context.blinded:  # what was made the reference since may be another reader's
+        reference = next((row["id"] for row in shown if row["source"] == "import"), None)
+    for row in shown:
+        row["reference"] = row["id"] == reference
     for number, row in zip(range(len(shown), 0, -1), shown, strict=True):
         row |= {"id": context.names.mask_number(row)} | ({"version": number} if context.blinded else {})
         row |= {"created": ""} if row["source"] == "import" and context.names.covers else {}
@@ -236,6 +242,32 @@ def restore(context: RequestContext, mask_id: int) -> dict:
     source = "run" if old["source"] == "run" else "hand"
     pixels = int(decode_mask(old["png"]).sum())
     return _add(context, old["png"], source, old["run"], old["threshold"], note, pixels)
+
+
+def make_reference(context: RequestContext, mask_id: int) -> None:
+    """Makes a version the reference mask of the context's case: figures are computed against it from then on.
+
+    Raises NotAllowed unless the reader may adjudicate, and ValueError for a mask that was taken from a heat map, since
+    the run would be measured against itself.
+    """
+    context.demand("adjudicate")
+    if context.blinded:
+        raise sessions.Hidden(sessions.DECIDE_FIRST)
+    store, case, mask = context.store, context.asked_case["id"], of_case(context, mask_id)
+    if mask is None:
+        raise no_mask(mask_id)
+    if mask["source"] == "run":
+        raise ValueError("A mask taken from a heat map cannot be the reference. Correct it by hand and save it first.")
+    with store.write():
+        before = reference_mask(store, case)
+        row = [case, mask["id"], context.reader, now()]
+        store.execute(
+            "INSERT OR REPLACE INTO reference_masks (case_id, mask, reader, created) VALUES (?, ?, ?, ?)", row
+        )
+        facts = [{"mask": number} for number in (before, mask["id"])]
+        audit.record(
+            store, context.reader, "reference", study=context.study, case_id=case, before=facts[0], after=facts[1]
+        )
 
 
 def _add(context, png, source, run, threshold, note, pixels) -> dict:

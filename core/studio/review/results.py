@@ -12,12 +12,12 @@ import numpy as np
 
 from core.engine.calibration.outlines import outlined
 from core.studio.db.store import Store
-from core.studio.ingest.masks import decode_mask, truth_masks
+from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.records import name_shown, named
 from core.studio.review.agreement import Z, opinions
 from core.studio.review.scales import outline_level, pixel_scale
-from core.studio.runs.marks import learnt_from
+from core.studio.runs.marks import learnt_from, truth_masks
 from core.studio.runs.operating import USUAL, OperatingPoint
 from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
@@ -101,6 +101,14 @@ def wilson(hits: int, n: int) -> dict:
 
     interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
     return {"value": hits / n, "low": float(interval.low), "high": float(interval.high), "hits": hits, "n": n}
+
+
+def in_words(share: dict, nouns: str) -> str:
+    """Puts a share of `wilson` into words: '3 of 80 images (3.8 %, 95 % interval 1.3 to 10.5 %)'."""
+    if share["value"] is None:
+        return f"0 of 0 {nouns}"
+    value, low, high = (f"{100 * share[name]:.1f}" for name in ("value", "low", "high"))
+    return f"{share['hits']} of {share['n']} {nouns} ({value} %, 95 % interval {low} to {high} %)"
 
 
 def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
@@ -206,14 +214,15 @@ def changed_minds(store: Store, study: str) -> dict:
     return readers
 
 
-def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
+def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str = "") -> dict:
     """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
 
     The heat map is brought to the mask's own resolution, as the viewer does. Of more than POINTS cases, so many are
-    drawn by chance, always the same ones; "of": how many there are.
+    drawn at random, always the same ones; "of": how many there are. masks: the kind, as `truth_masks` takes
+    it; "against" says which were used.
     """
-    learnt = learnt_from(store, run)
-    truth = {case: mask for case, mask in truth_masks(store, study).items() if case not in learnt}
+    learnt, known = learnt_from(store, run), truth_masks(store, study, masks)
+    truth = {case: mask for case, mask in known.masks.items() if case not in learnt}
     scale = pixel_scale(store, get_run(store, run))
     (read,) = store.columns("SELECT case_id FROM readings WHERE run = ? AND score IS NOT NULL", [run])
     there = sorted(truth.keys() & set(read))
@@ -242,7 +251,8 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3) -> dict:
         }
         for p in parts
     ]  # fmt: skip
-    return {"points": points, "groups": summary, "threshold": scale.threshold, "of": len(there)}
+    against = known.words(there)
+    return {"points": points, "groups": summary, "threshold": scale.threshold, "of": len(there), "against": against}
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
@@ -308,15 +318,12 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     if point["auroc"] is None:
         return {**out, "level": "none", "words": _NO_LABELS, "advice": ""}
     share = out["alarms"]["value"] or 0.0
-    figures = (
-        f"Finds {point['tp']} of {sick} abnormal cases and flags {point['fp']} of {well} normal ones "
-        f"({100 * share:.1f} %)"
-    )
+    figures = f"Finds {in_words(out['found'], 'abnormal cases')} and flags {in_words(out['alarms'], 'normal ones')}"
     if _auroc_low(point["auroc"], sick, well) <= 0.5:
         if min(sick, well) < FEW and point["auroc"] > 0.5:
             return {**out, "level": "warn", "words": f"{_UNTOLD}. {figures}.", "advice": _SMALL}
         return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
-    if chosen.source in ("dragged", "learnt"):  # who moves the threshold promises nothing
+    if chosen.source in ("dragged", "readers"):  # who moves the threshold promises nothing
         return {**out, "level": "good", "words": f"{figures}, at the operating point {chosen.words}.", "advice": ""}
     limit = f"{100 * PROMISED:.0f} %"
     if out["alarms"]["low"] > PROMISED:
@@ -340,23 +347,28 @@ def _auroc_low(auroc: float, sick: int, well: int) -> float:
 MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all")
 
 
-def compared(store: Store, study: str, runs: list[dict], roi: bool = True) -> list[dict]:
+def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks: str = "reference") -> list[dict]:
     """Lists all scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
 
-    [{"run", "title", "name", "encoder", and of each measure the value and its 95 % interval, "best"}]. runs: as
+    [{"run", "title", "name", "encoder", "cases", "localised", "set", and of each measure the value and its 95 %
+    interval, "best"}]. masks: the kind that figures are computed against. runs: as
     `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC, pixel
     AUROC, Dice at the threshold of held-out normals, PRO over abnormal images (the paper) and over all (MVTec); None
     where a run has not been evaluated, or has no lesion masks to be measured by. best: names of the measures in which
-    no other row is better.
+    no other row is better; none where rows are of different cases, labels or masks, by their `set`.
     """
-    by_run = {r["run"]: r for r in evaluations(store, study) if r["roi"] == roi and r["protocol"] == "held-out"}
+    kind = (roi, "held-out", masks)
+    by_run = {r["run"]: r for r in evaluations(store, study) if (r["roi"], r["protocol"], r.get("masks")) == kind}
     rows = [{k: r[k] for k in ("title", "name", "encoder")} | {"run": r["id"]} for r in runs]
     if None in by_run and by_run[None]["detector"] == BASELINE:
         rows.append({"run": None, "title": "Mean colour", "name": "no training", "encoder": None})
     for row in rows:
         evaluation = by_run.get(row["run"], {})
+        row |= {"cases": evaluation.get("cases"), "set": evaluation.get("set")}
+        row["localised"] = evaluation.get("n_localised")
         row |= {m: evaluation.get(m) for m in MEASURES} | {f"{m}_ci": evaluation.get(f"{m}_ci") for m in MEASURES}
     top = {m: max((r[m] for r in rows if r[m] is not None), default=None) for m in MEASURES}
+    alike = len({row["set"] for row in rows if row["cases"]}) == 1
     for row in rows:
-        row["best"] = [m for m in MEASURES if row[m] is not None and row[m] == top[m]]
+        row["best"] = [m for m in MEASURES if alike and row[m] is not None and row[m] == top[m]]
     return rows

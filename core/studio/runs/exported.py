@@ -29,7 +29,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays, show_study
 from core.studio.runs import foreign_runs, screen, weights
 from core.studio.runs import records as runs
-from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_force
+from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_effect
 from core.studio.runs.readings import OUTLINE, size_of, write_readings
 from core.studio.runs.scoring import load_detector
 
@@ -293,7 +293,7 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
             if row is not None:
                 foreign_runs.check_map(row)
     counts = {"taken": 0, "unknown": 0, "failed": 0}
-    point = in_force(store, run_id)[run_id]
+    point = in_effect(store, run_id)[run_id]
     readings: list[dict[str, Any]] = []
     for row in itertools.chain.from_iterable(_rows(file, made_by, run_id) for file in files):
         ids = cases.get(row["sha256"], []) if row else []

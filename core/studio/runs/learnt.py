@@ -36,7 +36,8 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     least: that many patients are needed. unfinished: cases with a mask whose reader has not said that all is marked.
     normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out.
     contradicting: cases left out since their readers contradict each other. notes: sentences on what is left out or not
-    known. next: the next number of OFFERS, or None; due: whether one was reached since the last run that learnt.
+    known. none: why there is nothing to learn from, or None. next: the next number of OFFERS, or None; due: whether one
+    was reached since the last run that learnt.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -50,7 +51,8 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     }
     return {
         **of,
-        "notes": _notes(len(cases), **of),
+        "notes": _notes(len(cases), **of, held=marks.held_back(store, study, reader) if cases else 0),
+        "none": None if cases else marks.none_accepted(store, study, reader),
         "masks": len(cases),
         "patients": len(set(marks.units(cases).tolist())),
         "readers": readers,
@@ -62,7 +64,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     }
 
 
-def _notes(masks: int, whole: int, contradicting: int, unfinished: int) -> list[str]:
+def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: int) -> list[str]:
     """A sentence on each thing that is left out or not known."""
     notes = []
     if masks == 1:
@@ -73,6 +75,8 @@ def _notes(masks: int, whole: int, contradicting: int, unfinished: int) -> list[
         notes.append(
             f"In {plural(contradicting, 'case')} readers contradict each other: they teach once they are adjudicated."
         )
+    if held:
+        notes.append(f"Masks of {plural(held, 'case')} are held back: {marks.HELD}")
     if unfinished:
         notes.append(
             f"In {plural(unfinished, 'case')} nobody has said that all is marked: only marks and places called normal "
@@ -103,8 +107,7 @@ def create_learnt(store: Store, fit: str, reader: str | None = None, **settings:
         raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
     there = offered(store, base["study"], reader)
     if there["patients"] < there["least"]:
-        none = "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”."
-        raise ValueError(" ".join([none, *there["notes"]]))
+        raise ValueError(" ".join([marks.none_accepted(store, base["study"], reader), *there["notes"]]))
     cases = marks.accepted(store, base["study"], reader)
     base_side = size_of(store, base)
     size = side_for_marks(store, base["study"], marks.diameters(cases), base_side)
@@ -130,20 +133,23 @@ def steps(run: str, device: str) -> list[dict[str, Any]]:
 def compare(store: Store, run_id: str) -> dict[str, Any]:
     """Compares a run with the one that it learnt on from, over test cases that it has not seen; stores the result.
 
-    Returns {"base", "run", "cases", "left_out", "measures" (core.engine.metrics.paired), "verdict", "words"}. Labels
+    Returns {"base", "run", "cases", "left_out", "against" (which masks, in words), "measures"
+    (core.engine.metrics.paired), "verdict", "words"}. Labels
     are those of the import, else what most readers decided. verdict: "better", "worse", "mixed", "same", or "few" where
     too few cases are left to tell.
     """
     from core.engine.metrics.paired import Read, Truth, compared
 
     run = runs.get_run(store, run_id)
-    base, arrays = run["config"]["base_run"], load_arrays(store, run["study"], size_of(store, run))
+    base, known = run["config"]["base_run"], marks.truth_masks(store, run["study"])
+    arrays = load_arrays(store, run["study"], size_of(store, run), masks=known.masks)
     test = arrays.index("test")
     unseen = test[marks.unseen(store, run_id, arrays.case_ids[test])]
     labels = _labels(store, run["study"], arrays.label[unseen], arrays.case_ids[unseen])
     unseen, labels = unseen[labels >= 0], labels[labels >= 0]
     cases = arrays.case_ids[unseen]
-    figures: dict[str, Any] = {"base": base, "run": run_id, "cases": len(unseen), "left_out": len(test) - len(unseen)}
+    figures: dict[str, Any] = {"base": base, "run": run_id, "cases": len(unseen), "left_out": len(test) - len(unseen),
+                               "against": known.words(cases.tolist())}  # fmt: skip
     if not len(unseen):
         figures |= {"measures": {}, "verdict": "few"}
     else:
@@ -187,7 +193,7 @@ def _verdict(measures: dict[str, dict[str, Any]]) -> str:
 
 
 def _words(figures: dict[str, Any]) -> str:
-    on = f"on {figures['cases']} cases that it did not learn from"
+    on = f"on {figures['cases']} cases that it did not learn from ({figures['against']})"
     clear = {
         name: m["interval"][0] > 0
         for name, m in figures["measures"].items()

@@ -13,6 +13,8 @@ import base64
 import hashlib
 import itertools
 import json
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -21,7 +23,7 @@ import numpy as np
 from core.engine.calibration.percentiles import Calibration
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
-from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.masks import decode_mask, reference_masks
 from core.studio.ingest.resize import mask_at
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
@@ -31,8 +33,9 @@ if TYPE_CHECKING:
     from core.engine.detectors.base import Marks
 
 WHOLE = 0.95  # of an image: a mask that covers more says nothing of where a lesion ends
+TRUTHS = {"reference": "reference mask", "readers": "accepted reader’s mask"}
 KIND = 5  # marks of a label that make it a kind of lesion of its own
-NONE_MARKED = "no lesion is marked and accepted in this study: mark some in Review first, or choose another donor"
+HELD = "a trial or a blind session that they belong to is still open. Close it first."
 # alike for images of one patient, volume or recording
 _UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
 # Cases of trials that go on: nothing of them teaches before the close.
@@ -44,7 +47,7 @@ _OPEN = f"""(EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases
        OR c.id IN ({IN_TRIALS}))"""
 # of each case and reader the accepted masks; a reader's last decision is the second look where there is one
 _ACCEPTED = f"""
-  SELECT m.id AS mask, m.case_id, m.reader, m.version, m.png, {_UNIT},
+  SELECT m.id AS mask, m.case_id, m.reader, m.version, m.source, m.png, {_UNIT},
     EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.reader = m.reader
             AND k.stage = 'adjudication') AS adjudicated,
     coalesce(a.finished, 0) AS finished, a.normal AS places,
@@ -57,7 +60,7 @@ _ACCEPTED = f"""
          ORDER BY k.stage = 'adjudication' DESC, k.stage DESC LIMIT 1) = 'abnormal'
     AND NOT EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.stage = 'adjudication'
                     AND k.decision != 'abnormal')
-    AND NOT {_OPEN.format(whose=" AND s.reader = m.reader")}
+    AND (:held = {_OPEN.format(whose=" AND s.reader = m.reader")})
   ORDER BY m.id"""
 _NORMAL = f"""
   SELECT c.id FROM cases c JOIN case_votes v ON v.case_id = c.id
@@ -93,6 +96,51 @@ def contradicting(store: Store, study: str, reader: str | None = None) -> list[i
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _contradicts(row)]
 
 
+@dataclass(frozen=True)
+class Truth:
+    """The lesion masks that figures are computed against: `kind` of them, and {case id: mask id}."""
+
+    kind: str
+    masks: dict[int, int]
+
+    def words(self, cases: Collection[int]) -> str:
+        """Says against which masks figures of these cases are: 'against 76 reference masks'."""
+        n = len(self.masks.keys() & set(cases))
+        return f"against {n} {TRUTHS[self.kind]}{'' if n == 1 else 's'}"
+
+
+def truth_masks(store: Store, study: str, kind: str = "") -> Truth:
+    """Returns the masks of one kind, which figures are computed against: the references, or readers' accepted masks.
+
+    kind: one of TRUTHS; by default the references, or readers' masks in a study without a reference. Of several
+    readers' masks of a case the last one counts, unless one of them adjudicated. A mask that was taken from a run's
+    heat map never counts: the run would be measured against itself. Raises ValueError for another kind.
+    """
+    if kind not in ("", *TRUTHS):
+        raise ValueError(f"Figures are computed against masks of kind {' or '.join(TRUTHS)}, not {kind!r}.")
+    if kind != "readers" and ((references := reference_masks(store, study)) or kind):
+        return Truth("reference", references)
+    drawn: dict[int, int] = {}
+    for row in accepted(store, study):
+        for mask in (*row["others"], row):
+            if mask["source"] == "hand":
+                drawn[row["case_id"]] = mask["mask"]
+    return Truth("readers", drawn)
+
+
+def held_back(store: Store, study: str, reader: str | None = None) -> int:
+    """Counts the cases whose accepted masks teach nothing yet, since a trial or a blind session holds them back."""
+    return len(_last_accepted(store, study, reader, held=True))
+
+
+def none_accepted(store: Store, study: str, reader: str | None = None) -> str:
+    """Says why there is no accepted mask in a study."""
+    held = held_back(store, study, reader)
+    if held:
+        return f"All accepted masks, of {held} case{'s' * (held != 1)}, are held back: {HELD}"
+    return "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”."
+
+
 def lesion_of(row: dict[str, Any]) -> np.ndarray:
     """Returns the mask of what all readers of a case have marked, their masks' intersection. row: of `accepted`."""
     return np.asarray(np.min([decode_mask(mask["png"]) for mask in (row, *row["others"])], 0))
@@ -108,9 +156,9 @@ def _covers(row: dict[str, Any]) -> float:
     return float(decode_mask(row["png"]).mean())
 
 
-def _last_accepted(store: Store, study: str, reader: str | None) -> list[dict[str, Any]]:
+def _last_accepted(store: Store, study: str, reader: str | None, held: bool = False) -> list[dict[str, Any]]:
     by_reader: dict[int, dict[str, dict]] = {}
-    for row in store.query(_ACCEPTED, {"study": study, "reader": reader}):
+    for row in store.query(_ACCEPTED, {"study": study, "reader": reader, "held": int(held)}):
         by_reader.setdefault(row["case_id"], {})[row["reader"]] = row
     out = []
     for _, rows in sorted(by_reader.items()):
@@ -162,10 +210,10 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
-    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError if there are none."""
+    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError if there are none, with why."""
     donors = chosen(store, study)
     if not donors["masks"]:
-        raise ValueError(NONE_MARKED)
+        raise ValueError(none_accepted(store, study))
     return donors
 
 

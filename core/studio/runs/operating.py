@@ -1,7 +1,7 @@
 """The operating point of a run: the score above which an image is flagged, and who or what set it.
 
-There is one for each run, and a run is of one study. `readings.flagged` follows it, and with that worklist, figures,
-maps and exports.
+A run has one history of operating points, of which the last one is in effect. `readings.flagged` follows it, and with
+that worklist, figures, maps and exports.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from core.studio.db import audit
 from core.studio.db.store import Store, now
 
 FLAG_PERCENTILE = 95.0
-SOURCES = {  # strongest first
+LIMIT = 0.05  # share of normal images that may be flagged
+SOURCES = {
     "dragged": "set by hand on the ROC curve",
-    "learnt": "learnt from the readers’ decisions",
-    "promise": "the promise of false alarms, from held-out normals",
+    "limit": f"false alarms limited to {100 * LIMIT:g} %, by the held-out normals",
+    "readers": "fitted to the readers’ decisions",
     "default": f"the {FLAG_PERCENTILE:g}th percentile of held-out normals",
 }
 
@@ -48,45 +49,46 @@ class OperatingPoint:
 
 
 USUAL = OperatingPoint()
+COLUMNS = "source, threshold, labels, reader, created"
 
 
-def in_force(store: Store, *runs: str) -> dict[str, OperatingPoint]:
-    """Returns the operating point of each run: dragged, else learnt, else the promise, else the default."""
-    marks = ", ".join("?" * len(runs))
-    rows = store.query(f"SELECT * FROM operating_points WHERE run IN ({marks})", list(runs))
-    return {run: strongest([row for row in rows if row["run"] == run]) for run in runs}
+def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
+    """Returns the operating point of each run: the one that was chosen last, else the default."""
+    last = {run: history(store, run)[:1] for run in runs}
+    return {run: points[0] if points else USUAL for run, points in last.items()}
 
 
-def strongest(rows: list[dict[str, Any]]) -> OperatingPoint:
-    """Returns the point that decides among a run's rows of `operating_points`; the default if there are none."""
-    ranked = sorted(rows, key=lambda row: list(SOURCES).index(row["source"]))
-    if not ranked:
-        return USUAL
-    row = {name: value for name, value in ranked[0].items() if name != "run"}
-    return OperatingPoint(**{**row, "labels": bool(row["labels"])})
+def history(store: Store, run: str) -> list[OperatingPoint]:
+    """Lists all operating points that were chosen for a run, the last one first."""
+    rows = store.query(f"SELECT {COLUMNS} FROM operating_points WHERE run = ? ORDER BY id DESC", [run])
+    return [of_row(row) for row in rows]
+
+
+def of_row(row: dict[str, Any] | None) -> OperatingPoint:
+    """Builds the operating point of a row with COLUMNS; the default for None."""
+    return USUAL if row is None else OperatingPoint(**{**row, "labels": bool(row["labels"])})
 
 
 def choose(
-    store: Store, study: str, run: str, source: str, threshold: float | None, reader: str, labels: bool
+    store: Store, study: str, run: str, source: str, threshold: float | None, reader: str, labels: bool = False
 ) -> OperatingPoint:
-    """Keeps a point of that source, or removes it (threshold None), flags anew, and writes it to the audit trail.
+    """Puts an operating point into effect, flags anew, writes it to the audit trail, and returns it.
 
-    Returns the point in force, which may be a stronger one. Raises ValueError for a source that cannot be chosen.
+    source: one of SOURCES; `default` resets the run and takes no threshold. Raises ValueError for another source, or if
+    the threshold is missing.
     """
-    if source not in SOURCES or source == "default":
-        raise ValueError(f"an operating point is one of dragged, learnt and promise, not {source!r}")
+    if source not in SOURCES:
+        raise ValueError(f"An operating point is one of {', '.join(SOURCES)}, not {source!r}.")
+    if (threshold is None) != (source == "default"):
+        raise ValueError("An operating point needs a score to flag above; a reset takes none.")
+    point = OperatingPoint(source, None if threshold is None else float(threshold), labels, reader, now())
     with store.write() as db:
-        before = in_force(store, run)[run]
-        if threshold is None:
-            db.execute("DELETE FROM operating_points WHERE run = ? AND source = ?", [run, source])
-        else:
-            values = [run, source, float(threshold), int(labels), reader, now()]
-            db.execute("INSERT OR REPLACE INTO operating_points VALUES (?, ?, ?, ?, ?, ?)", values)
-        after = in_force(store, run)[run]
-        flag(store, run, after)
-        facts: list[dict[str, Any]] = [{"run": run, **asdict(point)} for point in (before, after)]
+        before = in_effect(store, run)[run]
+        db.table("operating_points").insert({"run": run, **asdict(point), "labels": int(labels)})
+        flag(store, run, point)
+        facts: list[dict[str, Any]] = [{"run": run, **asdict(each)} for each in (before, point)]
         audit.record(store, reader, "operating-point", study=study, before=facts[0], after=facts[1])
-    return after
+    return point
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:

@@ -196,8 +196,8 @@ def _evaluate_step(work: Work) -> None:
     if not has_known_test(work.store, study):
         work.report({"message": "No evaluation: the study has no labelled normal and abnormal test images"})
         return
-    protocols = work.args.get("protocols", ["held-out"])
+    protocols, masks = work.args.get("protocols", ["held-out"]), work.args.get("masks", "")
     for i, (protocol, roi) in enumerate((p, r) for p in protocols for r in (True, False)):
         work.report({"step": i, "steps": 2 * len(protocols)})
-        evaluate_run(work.store, work.run, roi, protocol)
-        baseline_row(work.store, study, size_of(work.store, run), roi, protocol)
+        evaluate_run(work.store, work.run, roi, protocol, masks)
+        baseline_row(work.store, study, size_of(work.store, run), roi, protocol, masks)

@@ -13,7 +13,7 @@ from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.quantise import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
-from core.studio.runs.operating import in_force
+from core.studio.runs.operating import in_effect
 
 OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined
 SCORED = "scored:"  # key of a setting, with the study: when a score was last stored
@@ -65,7 +65,7 @@ def reading_rows(
     extras: dict[str, np.ndarray],
 ) -> list[dict]:
     """Builds a reading per case, by the operating point in force; scores and calibrations by 'plain' and 'roi'."""
-    columns, point = {}, in_force(store, run_id)[run_id]
+    columns, point = {}, in_effect(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
         calibration, values = calibrations[kind], scores[kind]
         columns[f"score{ending}"] = values

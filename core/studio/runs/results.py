@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -14,19 +16,26 @@ from core.studio.db.store import Store, now, parsed
 from core.studio.ingest.patients import UNKNOWN, patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays
 from core.studio.runs import records as runs
-from core.studio.runs.marks import learnt_from
+from core.studio.runs.marks import Truth, learnt_from, truth_masks
 from core.studio.runs.readings import StoredMaps, read_scores, size_of
 
 BASELINE = "mean-colour"
 
 
-def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", **options) -> dict:
-    """Computes a scored run's row of metrics and stores it in `evaluations`. options: pixel_rule, seed, bootstrap."""
+def evaluate_run(
+    store: Store, run_id: str, roi: bool = True, protocol: str = "held-out", masks: str = "", **options
+) -> dict:
+    """Computes a scored run's row of metrics and stores it in `evaluations`.
+
+    masks: the kind of lesion masks, as `truth_masks` takes it; the row says which under `masks`. options: pixel_rule,
+    seed, bootstrap.
+    """
     from core.engine.metrics.evaluate import evaluate
 
     started = time.monotonic()
     run = runs.get_run(store, run_id)
-    arrays = load_arrays(store, run["study"], size_of(store, run))
+    truth = truth_masks(store, run["study"], masks)
+    arrays = load_arrays(store, run["study"], size_of(store, run), masks=truth.masks)
     learnt = learnt_from(store, run_id)
     test, held = known_test(arrays, learnt), arrays.index("holdout", label="normal")
     labels = (arrays.label[test] == "abnormal").astype(int)
@@ -53,6 +62,7 @@ def evaluate_run(store: Store, run_id: str, roi: bool = True, protocol: str = "h
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
     who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
     row["learnt_from"] = int(np.isin(arrays.case_ids[arrays.index("test")], list(learnt)).sum())
+    row |= _compared_on(arrays, test, truth)
     row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
     row["evaluate_seconds"] = round(time.monotonic() - started, 2)
     return keep_row(store, run["study"], run_id, row)
@@ -64,16 +74,28 @@ def pixels_of(run: dict, roi: bool = True) -> PixelScale | None:
     return Calibration.from_dict(calibration["roi" if roi else "plain"]).pixels if calibration else None
 
 
-def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", **options) -> dict:
+def _compared_on(arrays: StudyArrays, test: np.ndarray, truth: Truth) -> dict[str, Any]:
+    """What a row of results is of: the number of `cases`, the kind of `masks`, and `set`, the same for rows of the same
+    cases with the same labels and masks: only these may be ranked."""
+    cases = arrays.case_ids[test].tolist()
+    facts = sorted(zip(cases, arrays.label[test].tolist(), (truth.masks.get(case, 0) for case in cases), strict=True))
+    digest = hashlib.sha256(repr(facts).encode()).hexdigest()
+    return {"cases": len(cases), "masks": truth.kind, "set": digest[:16]}
+
+
+def baseline_row(
+    store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", masks: str = "", **options
+) -> dict:
     """Evaluates the mean-colour baseline, which learns from the training normals alone, and stores its row.
 
-    It has no heat maps, so no localisation.
+    It has no heat maps, so no localisation: `masks` only says beside which rows it stands.
     """
     from core.engine.metrics.detection import mean_colour_scores
     from core.engine.metrics.evaluate import evaluate
 
     started = time.monotonic()
-    arrays = load_arrays(store, study, size)
+    truth = truth_masks(store, study, masks)
+    arrays = load_arrays(store, study, size, masks=truth.masks)
     train, test, held = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
 
     def scores(index: np.ndarray) -> np.ndarray:
@@ -86,6 +108,7 @@ def baseline_row(store: Store, study: str, size: int, roi: bool = True, protocol
     patients = patients_of(store, study, arrays.case_ids[test])
     row = evaluate(scores(test), labels, holdout_scores=scores(held), protocol=protocol, patients=patients, **options)
     who = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
+    who |= _compared_on(arrays, test, truth)
     return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
 
 
@@ -146,11 +169,11 @@ def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
 
 
 def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
-    """Stores a row of results; an older one of the same run, detector, region of interest and protocol is replaced."""
+    """Stores a row of results; it replaces one of the same run, detector, region of interest, protocol and masks."""
     same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
-    same += " AND json_extract(\"row\", '$.detector') = ?"
+    same += " AND json_extract(\"row\", '$.detector') = ? AND json_extract(\"row\", '$.masks') IS ?"
     with store.write() as db:
-        params = [study, run_id, int(row["roi"]), row["protocol"], row["detector"]]
+        params = [study, run_id, int(row["roi"]), row["protocol"], row["detector"], row.get("masks")]
         db.execute(f"DELETE FROM evaluations WHERE {same}", params)
         db.table("evaluations").insert({"study": study, "run": run_id, "created": now(), "row": json.dumps(row)})
     return row

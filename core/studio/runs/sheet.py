@@ -18,7 +18,7 @@ from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
-from core.studio.runs.marks import unseen
+from core.studio.runs.marks import truth_masks, unseen
 from core.studio.runs.readings import read_maps, size_of
 
 INK, PAPER = "#e6e9ec", "#14171a"
@@ -38,13 +38,16 @@ class Shown:
     percentile: float
 
 
-def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
-    """Lists the test cases with a lesion mask, best Dice first, outlined as the run outlines them.
+def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") -> tuple[list[Shown], str]:
+    """Lists the test cases with a lesion mask, best Dice first, outlined as the run outlines them, and the masks in
+    words.
 
-    Cases that the run has learnt from are left out. Raises ValueError if none is left.
+    masks: the kind, as `truth_masks` takes it. Cases that the run has learnt from are left out.
+    Raises ValueError if none is left.
     """
     run = runs.get_run(store, run_id)
-    arrays = load_arrays(store, run["study"], size_of(store, run))
+    known = truth_masks(store, run["study"], masks)
+    arrays = load_arrays(store, run["study"], size_of(store, run), masks=known.masks)
     rows = arrays.index("test")
     rows = rows[arrays.has_mask[rows].astype(bool) & unseen(store, run_id, arrays.case_ids[rows])]
     if not len(rows):
@@ -63,12 +66,15 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True) -> list[Shown]:
         reading = store.first(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
         name = store.first("SELECT name FROM cases WHERE id = ?", [case])["name"]
         shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, outline, dice, reading["p"]))
-    return sorted(shown, key=lambda s: -s.dice)
+    return sorted(shown, key=lambda s: -s.dice), known.words(arrays.case_ids[rows].tolist())
 
 
-def draw_sheet(store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True) -> dict:
-    """Write the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", and the Dice of "best" and "worst"."""
-    cases = cases_by_dice(store, run_id, roi)
+def draw_sheet(
+    store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True, masks: str = ""
+) -> dict:
+    """Write the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", "against", the Dice of "best"
+    and "worst". masks: the kind, as `truth_masks` takes it."""
+    cases, against = cases_by_dice(store, run_id, roi, masks)
     best = min(best, len(cases))
     worst = min(worst, len(cases) - best)
     run = runs.get_run(store, run_id)
@@ -91,7 +97,7 @@ def draw_sheet(store: Store, run_id: str, out: Path, best: int = 12, worst: int 
         _outline(right, case.truth, TRUTH)
         _outline(right, case.found, FOUND)
         right.set_title(f"above {case.percentile:.0f} % of normals", color=INK, fontsize=8, loc="left", pad=3)
-    title = f"{run['study']}, {run['method']}: {best} best and {worst} worst of {len(cases)} cases by Dice"
+    title = f"{run['study']}, {run['method']}: {best} best and {worst} worst of {len(cases)} cases by Dice, {against}"
     figure.text(0.01, 0.99, title, color=INK, fontsize=12, va="top")
     figure.text(0.99, 0.99, "lesion mask", color=TRUTH, fontsize=10, va="top", ha="right")
     figure.text(0.915, 0.99, "found by the run", color=FOUND, fontsize=10, va="top", ha="right")
@@ -100,7 +106,7 @@ def draw_sheet(store: Store, run_id: str, out: Path, best: int = 12, worst: int 
     figure.savefig(out, dpi=110, facecolor=PAPER)
     plt.close(figure)
     dice = [c.dice for c in chosen]
-    return {"out": str(out), "cases": len(cases), "best": dice[:best], "worst": dice[best:]}
+    return {"out": str(out), "cases": len(cases), "against": against, "best": dice[:best], "worst": dice[best:]}
 
 
 def _outline(axis, mask: np.ndarray, colour: str) -> None:

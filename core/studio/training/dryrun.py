@@ -138,7 +138,7 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     step = sum(counted) / len(counted)
     cuda, threads = place.type == "cuda", torch.get_num_threads()
     memory = most_memory(place)
-    again = centring * (chosen.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
+    again = centring * (trainer.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
     measures = {
         "fits": memory < free + (0 if cuda else memory),
         "seconds_step": step,

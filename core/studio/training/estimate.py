@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from core.engine.objectives.config import PretrainConfig
 from core.studio.db.store import NotFound, Store
 from core.studio.jobs import times
 from core.studio.runs import records as runs
@@ -19,15 +20,12 @@ _FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit wit
 _IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
 
 
-def usual(store: Store, step: str, run_id: str | None, args: dict) -> float:
-    """Estimates the usual seconds of a step on two quiet cores."""
+def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
+    """Estimates the usual seconds of a step on two quiet cores. run: its row, or the `study`, `method` and `config` of
+    one that is not there yet."""
     if step == "demo":
         return 60.0
-    try:
-        run = runs.get_run(store, run_id or "")
-    except NotFound:
-        return 10.0
-    return _WORK.get(step, lambda *_: 10.0)(store, run, args)
+    return 10.0 if run is None else _WORK.get(step, lambda *_: 10.0)(store, run, args)
 
 
 def _cases(store: Store, run: dict, *splits: str) -> int:
@@ -40,8 +38,11 @@ def _cases(store: Store, run: dict, *splits: str) -> int:
 
 def _train(store: Store, run: dict, args: dict) -> float:
     config = run["config"]
-    epochs, size = config.get("epochs") or 0, config.get("size") or 64
-    return 3.0 + 0.034 * epochs * _cases(store, run, "train") * (size / 64) ** 2
+    if not config.get("epochs"):
+        return 3.0  # an encoder as it comes
+    settings, images = PretrainConfig.from_dict(runs.settings_of(config)), _cases(store, run, "train")
+    seen = settings.length(images)[0] * min(settings.sources, images)
+    return 3.0 + 0.034 * seen * (settings.size / 64) ** 2
 
 
 def _fit(store: Store, run: dict, args: dict) -> float:
@@ -85,7 +86,11 @@ class Estimate:
         return took / wanted if wanted else 1.0
 
     def _usual(self, step: dict) -> float:
-        return usual(self.store, step["step"], step["run"], step.get("args") or {})
+        try:
+            run = runs.get_run(self.store, step["run"] or "")
+        except NotFound:
+            run = None
+        return usual(self.store, step["step"], run, step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
         """Estimates the seconds that each step of a job still takes; 0 for those done. job: as `get_job` gives it."""

@@ -75,11 +75,20 @@ def jobs_of_runs(store: Store) -> dict[str, dict]:
 
 
 def brief(job: dict | None) -> dict | None:
-    """Returns the part of a job that the page shows."""
+    """Returns the part of a job that the page shows. share: how much of the run that it is at is done, 0 to 1."""
     if job is None:
         return None
-    keys = ("id", "status", "run", "progress", "message", "error", "wants", "position", "here", "ahead")
-    return {**{k: job.get(k) for k in keys}, "verb": job.get("step"), "steps": [s["step"] for s in job["chain"]]}
+    chain, maps = job["chain"], job.get("step") == "embed"
+    of_run = [i for i, s in enumerate(chain) if s["run"] == job.get("run") and (s["step"] == "embed") == maps]
+    inside = job["progress"] * len(chain) - (of_run[0] if of_run else 0)
+    share = min(max(inside / max(len(of_run), 1), 0.0), 1.0)
+    keys = ("id", "status", "run", "message", "error", "wants", "position", "here", "ahead")
+    return {
+        **{k: job.get(k) for k in keys},
+        "verb": job.get("step"),
+        "steps": [s["step"] for s in chain],
+        "share": round(share, 4),
+    }
 
 
 def standing(run: dict, job: dict | None) -> str:
@@ -168,11 +177,11 @@ def evaluation(store: Store, run: str) -> dict | None:
     """Reads the latest evaluation, inside the region of interest if there is one: {"auroc", "pixel_auroc", ...}."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
     evaluations = [parsed(r, "row")["row"] for r in rows]
-    chosen = next((r for r in evaluations if r.get("roi")), evaluations[0] if evaluations else None)
-    if chosen is None:
+    if not evaluations:
         return None
+    chosen = max(evaluations, key=lambda r: (bool(r.get("roi")), r.get("masks") == "reference"))  # the latest of equals
     keys = ("auroc", "ap", "sensitivity", "specificity", "pixel_auroc", "dice", "iou", "pro", "pro_all")
-    return {k: chosen.get(k) for k in (*keys, "protocol", "roi")}
+    return {k: chosen.get(k) for k in (*keys, "protocol", "roi", "cases", "masks", "set")}
 
 
 def total_steps(store: Store, run: dict) -> dict:
@@ -180,8 +189,9 @@ def total_steps(store: Store, run: dict) -> dict:
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
-    epochs, per_epoch = PretrainConfig.from_dict(runs.settings_of(run["config"])).length(images)
-    return {"steps": epochs * per_epoch, "epochs": epochs, "per_epoch": per_epoch, "images": images}
+    steps, per_epoch = PretrainConfig.from_dict(runs.settings_of(run["config"])).length(images)
+    epochs = -(-steps // per_epoch) if per_epoch else 0
+    return {"steps": steps, "epochs": epochs, "per_epoch": per_epoch, "images": images}
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
@@ -200,6 +210,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
         "run": {**run, "status": standing(run, job), "summary": summary},
         "data": study,
         "job": brief(job),
+        "left": _left(Estimate(store), job, run_id),
         "plan": total_steps(store, run),
         "alarm": alarms.of(run) if run["kind"] == "pretrain" and run["config"].get("epochs") else None,
         "confusion": matrix(store, run_id, MATRIX[0]),

@@ -12,6 +12,7 @@ from core.studio.db.store import NotFound, Store
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.training.estimate import Estimate
+from core.studio.training.live import total_steps
 
 BEFORE = 4  # ended jobs that are listed beside those that are still to do
 GOING = ("running", "queued")
@@ -133,8 +134,8 @@ def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
     if maps:
         return "Draw the map of what the encoder sees"
     if run["kind"] == "pretrain":
-        epochs = run["config"].get("epochs")
-        return f"Train an encoder, {epochs} epochs" if epochs else None
+        steps = total_steps(store, run)["steps"]
+        return f"Train an encoder, {steps} steps" if steps else None
     title = DETECTORS.title(run["method"])
     if run["name"] == "First look":
         return f"First look: {title[0].lower()}{title[1:]}"

@@ -16,6 +16,7 @@ from typing import Any
 from core.engine.config import BadConfig, Config, option
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Row, Store, now
+from core.studio.ingest.masks import reference_masks
 from core.studio.ingest.records import study_row
 from core.studio.review import people, sessions
 from core.studio.review.agreement import opinions
@@ -156,11 +157,13 @@ def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
     """Test cases whose truth is known: id, sha256, truth, mask (number of the lesion mask, if there is one)."""
     rows = store.query(
         "SELECT c.id, c.sha256, c.label AS truth, (SELECT m.id FROM lesion_masks m WHERE m.case_id = c.id "
-        "AND (m.source = 'import' OR m.reader IN (SELECT value FROM json_each(?))) "
-        "ORDER BY m.source = 'import', m.version DESC LIMIT 1) AS mask "
+        "AND m.reader IN (SELECT value FROM json_each(?)) ORDER BY m.version DESC LIMIT 1) AS mask "
         "FROM cases c WHERE c.study = ? AND c.split = 'test' ORDER BY c.id",
         [json.dumps(plan.panel), study],
     )
+    references = reference_masks(store, study)
+    for row in rows:
+        row["mask"] = row["mask"] or references.get(row["id"])
     if plan.reference == "panel":
         said = opinions(store, study, "last")
         query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "

@@ -307,7 +307,7 @@ def evaluations(store, rng) -> None:
 
 def operating_points(store, rng) -> None:
     for run in store.query("SELECT id FROM runs WHERE study = ? AND binned IS NULL", [BLIND]):
-        row = {"run": run["id"], "source": "learnt", "threshold": float(rng.random()), "labels": 0, "reader": "root"}
+        row = {"run": run["id"], "source": "readers", "threshold": float(rng.random()), "labels": 0, "reader": "root"}
         store.db["operating_points"].insert({**row, "created": "2026-01-01T00:00:00.000Z"})
 
 

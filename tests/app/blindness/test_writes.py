@@ -36,7 +36,7 @@ READERS = ("ann", "eve", "root", "root")
 # As many of these events as rows that came, changed or went.
 ONE_EACH = {
     "reviews": {"decision", "undo", "redo"}, "findings": {"finding", "finding-removed", "reset"},
-    "lesion_masks": {"mask", "reset"}, "case_marks": {"marks"},
+    "lesion_masks": {"mask", "reset"}, "case_marks": {"marks"}, "reference_masks": {"reference"},
 }  # fmt: skip
 # One of these events for all rows of a request.
 ONE_FOR_ALL = {

@@ -123,6 +123,7 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
     size = store.first("SELECT width * height AS n FROM cases WHERE id = ?", cases[:1])["n"]
     mask = ask(f"POST /api/review/mask/{cases[0]}?label=polyp", b"\xff" * -(-size // 8))
     ask(f"POST /api/review/restore/{mask['mask']}")
+    assert ask(f"POST /api/review/reference/{mask['mask']}", who="root")["masks"][-1]["reference"] is False
     assert ask(f"POST /api/review/normal/{cases[0]}", b"\x80" * -(-size // 8))["marks"]["normal"]
     assert ask(f"POST /api/review/finished/{cases[0]}", {"finished": True})["marks"]["finished"]
     found = ask("POST /api/review/finding", {"case": cases[0], "label": "polyp", "box": [1, 1, 5, 5]})["findings"]
@@ -158,9 +159,11 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
         ask(f"GET /api/results/{STUDY}?run={fit}")["compared"] and ask(f"GET /api/results/{STUDY}?run={run}")["minds"]
     )
     assert ask(f"GET /api/results/{STUDY}/believe?run={fit}")["promise"]["held"]
-    for more in ({"source": "dragged", "threshold": 0.5}, {"source": "dragged", "off": True}):
+    for more in ({"source": "dragged", "threshold": 0.5}, {"source": "default"}):
         ask(f"POST /api/results/{STUDY}/point", {"run": fit, **more})
     assert ask("GET /api/audit")["events"] and ask(f"GET /api/results/{STUDY}/sizes?run={fit}")["of"]
+    assert ask(f"POST /api/results/{STUDY}/evaluate", {"masks": "reference"}, who="root")["job"]
+    assert ask(f"POST /api/report/{STUDY}/time", {"tables": ["ssl"], "seeds": 1})["cells"]
     ask(f"POST /api/report/{STUDY}", {"tables": ["ssl"], "seeds": 1})
     assert ask(f"GET /api/report/{STUDY}?seeds=1")["job"]
 

@@ -5,7 +5,7 @@ import { same } from '../../../app/widgets/medmix/presets.js';
 import { measuresOf } from '../../../app/widgets/training/comparison.js';
 import { chartsOf } from '../../../app/widgets/training/fit_board.js';
 import { bestOf, firstShown, ordered, stateOf } from '../../../app/widgets/training/run_list.js';
-import { flat, secondsLeft } from '../../../app/widgets/training/run_view.js';
+import { flat } from '../../../app/widgets/training/run_view.js';
 import { collapseLevel } from '../../../app/widgets/training/training_board.js';
 
 /** @param {string} id @param {object} [more] */
@@ -50,37 +50,6 @@ test('a state in words', () => {
   assert.equal(say({}, 'done'), 'scoring');
   assert.equal(say({ verb: 'embed' }, 'done'), 'drawing its map');
   assert.equal(say({ here: false }, 'new'), 'not started');
-});
-
-test('time left follows from the steps that were seen', () => {
-  const seen = /** @type {[number, number][]} */ ([
-    [0, 100],
-    [5000, 150],
-    [10_000, 200],
-  ]);
-  assert.equal(secondsLeft(seen, 700), 50);
-  assert.equal(
-    secondsLeft(
-      [
-        [0, 1],
-        [500, 2],
-      ],
-      700,
-    ),
-    null,
-    'too soon',
-  );
-  assert.equal(
-    secondsLeft(
-      [
-        [0, 1],
-        [9000, 1],
-      ],
-      700,
-    ),
-    null,
-    'no step',
-  );
 });
 
 test('the level of a collapse is a tenth of how features began to spread', () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -235,3 +236,22 @@ def test_compiled_it_learns_the_same(tmp_path):
     losses = [[row["loss"] for row in result.history] for result in (plain, compiled)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
     assert load_encoder(tmp_path / "True")(torch.rand(1, 3, 32, 32)).isfinite().all()
+
+
+@pytest.mark.parametrize("images", (1, 2, 5, 12, 100, 999))
+@pytest.mark.parametrize("epochs", (1, 4, 30))
+@pytest.mark.parametrize("steps", (0, 1, 7, 60, 10_000))
+def test_length_epochs_or_steps_whichever_comes_first(images, epochs, steps):
+    config = TINY.replace(epochs=epochs, steps=steps, batch=4)
+    total, per_epoch = config.length(images)
+    assert per_epoch == images // min(4, images)
+    assert total == min(epochs * per_epoch, steps or math.inf)
+
+
+@pytest.mark.slow
+def test_steps_that_end_within_an_epoch(tmp_path):
+    full, _ = TINY.replace(epochs=3).length(len(IMAGES))
+    result = pretrain(IMAGES, TINY.replace(epochs=3, steps=full - 1), tmp_path, holdout=normals(4, seed=9))
+    assert f"Trained {full - 1} of {full - 1} steps" in result.message
+    assert "val_loss" in result.history[-1], "the encoder that is kept was validated"
+    assert len(list((tmp_path / "epochs").iterdir())) == 4

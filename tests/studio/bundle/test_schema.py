@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import zlib
 
 import numpy as np
 import pytest
@@ -70,9 +71,13 @@ def everything(store, run: str) -> None:
         )  # fmt: skip
         _row(store, "lesion_masks", case_id=case, version=7, source="run", reader="ann", created=NOW, run=run,
              threshold=0.5, png=png, note="n")  # fmt: skip
+        drawn = store.one("SELECT max(id) AS id FROM lesion_masks")["id"]
+        _row(store, "reference_masks", case_id=case, mask=drawn, reader="ann", created=NOW)
         _row(store, "metrics", run="x-1", step=3, name="loss", value=0.25)
         _row(store, "logs", run="x-1", at=NOW, line="a line")
         db.execute('UPDATE readings SET extra = \'{"outline": 0.5, "nearest": [[3, 0.25]]}\' WHERE case_id = ?', [case])
+        unseen = zlib.compress(np.packbits(np.eye(16, dtype=bool)).tobytes())
+        db.execute("UPDATE readings SET not_judged = ? WHERE case_id = ?", [unseen, case])
         _row(store, "operating_points", run=run, source="dragged", threshold=0.7, labels=1, reader="ann", created=NOW)
         _row(store, "next_marks", run=run, case_id=case, value=0.5, why="unlike others")
         row = {"run": run, "roi": True, "protocol": "held-out", "detector": "padim", "encoder": "x", "auroc": 0.9,

@@ -10,7 +10,7 @@ from core.studio.db.store import NotFound
 from core.studio.jobs import queue as jobs
 from core.studio.report import asked
 from core.studio.report.arms import Arm
-from core.studio.report.board import board
+from core.studio.report.board import board, missing
 from core.studio.report.tables import TABLES, Table
 from core.studio.runs.pipeline import UNTRAINED
 
@@ -38,6 +38,22 @@ def test_what_the_last_report_could_not_make_is_said_until_it_is_made(store, tin
     shown = board(store, tiny_study, asked.settings(store, tiny_study, tables=["detection"]), roi=True)
     assert shown["tables"][0]["rows"][0]["failed"] == "no weights"
     assert shown["files"] == ["json"] and shown["made"].startswith("2026")
+
+
+def test_missing_cells_take_the_time_of_what_they_train(store, tiny_study, monkeypatch):
+    trained = [Arm(name, "padim", pretrain={"k": 2}, fit={"channels": c}) for name, c in (("a", 20), ("b", 30))]
+    table = Table("detection", "Anomaly detection", ("auroc",), (ARM, *trained))
+    monkeypatch.setitem(TABLES, "detection", lambda: table)
+
+    def asks(seeds, rows=None):
+        return missing(
+            store, tiny_study, asked.settings(store, tiny_study, tables=["detection"], seeds=seeds, rows=rows)
+        )
+
+    one, both = (asks(1, rows)["seconds"] for rows in (["a"], ["a", "b"]))
+    fit = asks(1, ["PaDiM"])["seconds"]
+    assert one < both < 2 * one and fit < one, "the encoder of two rows is trained once"
+    assert asks(3) == {"cells": 9, "seconds": pytest.approx(3 * asks(1)["seconds"], rel=0.01)}
 
 
 def test_one_report_at_a_time(store, tiny_study, no_worker):

@@ -39,13 +39,16 @@ def judged(tmp_path):
 def test_a_promise_that_does_not_hold_is_bad_and_says_what_to_do(judged):
     normal = [i / 40 for i in range(40)]
     found = judged(normal, [0.5 + i / 40 for i in range(30)], 0.8)
-    assert found["level"] == "bad" and "flags 7 of 40 normal ones (17.5 %)" in found["words"]
+    assert (
+        found["level"] == "bad" and "flags 7 of 40 normal ones (17.5 %, 95 % interval 8.7 to 31.9 %)" in found["words"]
+    )
     assert "does not hold" in found["words"] and "Hold out normal images" in found["advice"]
 
 
 def test_a_good_detector_is_said_to_be_good(judged):
     found = judged([i / 100 for i in range(40)], [1 + i for i in range(30)], 0.385)
-    assert found["level"] == "good" and found["words"].startswith("Finds 30 of 30 abnormal cases and flags 1 of 40")
+    assert found["level"] == "good" and found["words"].startswith("Finds 30 of 30 abnormal cases (100.0 %")
+    assert "interval 88.6 to 100.0 %) and flags 1 of 40 normal ones (2.5 %" in found["words"]
     assert found["auroc"] == 1 and found["advice"] == ""
 
 

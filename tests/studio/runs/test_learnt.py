@@ -52,7 +52,7 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     offer = learnt.offered(store, tiny_study)
     assert offer == {
         "masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 1, "unfinished": 2, "normals": 2, "kinds": {},
-        "whole": 0, "contradicting": 0, "next": 3, "due": False, "notes": [
+        "whole": 0, "contradicting": 0, "next": 3, "due": False, "none": None, "notes": [
             "In 2 cases nobody has said that all is marked: only marks and places called normal teach there."],
     }  # fmt: skip
 
@@ -112,7 +112,11 @@ def test_marks_of_a_blind_session_do_not_teach_before_it_is_closed(store, tiny_s
     mark(store, sick[0])
     sessions.start_session(store, tiny_study, "ann", [sick[0]["id"]], blind=True)
     assert not marks.accepted(store, tiny_study)
+    assert "1 case, are held back" in learnt.offered(store, tiny_study)["none"]
+    with pytest.raises(ValueError, match="blind session that they belong to is still open"):
+        marks.as_donors(store, tiny_study)
     sessions.end_session(store, "ann")
+    assert learnt.offered(store, tiny_study)["none"] is None
     assert len(marks.accepted(store, tiny_study)) == 1
 
 
@@ -189,7 +193,7 @@ def test_labels_are_those_of_the_import_and_else_of_most_readers(store, tiny_stu
 def test_a_pre_training_pastes_what_readers_marked_and_its_detectors_are_not_judged_by_it(store, tiny_study):
     wanted = {**PRETRAIN_PRESETS["quick"].to_dict(), **{"size": 32, "epochs": 1, "batch": 8}}
     wanted["medmix"] = {**wanted["medmix"], "donor": "marked+other"}
-    with pytest.raises(ValueError, match="no lesion is marked and accepted"):
+    with pytest.raises(ValueError, match="no accepted mask to learn from"):
         requests.start(store, tiny_study, wanted, wake=False)
     sick = cases_of(store, tiny_study, "abnormal")
     mark(store, sick[0])

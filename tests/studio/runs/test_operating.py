@@ -1,4 +1,4 @@
-"""One operating point for a run: what is strongest decides, flags follow it, and the audit trail has it."""
+"""One operating point for a run: the last act decides, flags follow it, and the audit trail has it."""
 
 from __future__ import annotations
 
@@ -36,24 +36,28 @@ def put(store, run: str, source: str, threshold: float | None, labels: bool = Fa
     return operating.choose(store, STUDY, run, source, threshold, "ann", labels)
 
 
-def test_the_strongest_point_decides_and_taking_it_back_leaves_the_next(scored):
+@pytest.mark.parametrize("seed", range(6))
+def test_the_last_act_wins_whatever_came_before(scored, seed):
     store, run = scored
-    usual = flags(store, run)
-    assert operating.in_force(store, run)[run] == OperatingPoint()
+    rng, usual = np.random.default_rng(seed), flags(store, run)
     (scores,) = store.columns("SELECT coalesce(score_roi, score) FROM readings WHERE run = ?", [run])
-    low, middle, high = np.quantile(scores, [0.1, 0.5, 0.9])
-    assert put(store, run, "promise", high).source == "promise"
-    assert put(store, run, "learnt", middle).source == "learnt"
-    assert put(store, run, "dragged", low, labels=True).source == "dragged"
-    assert put(store, run, "learnt", middle).source == "dragged", "a weaker one changes nothing"
-    assert len(flags(store, run)) == (np.array(scores) > low).sum()
-    assert put(store, run, "dragged", None).source == "learnt"
-    assert len(flags(store, run)) == (np.array(scores) > middle).sum()
-    assert put(store, run, "learnt", None).source == "promise"
-    assert put(store, run, "promise", None).source == "default"
-    assert flags(store, run) == usual
-    with pytest.raises(ValueError, match="dragged, learnt and promise"):
-        put(store, run, "default", 0.5)
+    assert operating.in_effect(store, run)[run] == OperatingPoint()
+    acts = []
+    for source in rng.choice(list(operating.SOURCES), 8):
+        threshold = None if source == "default" else float(rng.choice(scores))
+        point = put(store, run, source, threshold, labels=source == "dragged")
+        acts.insert(0, point)
+        assert operating.in_effect(store, run)[run] == point and operating.SOURCES[source] in point.words
+        wanted = len(usual) if threshold is None else (np.array(scores) > threshold).sum()
+        assert len(flags(store, run)) == wanted
+    assert operating.history(store, run) == acts
+
+
+def test_choose_unknown_source_or_threshold(scored):
+    store, run = scored
+    for source, threshold in (("promise", 0.5), ("default", 0.5), ("dragged", None), ("limit", None)):
+        with pytest.raises(ValueError, match="operating point"):
+            put(store, run, source, threshold)
 
 
 def test_worklist_words_and_audit_trail_follow(scored):
@@ -66,7 +70,7 @@ def test_worklist_words_and_audit_trail_follow(scored):
     after = json.loads(event["after"])
     assert (event["who"], event["kind"]) == ("ann", "operating-point")
     assert json.loads(event["before"])["source"] == "default" and after["source"] == "dragged" and after["labels"]
-    point = operating.in_force(store, run)[run]
+    point = operating.in_effect(store, run)[run]
     assert "set by hand" in point.words and "with the labels in sight" in point.words
     figures = results.operating_point(store, STUDY, run)
     assert figures["tp"] + figures["fp"] == len([i for i in flags(store, run) if i in _tests(store)])

@@ -15,7 +15,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work
 from core.studio.runs import records as runs
 from core.studio.runs.look import look
-from core.studio.training import estimate, plan
+from core.studio.training import estimate, live, plan
 from core.studio.training import requests as training
 
 
@@ -40,8 +40,9 @@ def ago(store, job: int, seconds: float, share: float) -> None:
 def test_stages_follow_the_job_and_say_what_is_left(store, chain):
     ago(store, chain["job"], 30, 0.25)
     now = plan.plan(store, "tiny")
+    steps = live.total_steps(store, runs.get_run(store, chain["run"]))["steps"]
     assert [(s["title"], s["state"]) for s in now["stages"]] == [
-        ("Train an encoder, 8 epochs", "running"),
+        (f"Train an encoder, {steps} steps", "running"),
         ("PaDiM: fit and score", "waiting"),
     ]
     training_left = now["stages"][0]["left"]
@@ -54,6 +55,22 @@ def test_stages_follow_the_job_and_say_what_is_left(store, chain):
     jobs.cancel(store, chain["job"])
     execution.end(store, chain["job"], "cancelled")
     assert plan.plan(store, "tiny")["stages"] == [], "nothing is to do any more"
+
+
+@pytest.mark.parametrize("share", (0.0, 0.02, 0.3, 0.97))
+@pytest.mark.parametrize("steps", range(4))
+def test_a_training_has_one_percentage_and_one_duration(store, chain, steps, share):
+    """The bar, the list of runs, the run's own page and the plan say the same of the run that is at work."""
+    for _ in range(steps):
+        execution.advance(store, chain["job"])
+    ago(store, chain["job"], 30, share)
+    at_work = jobs.get_job(store, chain["job"])["run"]
+    stage = next(s for s in plan.plan(store, "tiny")["stages"] if s["state"] == "running")
+    listed = next(row for row in live.overview(store, "tiny") if row["id"] == at_work)
+    detail = live.detail(store, live.Alarms(store), at_work)
+    bar = live.now(store)["job"]
+    assert bar["share"] == listed["job"]["share"] == detail["job"]["share"] == stage["share"]
+    assert listed["left"] == pytest.approx(stage["left"], abs=0.3) == detail["left"]
 
 
 def test_it_is_scored_when_the_cases_to_be_read_all_are(store, chain):

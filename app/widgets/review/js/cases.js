@@ -3,7 +3,7 @@
 import { get } from '../../../static/api.js';
 import * as layers from './layers.js';
 import { UPRIGHT } from './orientation.js';
-import { maskWaits } from './reference.js';
+import { masksShown, masksWait } from './reference.js';
 import { prepare } from './snap.js';
 
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
@@ -27,7 +27,7 @@ export class CaseLoader {
       review.say(error.message, 'bad');
       return null;
     });
-    const mask = detail.masks?.[0] || null;
+    const mask = masksShown(review, detail)[0] || null;
     const run = review.run && detail.readings?.[review.run]?.has_map ? review.run : null;
     const [roi, heat, lesion, second, draft] = await Promise.all([
       run && picture ? layers.rois.get(`${detail.id}/${detail.v}`, detail.id, detail.v) : null,
@@ -46,9 +46,8 @@ export class CaseLoader {
       review.view.turn = UPRIGHT;
       review.display.nextCase();
     }
-    const waits = maskWaits(review, detail);
-    const shown = waits ? { lesion: null, maskId: null } : { lesion, maskId: mask?.id || null };
-    review.showCase({ detail, picture, ...shown, waits, roi });
+    const waits = masksWait(review, detail);
+    review.showCase({ detail, picture, lesion, maskId: mask?.id || null, waits, roi });
     review.display.dress({ heat, second });
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);

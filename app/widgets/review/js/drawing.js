@@ -3,6 +3,7 @@ import { bytes, discard, enqueue, post, postBytes } from '../../../static/api.js
 import { STROKE } from './history.js';
 import * as layers from './layers.js';
 import { overlap } from './measure.js';
+import { masksShown } from './reference.js';
 import { grow, ready } from './segment.js';
 import { pack, unpack } from './shapes.js';
 
@@ -78,9 +79,10 @@ export function save(review, finding = '') {
     const bits = pack(drawn);
     const answer = await stored(review, detail.id, params, bits);
     if (!answer) return;
+    const number = numbered(review, answer);
     let added = label && newest(review);
     review.history.add({
-      words: `mask, version ${answer.version}`,
+      words: `mask, version ${number}`,
       case: detail.id,
       undo: async () => {
         if (added) await discard(`/api/review/finding/${added}`);
@@ -96,7 +98,7 @@ export function save(review, finding = '') {
     if (review.detail?.id !== detail.id) return;
     leave(review);
     await use(review, answer.mask);
-    review.say(`Saved as version ${answer.version} (${answer.pixels} pixels).`, 'good');
+    review.say(`Saved as version ${number} (${answer.pixels} pixels).`, 'good');
     review.marked();
   });
 }
@@ -212,6 +214,24 @@ export async function compare(review, id) {
   }
 }
 
+/** The number of a version as the reader may know it. @param {ReviewView} review
+ * @param {{mask: number, version: number}} saved */
+const numbered = (review, { mask, version: number }) =>
+  (review.detail && masksShown(review, review.detail).find((m) => m.id === mask)?.version) || number;
+
+/** Makes the version on screen the case's reference mask. @param {ReviewView} review */
+export function makeReference(review) {
+  return review.enqueue(async () => {
+    const { detail, maskId } = review;
+    if (!maskId || !detail) return;
+    const answer = await post(`/api/review/reference/${maskId}`);
+    if (!answer.ok) return review.say(answer.error, 'bad');
+    review.told(detail.id, { masks: answer.masks });
+    review.redraw();
+    review.say('Figures are computed against this mask from now on.', 'good');
+  });
+}
+
 /** Makes the version on screen the newest one. @param {ReviewView} review */
 export function restore(review) {
   return review.enqueue(async () => {
@@ -221,6 +241,6 @@ export function restore(review) {
     if ((await newestIs(review, detail.id, maskId)) === false) return;
     const to = (/** @type {number | null} */ mask) => () => newestIs(review, detail.id, mask);
     review.history.add({ words: 'an older mask, restored', case: detail.id, undo: to(before), redo: to(maskId) });
-    review.say(`Restored as version ${detail.masks?.[0].version}.`, 'good');
+    review.say(`Restored as version ${masksShown(review, detail)[0]?.version}.`, 'good');
   });
 }

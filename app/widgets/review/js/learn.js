@@ -59,7 +59,7 @@ function latest(run, adopted, may, act) {
     going
       ? [
           el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting for its turn' : job.message),
-          el('progress', { max: 1, value: job.progress, 'aria-label': 'Learning' }),
+          el('progress', { max: 1, value: job.share, 'aria-label': 'Learning' }),
           action('Stop', act.stop, { class: 'danger' }),
         ]
       : [
@@ -84,8 +84,7 @@ function latest(run, adopted, may, act) {
 
 /** @param {Learning} found */
 function offer(found) {
-  if (found.patients < found.least)
-    return 'There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”.';
+  if (found.none) return found.none;
   const of = found.patients === found.masks ? '' : ` of ${plural(found.patients, 'patient')}`;
   return `${plural(found.masks, 'accepted mask')}${of}, by ${found.readers.join(', ')}. ${found.notes.join(' ')}`;
 }
@@ -218,7 +217,7 @@ export function learnOffer(review) {
     const [run] = found.learnt;
     const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
     if (underWay(run?.job?.status)) {
-      const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.progress)} %` : ', in its turn';
+      const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.share)} %` : ', in its turn';
       const words = `Learning from ${plural(run.masks, 'mask')}${far}`;
       line(
         `${run.id} goes`,

@@ -2,9 +2,9 @@
 
 import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
-import { compare, leave, restore, use } from './drawing.js';
+import { compare, leave, makeReference, restore, use } from './drawing.js';
 import { slider, toggle } from './parts.js';
-import { reveal, seenAnew } from './reference.js';
+import { masksShown, reveal, seenAnew } from './reference.js';
 import { available } from './snap.js';
 
 /** @type {[name: string, title: string, key: string][]} */
@@ -27,6 +27,9 @@ export function maskPanel(review) {
   const other = pick('Compare with another version', () => compare(review, Number(other.value) || null));
   const style = toggle('Outline', 'M', () => review.act('mask'));
   const back = action('Restore', () => restore(review), { title: 'Make this version the newest one' });
+  const adopt = action('Use as reference', () => makeReference(review), {
+    title: 'Compute figures against this mask from now on',
+  });
   const tools = TOOLS.map(([name, text, key]) => ({ name, button: toggle(text, key, () => review.act(name)) }));
   const [snap, box, click, take] = ['snap', 'box', 'click', 'take'].map(
     (name) => tools.filter((t) => t.name === name)[0].button,
@@ -77,11 +80,11 @@ export function maskPanel(review) {
   const waiting = el(
     'div',
     { class: 'rv-head rv-waits' },
-    el('span', { class: 'dim' }, 'Imported: hidden until you decide'),
+    el('span', { class: 'dim' }, 'Reference mask, if any: hidden until you decide'),
     action('Show', () => reveal(review), { title: 'Show it now (M)' }),
   );
   const others = el('div', { class: 'rv-head rv-other' }, other);
-  const shown = el('div', { class: 'rv-versions' }, el('div', { class: 'rv-head' }, which, back), others);
+  const shown = el('div', { class: 'rv-versions' }, el('div', { class: 'rv-head' }, which, back, adopt), others);
   const element = el(
     'section',
     { class: 'rv-maskpanel' },
@@ -100,9 +103,9 @@ export function maskPanel(review) {
   );
 
   const text = (/** @type {import('../../../static/answers').MaskVersion} */ m) =>
-    `v${m.version} ${FROM[m.source]}${m.reader ? `, ${m.reader}` : ''}${m.source === 'import' ? '' : `, ${moment(m.created)}`}`;
+    `v${m.version} ${FROM[m.source]}${m.reader ? `, ${m.reader}` : ''}${m.source === 'import' ? '' : `, ${moment(m.created)}`}${m.reference ? ' (reference)' : ''}`;
   function versions() {
-    const masks = review.detail?.masks || [];
+    const masks = review.detail ? masksShown(review, review.detail) : [];
     const options = (/** @type {string} */ first) => [
       el('option', { value: '' }, first),
       ...masks.map((m) => el('option', { value: m.id, title: m.note }, text(m))),
@@ -113,6 +116,9 @@ export function maskPanel(review) {
     other.value = String(review.otherId || '');
     which.disabled = !masks.length;
     others.hidden = masks.length < 2;
+    const on = masks.find((m) => m.id === review.maskId);
+    const judges = review.setup?.rights.adjudicate && !review.setup.blind;
+    adopt.hidden = !judges || review.waits || !on || on.reference || on.source === 'run';
     back.hidden = masks.length < 2 || review.maskId === masks[0].id || !review.maskId;
   }
   function reflect() {
@@ -121,7 +127,7 @@ export function maskPanel(review) {
     element.hidden = !review.detail || review.detail.blind || Boolean(review.setup?.trial);
     const drawing = Boolean(review.editor.mask);
     editing.hidden = !drawing;
-    shown.hidden = drawing || review.waits;
+    shown.hidden = drawing || (review.waits && !review.maskId);
     waiting.hidden = drawing || !review.waits;
     reference.setAttribute('aria-pressed', String(review.show.truth));
     for (const { name, button } of tools) button.setAttribute('aria-pressed', String(review.editor.tool === name));

@@ -14,8 +14,17 @@ export const namesLabel = (name) => NAMED.test(name);
 const undecided = ({ show, revealed }, detail) =>
   !show.truth && !revealed.has(detail.id) && !detail.mine.some((r) => r.active);
 
-/** Whether the imported mask is held back. @param {ReviewView} review @param {CaseDetail} detail */
-export const maskWaits = (review, detail) => undecided(review, detail) && detail.masks?.[0]?.source === 'import';
+/** Whether masks that give the label away are held back, whether or not the case has one.
+ * @param {ReviewView} review @param {CaseDetail} detail */
+export const masksWait = (review, detail) => Boolean(detail.masks) && undecided(review, detail);
+
+/** The versions of the mask that may be named now, newest first, numbered as if there were no others.
+ * @param {ReviewView} review @param {CaseDetail} detail @returns {NonNullable<CaseDetail['masks']>} */
+export function masksShown(review, detail) {
+  if (!masksWait(review, detail)) return detail.masks || [];
+  const own = (detail.masks || []).filter((m) => m.source !== 'import' && !m.reference);
+  return own.map((m, i) => ({ ...m, version: own.length - i }));
+}
 
 /** @param {string} v the mark of the image's file */
 const neutral = (v) => `Case ${v.slice(0, 6).toUpperCase()}`;

@@ -363,18 +363,20 @@ def _png(file: Path, passed: list[str]) -> Iterator[Shape]:
 _READ = {"coco": _coco, "cvat": _cvat, "label-studio": _label_studio, "png": _png, "yolo": _yolo}
 
 
-def export_annotations(store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False) -> dict:
-    """Writes the newest masks as one file of a tool, a shape for each component; {"shapes", "file", "burned_in"}.
+def export_annotations(
+    store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False, masks: str = ""
+) -> dict:
+    """Writes masks as one file of a tool, a shape for each component; {"shapes", "masks", "file", "burned_in"}.
 
     One mask at a time is in memory. CVAT has each pixel; a polygon of Label Studio or YOLO has no holes. Raises
-    NothingToExport if there is no mask.
+    NothingToExport if there is no mask. masks: the kind, as `pictures.Masks` takes it.
     """
     names, found, own = Names(store, study, keep_names), pictures.labels_of(store, study), finding_labels(store, study)
-    cases, labels, shapes = list[int](), list[str](), 0
+    cases, labels, shapes, of = list[int](), list[str](), 0, pictures.Masks(store, study, masks)
 
     def drawn() -> Iterator[_Drawn]:
         nonlocal shapes
-        for row in pictures.newest_masks(store, study):
+        for row in of:
             mask = decode_mask(row["png"])
             if mask.any():
                 one = _Drawn(row, names.case(row), pictures.label_of(row, found, own), mask)
@@ -402,7 +404,7 @@ def export_annotations(store: Store, study: str, target: Path, format: str, by: 
     if not cases:
         raise pictures.NothingToExport
     burned = pictures.recorded(store, study, by, names, format, cases, shapes=shapes)
-    return {"shapes": shapes, "file": str(target), "burned_in": burned}
+    return {"shapes": shapes, "masks": dict(of.counts), "file": str(target), "burned_in": burned}
 
 
 def _joined(first: str, between: str, parts: Iterable[str], last: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ Names begin with a number of one length: the readers lay images beside masks by 
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import cv2
 import numpy as np
@@ -18,13 +19,13 @@ from core.studio.ingest.originals import image_of
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.decisions import finding_labels
 from core.studio.review.exports.pictures import (
+    Masks,
     NothingToExport,
     Target,
     clean,
     each,
     label_of,
     labels_of,
-    newest_masks,
     put,
     recorded,
 )
@@ -34,7 +35,7 @@ from core.studio.review.results import settled
 NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
 
 
-def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
+def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes the study's images and masks in anomalib's layout; an image at a time is in memory.
 
     Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image whose import says no label
@@ -44,15 +45,15 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
     """
     names, words = Names(store, study, keep_names), settled(store, study)
     found, own = labels_of(store, study), finding_labels(store, study)
-    masks = {
-        row["id"]: label_of(row, found, own) for row in newest_masks(store, study) if decode_mask(row["png"]).any()
+    of = Masks(store, study, masks)
+    kept = {
+        row["id"]: (label_of(row, found, own), row["png"], row["kind"]) for row in of if decode_mask(row["png"]).any()
     }
-    written, drawn, left = list[int](), 0, dict[str, int]()
-    png = "SELECT png FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1"
+    written, drawn, left = list[int](), Counter[str](), dict[str, int]()
     for case in each(store, "SELECT id FROM cases WHERE study = ? ORDER BY id", [study], _CASE):
         label = case["label"] if case["label"] != "unknown" else words.get(case["id"], "unknown")
         why = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
-        if label == ABNORMAL and masks and case["id"] not in masks:
+        if label == ABNORMAL and kept and case["id"] not in kept:
             why = "abnormal and without a mask"
         try:
             image = None if why else image_of(case)
@@ -64,18 +65,20 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
         stem = stem_of(names.case(case), case["id"])
         part = "test" if case["split"] == "test" else "train"
         kind = (
-            NORMAL if label == "normal" else _folder(masks.get(case["id"]) or next(iter(json.loads(case["tags"])), ""))
+            NORMAL
+            if label == "normal"
+            else _folder(kept.get(case["id"], ("",))[0] or next(iter(json.loads(case["tags"])), ""))
         )
         put(out, f"{part}/{kind}/{stem}.png", _png(image[..., ::-1]))
-        if kind != NORMAL and masks:
-            mask = decode_mask(store.first(png, [case["id"]])["png"])
+        if kind != NORMAL and kept:
+            mask = decode_mask(kept[case["id"]][1])
             put(out, f"ground_truth/{kind}/{stem}{MASK}.png", _png((mask > 0).astype(np.uint8) * 255))
-            drawn += 1
+            drawn[kept[case["id"]][2]] += 1
         written.append(case["id"])
     if not store.one("SELECT 1 FROM cases WHERE study = ? AND split != 'test'", [study]) or not written:
         raise NothingToExport("this study has no normal image to train with")
-    text = recorded(store, study, by, names, "anomalib", written, files=len(written), masks=drawn)
-    return {"files": len(written), "masks": drawn, "left_out": left, "burned_in": text}
+    text = recorded(store, study, by, names, "anomalib", written, files=len(written), **drawn)
+    return {"files": len(written), "masks": dict(drawn), "left_out": left, "burned_in": text}
 
 
 _CASE = "SELECT * FROM cases WHERE id = :id"

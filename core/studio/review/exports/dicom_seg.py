@@ -25,13 +25,14 @@ from core.studio.ingest.dicom import is_dicom
 from core.studio.ingest.masks import decode_mask
 from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports import pictures
-from core.studio.review.exports.pictures import NothingToExport, Target, newest_masks, put
+from core.studio.review.exports.pictures import Masks, NothingToExport, Target, put
 from core.studio.review.exports.tables import UID_ROOT, Names
 from core.studio.runs import records as runs
 from core.studio.runs import weights
-from core.studio.runs.operating import in_force
+from core.studio.runs.operating import in_effect
 
 MOST = 64  # segments
+KINDS = {"reference": "Reference mask", "reader": "Reader's mask"}
 MAKER, ALGORITHM = "PMSACL Studio", "algorithm"
 _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "ReferringPhysicianName", "StudyID")
 _KEPT_UIDS = ("SOPClassUID", "TransferSyntaxUID", "MediaStorageSOPClassUID")
@@ -52,7 +53,7 @@ class Algorithm:
     def of(cls, store: Store, run_id: str) -> Algorithm:
         """Describes a run's detector. Its threshold is the operating point's, else that of the percentile of held-out
         normals."""
-        run, point = runs.get_run(store, run_id), in_force(store, run_id)[run_id]
+        run, point = runs.get_run(store, run_id), in_effect(store, run_id)[run_id]
         usual = run["summary"].get("threshold_roi", run["summary"].get("threshold"))
         threshold = usual if point.threshold is None else point.threshold
         title, digest = DETECTORS.title(run["method"]), weights.digest(runs.run_folder(store, run_id))
@@ -126,27 +127,29 @@ def uid_of(*parts: object) -> str:
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in parts]).encode()).digest()[:16], "big"))
 
 
-def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
+def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes one DICOM-SEG file (.dcm) into `out` for each DICOM case with a mask.
 
-    Returns {"files", "passed_over" (no DICOM), "burned_in"}. Raises NothingToExport if there is none.
+    Returns {"files", "passed_over" (no DICOM), "burned_in", "masks"}; a file's description says whether its mask is
+    the reference or a reader's. masks: the kind, as `Masks` takes it. Raises NothingToExport if there is none.
     """
     names, known = Names(store, study, keep_names), dict[str, Algorithm]()
     found, own = pictures.labels_of(store, study), study_labels(store, study)
 
-    def masks(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
+    def files(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         mask = decode_mask(row["png"])
         if mask.any():
             if row["run"] and row["run"] not in known:
                 known[row["run"]] = Algorithm.of(store, row["run"])
             made = _segmentation(
                 source, mask, pictures.label_of(row, found, own), names.reader(row["drawn_by"]) or "import",
-                known.get(row["run"]), row["threshold"], row["version"],
+                known.get(row["run"]), row["threshold"], row["version"], row["kind"],
             )  # fmt: skip
             yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(made, names.when(row["drawn"]) or "")
 
     nothing = "no case of this study came as DICOM with a mask"
-    return write_all(store, study, out, by, names, "dicom-seg", newest_masks(store, study), masks, nothing)
+    of = Masks(store, study, masks)
+    return write_all(store, study, out, by, names, "dicom-seg", of, files, nothing) | {"masks": dict(of.counts)}
 
 
 def write_all(
@@ -200,8 +203,11 @@ def _segmentation(
     algorithm: Algorithm | None,
     threshold: float | None,
     version: int,
+    kind: str = "reader",
 ) -> pydicom.Dataset:
-    """threshold: the level of the heat map at which `algorithm` outlined the mask; None: drawn by hand."""
+    """kind: "reference" or "reader". threshold: the level of the heat map at which `algorithm` outlined the mask;
+    None: drawn by hand.
+    """
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
@@ -234,7 +240,8 @@ def _segmentation(
         instance_number=1,
         omit_empty_frames=True,
         content_creator_name=person(author),
-        **source.uids("seg", author, version, label, np.packbits(mask > 0).tobytes()),
+        content_description=KINDS[kind],
+        **source.uids("seg", author, version, kind, label, np.packbits(mask > 0).tobytes()),
         **(algorithm or Algorithm()).equipment,
     )
 

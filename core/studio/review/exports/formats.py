@@ -13,6 +13,7 @@ from core.studio.review.exports.dicom_reports import export_dicom_map, export_di
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import Target, export_coco, export_png
 from core.studio.review.exports.tables import export_csv, export_scores
+from core.studio.runs.marks import TRUTHS
 
 FILES = {"png": export_png, "dicom-seg": export_dicom_seg, "anomalib": export_anomalib}  # many, in a folder or a zip
 OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
@@ -20,30 +21,41 @@ SUFFIXES = {"csv": "csv", "scores": "csv", "coco": "json", **OUT, **dict.fromkey
 
 
 def write_form(
-    store: Store, study: str, form: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
+    store: Store,
+    study: str,
+    form: str,
+    target: Path,
+    by: str,
+    keep_names: bool = False,
+    run: str | None = None,
+    masks: str = "",
 ) -> dict:
     """Exports a study in the form of that name to `target`; answers as the export does.
 
     target: one file (a zip of many), or a folder of many if it has no suffix. run: of scores and maps, else the one
-    that Review opens with. Raises ValueError if there is nothing to export, or no such form; no file is left then.
+    that Review opens with. masks: "reference" or "readers" for lesion masks of that kind alone; else a case's
+    reference, or the newest that a reader saved. Raises ValueError if there is nothing to export, or no such form; no
+    file is left then.
     """
     if form not in SUFFIXES:
         raise ValueError(f"a study goes out as one of {', '.join(SUFFIXES)}, not {form!r}")
+    if masks not in ("", *TRUTHS):
+        raise ValueError(f"Masks are of kind {' or '.join(TRUTHS)}, not {masks!r}.")
     try:
         if form == "csv":
             return export_csv(store, study, target, by, keep_names, run)
         if form == "scores":
             return export_scores(store, study, target, by, keep_names)
         if form == "coco":
-            return export_coco(store, study, target, by, keep_names)
+            return export_coco(store, study, target, by, keep_names, masks)
         if form in OUT:
-            return export_annotations(store, study, target, form, by, keep_names)
+            return export_annotations(store, study, target, form, by, keep_names, masks)
         with contextlib.ExitStack() as stack:
             out: Target = target
             if target.suffix and not target.is_dir():
                 out = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED))
             if form in FILES:
-                return FILES[form](store, study, out, by, keep_names)
+                return FILES[form](store, study, out, by, keep_names, masks)
             return OF_A_RUN[form](store, study, out, by, keep_names, run)
     except BaseException:
         if target.is_file():

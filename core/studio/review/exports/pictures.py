@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in, volumes
-from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.masks import decode_mask, reference_masks
 from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports.tables import Names
 
@@ -76,7 +77,7 @@ def labels_of(store: Store, study: str) -> dict[tuple[int, int], str]:
 
 
 def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> str:
-    """Finds what a mask (a row of `newest_masks`) shows: its finding's label, else its note if that is in `known`."""
+    """Finds what a mask (a row of `Masks`) shows: its finding's label, else its note if that is in `known`."""
     named = found.get((row["id"], row["version"]))
     return named or (row["note"] if row["note"] in known else DEFAULT)
 
@@ -84,17 +85,40 @@ def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> 
 # Lesion masks as PNG files and as COCO (RLE by pycocotools), one annotation for each connected component.
 
 
-def newest_masks(store: Store, study: str) -> Iterator[dict]:
-    """Yields the newest mask of each case that has one, one at a time in memory: the case's columns, png, version,
-    source, note, run, threshold, drawn_by, drawn."""
-    return each(
-        store,
-        "SELECT m.id FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE c.study = ? AND m.version = "
-        "(SELECT max(version) FROM lesion_masks WHERE case_id = c.id) ORDER BY c.id",
-        [study],
-        "SELECT c.*, m.png, m.version, m.source, m.note, m.run, m.threshold, m.reader AS drawn_by, "
-        "m.created AS drawn FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = :id",
-    )
+@dataclass
+class Masks:
+    """The masks of an export, one for each case that has one: the reference, else the newest that a reader saved.
+
+    kind: `reference` or `readers` for masks of that kind alone. counts: how many of each kind were taken so far.
+    """
+
+    store: Store
+    study: str
+    kind: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __iter__(self) -> Iterator[dict]:
+        """Yields one at a time: the case's columns, png, version, source, note, run, threshold, drawn_by, drawn, kind
+        ("reference" or "reader")."""
+        references = reference_masks(self.store, self.study)
+        query = (
+            "SELECT m.case_id, max(m.id) AS id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
+            "WHERE c.study = ? AND m.source != 'import' GROUP BY m.case_id"
+        )
+        drawn = {row["case_id"]: row["id"] for row in self.store.query(query, [self.study])}
+        chosen = {"": {**drawn, **references}, "reference": references, "readers": drawn}[self.kind]
+        self.counts.clear()
+        for case in sorted(chosen):
+            for row in self.store.query(_MASK, [chosen[case]]):  # what was erased meanwhile is skipped
+                row["kind"] = "reference" if references.get(case) == chosen[case] else "reader"
+                self.counts[row["kind"]] += 1
+                yield row
+
+
+_MASK = (
+    "SELECT c.*, m.png, m.version, m.source, m.note, m.run, m.threshold, m.reader AS drawn_by, "
+    "m.created AS drawn FROM lesion_masks m JOIN cases c ON c.id = m.case_id WHERE m.id = ?"
+)
 
 
 def each(store: Store, keys: str, params: Sequence[Any], one: str) -> Iterator[dict]:
@@ -126,18 +150,25 @@ def recorded(store: Store, study: str, by: str, names: Names, format: str, cases
     return text
 
 
-def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False) -> dict:
-    """Writes one 1-bit PNG for each case with a mask, byte for byte as it is stored; {"files", "burned_in"}.
+def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
+    """Writes one 1-bit PNG for each case with a mask, byte for byte as it is stored, and `masks.csv`, which says of
+    each whether it is the reference or a reader's; {"files", "masks", "burned_in"}. masks: the kind, as `Masks` takes
+    it.
 
     Raises NothingToExport if there is none.
     """
-    names, written = Names(store, study, keep_names), list[int]()
-    for row in newest_masks(store, study):
-        put(out, f"{file_name(names.case(row), row['id'])}.png", row["png"])
+    names, written, lines = Names(store, study, keep_names), list[int](), ["file,kind,reader"]
+    of = Masks(store, study, masks)
+    for row in of:
+        file = f"{file_name(names.case(row), row['id'])}.png"
+        put(out, file, row["png"])
         written.append(row["id"])
+        lines.append(f"{file},{row['kind']},{names.reader(row['drawn_by']) or ''}")
     if not written:
         raise NothingToExport
-    return {"files": len(written), "burned_in": recorded(store, study, by, names, "png", written, files=len(written))}
+    put(out, "masks.csv", "\n".join([*lines, ""]).encode())
+    text = recorded(store, study, by, names, "png", written, files=len(written), **of.counts)
+    return {"files": len(written), "masks": dict(of.counts), "burned_in": text}
 
 
 def file_name(name: str, case_id: int) -> str:
@@ -150,11 +181,12 @@ def clean(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
 
 
-def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes COCO: every test image, one annotation for each component of its newest mask, as compressed RLE.
+def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False, masks: str = "") -> dict:
+    """Writes COCO: every test image, one annotation for each component of its mask, as compressed RLE.
 
     An image out of a recording names it and its frame (from 1), a slice its volume and its instance number; one that
-    may carry burned-in text says so. Returns {"images", "annotations", "file", "burned_in"}.
+    may carry burned-in text says so, an annotation whether its mask is the reference or a reader's. masks: the kind, as
+    `Masks` takes it. Returns {"images", "annotations", "masks", "file", "burned_in"}.
     """
     from pycocotools import mask as rle
 
@@ -175,7 +207,8 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     found, own = labels_of(store, study), study_labels(store, study)
     labels = [DEFAULT]
     annotations: list[dict] = []
-    for row in newest_masks(store, study):
+    of = Masks(store, study, masks)
+    for row in of:
         if row["id"] not in known:
             continue
         label = label_of(row, found, own)
@@ -194,6 +227,7 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
                     "bbox": part.bbox,
                     "iscrowd": 0,
                     "version": row["version"],
+                    "kind": row["kind"],
                 }
             )
     categories = [{"id": i, "name": name} for i, name in enumerate(labels, 1)]
@@ -202,4 +236,10 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     Path(target).write_text(json.dumps(body))
     details = {"format": "coco", "annotations": len(annotations), "named": keep_names, "burned_in": len(marked)}
     audit.record(store, by, "export", study=study, after=details)
-    return {"images": len(images), "annotations": len(annotations), "file": str(target), "burned_in": text}
+    return {
+        "images": len(images),
+        "annotations": len(annotations),
+        "masks": dict(of.counts),
+        "file": str(target),
+        "burned_in": text,
+    }

@@ -15,7 +15,7 @@ from core.studio.db.store import Store
 from core.studio.ingest import burned_in, volumes
 from core.studio.review import people
 from core.studio.review.cases import scored_runs
-from core.studio.runs.operating import in_force
+from core.studio.runs.operating import in_effect
 
 # De-identification: names, identifiers and dates are remapped, the same way each time for one study and secret.
 
@@ -156,7 +156,7 @@ SCORES = ("case", "split", "label", "run", "detector", "score", "percentile", "f
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
     """Writes each score of each run as CSV, a line for each case and run, by case; {"rows", "file", "burned_in"}."""
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
-    points = in_force(store, *runs)
+    points = in_effect(store, *runs)
     rows = store.query(
         "SELECT c.id, c.name, c.split, c.label, r.run, coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged "

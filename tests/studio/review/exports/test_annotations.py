@@ -10,7 +10,7 @@ import pytest
 from core.studio.db import audit
 from core.studio.review import masks
 from core.studio.review.exports.annotations import export_annotations, import_annotations
-from core.studio.review.exports.pictures import export_coco, export_png, newest_masks
+from core.studio.review.exports.pictures import Masks, export_coco, export_png
 from tests.studio.review.conftest import asks, save_mask
 
 
@@ -38,9 +38,9 @@ def test_out_and_in_again_gives_the_same_pixels(room, tmp_path, format, keep):
                 out.write(path, path.name)
     else:
         export_annotations(store, "room", file, format, "root", keep)
-    before = {row["id"]: masks.decode_mask(row["png"]) for row in newest_masks(store, "room")}
+    before = {row["id"]: masks.decode_mask(row["png"]) for row in Masks(store, "room")}
     done = import_annotations(store, "room", file, format, "root")
-    after = {row["id"]: row for row in newest_masks(store, "room")}
+    after = {row["id"]: row for row in Masks(store, "room")}
     assert done["unknown"] == [] and done["cases"] == len(before) > 1 and done["findings"] >= done["cases"]
     for number, pixels in before.items():
         assert np.array_equal(masks.decode_mask(after[number]["png"]), pixels)

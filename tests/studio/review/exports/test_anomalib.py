@@ -15,7 +15,7 @@ from core.studio.ingest.originals import image_of
 from core.studio.review import decisions, masks, scales
 from core.studio.review.exports import dicom_reports
 from core.studio.review.exports.formats import SUFFIXES, write_form
-from core.studio.review.exports.pictures import newest_masks
+from core.studio.review.exports.pictures import Masks
 from tests.studio.review.conftest import add_readings, asks, decide, save_mask
 from tests.studio.review.exports.test_dicom_seg import ct
 
@@ -54,11 +54,11 @@ def test_out_and_in_again_gives_the_same_cases_and_masks(room, tmp_path, keep):
     pairs = paired(tmp_path / "out")
     came = studies.import_study(store, "again", tmp_path / "out")
     assert came.layout == "mvtec" and not came.rejected and came.accepted == done["files"]
-    assert came.masks == done["masks"] == len(pairs)
+    assert came.masks == sum(done["masks"].values()) == len(pairs)
 
     def pixels(study: str) -> dict[bytes, tuple[str, str, bytes]]:
         """Image -> which part, label and mask it has; images held out for thresholds train as far as a folder says."""
-        drawn = {row["id"]: masks.decode_mask(row["png"]).tobytes() for row in newest_masks(store, study)}
+        drawn = {row["id"]: masks.decode_mask(row["png"]).tobytes() for row in Masks(store, study)}
         return {
             image_of(case).tobytes(): (
                 "test" if case["split"] == "test" else "train", case["label"], drawn.get(case["id"], b"")
@@ -86,7 +86,7 @@ def test_without_a_mask_only_where_nobody_has_one(room, tmp_path):
     done = write_form(store, "room", "anomalib", tmp_path / "none", "root")
     assert (
         done["left_out"] == {}
-        and done["masks"] == 0
+        and done["masks"] == {}
         and len(list((tmp_path / "none/test/abnormal").iterdir())) == len(sick)
     )
     store.execute("UPDATE cases SET split = 'test'")
@@ -144,7 +144,7 @@ def test_maps_and_masks_go_out_one_at_a_time(bare, tmp_path, monkeypatch):
         for version in (1, 2):
             masks.add_mask(bare, case["id"], blob + bytes(2**20) + bytes([version]), "hand", "ann")
     tracemalloc.start()
-    newest = [row["png"][-1] for row in newest_masks(bare, study)]
+    newest = [row["png"][-1] for row in Masks(bare, study)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert newest == [2] * 16 and peak < 5 * 2**20
