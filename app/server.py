@@ -185,7 +185,7 @@ def serve(
     server = build(home, single_user)
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     from core.studio.db import leftovers
-    from core.studio.db.daily import DailyBackup
+    from core.studio.db.backup import DailyBackup
     from core.studio.demo import study as demo
     from core.studio.incoming.watch import Lookout
     from core.studio.ingest import copies

@@ -256,7 +256,7 @@ def _add_restore(subparsers) -> None:
 
 
 def run_restore(args) -> int:
-    from core.studio.db import backup, restore
+    from core.studio.db import backup
     from core.studio.db.home import Home
     from core.studio.review import erasing
 
@@ -269,7 +269,7 @@ def run_restore(args) -> int:
     else:
         file = Path(args.file).expanduser().absolute()
         file = file if file.exists() else home.backups / args.file
-    aside = restore.restore(home, file)
+    aside = backup.restore(home, file)
     for problem in erasing.go_on(open_store(args)):  # a patient who was erased since does not come back
         say(args, problem)
     ending = f"; what was there is kept as {aside}" if aside else ""
@@ -282,12 +282,12 @@ def _add_schema(subparsers) -> None:
 
 
 def run_schema(args) -> int:
-    from core.studio.db import schema
+    from core.studio.db import migrations
 
-    page = schema.markdown()
+    page = migrations.markdown()
     if args.out:
         Path(args.out).write_text(page + "\n", encoding="utf-8")
         say(args, f"{args.out} is written")
     elif not args.json:
         print(page)
-    return finish(args, {"tables": [asdict(table) for table in schema.tables()]})
+    return finish(args, {"tables": [asdict(table) for table in migrations.tables()]})

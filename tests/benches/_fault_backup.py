@@ -5,16 +5,16 @@ from __future__ import annotations
 import shutil
 import threading
 
-from core.studio.db import backup, opening, restore
+from core.studio.db import backup, opening
 from tests.benches._fault import Outcome, Place, decide, killed, missing
 
 RESTORING = """
 import sys
 from pathlib import Path
-from core.studio.db import backup, restore
+from core.studio.db import backup
 from core.studio.db.home import Home
 print("ready", flush=True)
-restore.restore(Home.at(sys.argv[1]), Path(sys.argv[2]))
+backup.restore(Home.at(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
@@ -40,7 +40,7 @@ def backup_while_deciding(place: Place) -> Outcome:
             copy_made = backup.backup(store.home)
             other = place.home(f"other-{number}")
             with outcome.timed():
-                restore.restore(other.home, store.home.backups / copy_made.file)
+                backup.restore(other.home, store.home.backups / copy_made.file)
                 outcome.lost += missing(other, before)
             other.close()
             shutil.rmtree(other.home.path)
@@ -64,7 +64,7 @@ def damaged_backup(place: Place) -> Outcome:
         file.write_bytes(whole[:at] + (bytes([whole[at] ^ 1]) + whole[at + 1 :] if at % 2 else b""))
         with outcome.timed():
             try:
-                restore.restore(store.home, file)
+                backup.restore(store.home, file)
                 outcome.leaked += 1
             except backup.BadBackup:
                 pass

@@ -339,7 +339,6 @@ EXCUSED = {
 RENAMED = {
     "core/engine/files.py": "the one place",
     "core/studio/db/backup.py": "tests/studio/db/test_backup.py has several made at once",
-    "core/studio/db/restore.py": "what was replaced goes aside, under the writers' lock",
     "core/studio/bundle/read.py": "an unpacked bundle goes to names that are new, in one transaction",
     "core/studio/runs/exported.py": "an imported model goes to the folders of runs that have just been made",
 }

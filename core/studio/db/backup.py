@@ -1,4 +1,4 @@
-"""Backups of the database: made while people work, checked by reading them back, rotated. `restore` puts one back.
+"""Backups of the database: made while people work, read back, rotated, once a day while the studio is open; restored.
 
 A backup is NAME.sqlite with NAME.json beside it: its hash, the version of its schema, the events and the trail's last
 hash. Runs' files and images are no part of it: `doctor` says what of them is missing.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
 
 from core.engine import files
 from core.studio.db import audit, migrations
@@ -24,6 +27,7 @@ from core.studio.db.store import Row, Store, now
 
 KEPT = 14  # of each kind, the newest
 REGULAR, BEFORE, ASIDE = "studio", "before-migration", "replaced"
+DAY = 86400.0  # seconds
 
 
 class BadBackup(ValueError):
@@ -176,3 +180,113 @@ def free(folder: Path, kind: str) -> Path:
         if not target.exists():
             return target
         time.sleep(0.001)  # two within one millisecond
+
+
+def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
+    """Puts a backup in the place of the database; returns where the one that was there is kept, if there was one.
+
+    Whoever has the database open goes on with the restored one. Nobody can write between the copy that is kept aside
+    and the restored database, so whatever was answered is in one of the two. Raises BadBackup, and changes nothing, if
+    the backup is not sound.
+    """
+    described = check(file)
+    aside: Path | None = None
+
+    def keep() -> None:
+        nonlocal aside
+        aside = home.backups / backup(home, kind=ASIDE).file
+
+    if not (home.db.exists() and home.db.stat().st_size):
+        copy(file, home.db)
+    else:
+        try:
+            copy(file, home.db, once_alone=keep)
+        except sqlite3.OperationalError:
+            raise
+        except (BadBackup, sqlite3.DatabaseError):
+            aside = _moved_aside(home)
+            copy(file, home.db)
+    store = Store(home)
+    try:
+        migrations.migrate(store.db.conn, before=lambda: backup(home, kind=BEFORE))
+        with store.write():
+            if aside is not None:
+                _carry_over(store, aside)
+            after = {"file": described.file, "events": described.events, "head": described.head}
+            audit.record(store, by, "restore", before={"kept": aside and aside.name}, after=after)
+    finally:
+        store.close()
+    return aside
+
+
+def _carry_over(store: Store, aside: Path) -> None:
+    """Takes over what must not go back in time: which ids were given, and which images were erased."""
+    tables: dict[str, list[Row]] = {"sqlite_sequence": [], "erased": [], "settings": []}
+    try:
+        before = Store.reading(aside)
+        try:
+            for table in tables:
+                tables[table] = before.query(f"SELECT * FROM {table}")
+        finally:
+            before.close()
+    except sqlite3.DatabaseError:  # it could not be read, and was moved aside
+        return
+    for row in tables["sqlite_sequence"]:
+        numbers = [row["seq"], row["name"]]
+        if not store.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", numbers).rowcount:
+            store.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", numbers)
+    if tables["erased"]:
+        key = next(row for row in tables["settings"] if row["key"] == "erased key")
+        store.execute("INSERT OR REPLACE INTO settings (key, value) VALUES (:key, :value)", key)
+        store.db.conn.executemany("INSERT OR IGNORE INTO erased (digest) VALUES (:digest)", tables["erased"])
+
+
+def _moved_aside(home: Home) -> Path:
+    """A database that cannot even be read is kept as its files are."""
+    home.backups.mkdir(parents=True, exist_ok=True)
+    aside = free(home.backups, ASIDE)
+    for suffix in ("-wal", "-shm", ""):
+        file = home.db.with_name(home.db.name + suffix)
+        if file.exists():
+            file.replace(aside.with_name(aside.name + suffix))
+    return aside
+
+
+class DailyBackup:
+    """A thread that makes backups: `with DailyBackup(home):` makes one when the newest is `every` seconds old.
+
+    It does so now and while the block runs. also: called after each.
+    """
+
+    def __init__(self, home: Home, every: float = DAY, also: Callable[[], object] = lambda: None):
+        self.home, self.every, self.also = home, every, also
+        self.made = threading.Event()  # set after each backup, for whoever waits for one
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
+
+    def _due(self) -> float:
+        """Seconds until the next one."""
+        times = [f.stat().st_mtime for f in self.home.backups.glob(f"{REGULAR}-*.sqlite")]
+        return max(0.0, max(times, default=0.0) + self.every - time.time())
+
+    def _run(self) -> None:
+        while not self._end.wait(min(self._due(), 3600.0)):
+            if self._due() > 0:
+                continue
+            try:
+                backup(self.home)
+                self.also()
+                self.made.set()
+            except Exception as error:  # the studio goes on; the log and `doctor` say that there is none
+                logging.getLogger(__name__).warning("no backup could be made: %s", error)
+                self._end.wait(min(self.every, 3600.0))
+
+    def __enter__(self) -> DailyBackup:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join(5)

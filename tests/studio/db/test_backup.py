@@ -12,9 +12,8 @@ import zipfile
 import pytest
 
 from core.studio.bundle.pack import BundleWriter
-from core.studio.db import audit, backup, leftovers, migrations, opening, restore
-from core.studio.db.backup import BadBackup
-from core.studio.db.daily import DailyBackup
+from core.studio.db import audit, backup, leftovers, migrations, opening
+from core.studio.db.backup import BadBackup, DailyBackup
 from core.studio.db.store import Store
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 from tests.studio.review.conftest import decide as decided
@@ -36,13 +35,13 @@ def test_what_was_decided_after_the_backup_is_gone_and_kept_aside(room):  # noqa
     made = backup.backup(store.home)
     assert made.events == 3 and made.version == migrations.latest()
     decide(store, 2)
-    aside = restore.restore(store.home, store.home.backups / made.file)
+    aside = backup.restore(store.home, store.home.backups / made.file)
     assert reviews(store) == 3, "a connection that was open sees what was restored"
     assert audit.verify(store)["ok"]
     last = audit.trail(store, limit=1)[0]
     assert last["kind"] == "restore" and last["after"]["file"] == made.file and last["before"]["kept"] == aside.name
     assert backup.check(aside).events == 5
-    restore.restore(store.home, aside)
+    backup.restore(store.home, aside)
     assert reviews(store) == 5
 
 
@@ -96,7 +95,7 @@ def test_a_damaged_backup_is_refused_and_nothing_changes(room, damage):  # noqa:
     decide(store)
     before = sorted(store.home.backups.iterdir())
     with pytest.raises(BadBackup):
-        restore.restore(store.home, file)
+        backup.restore(store.home, file)
     assert reviews(store) == 2 and sorted(store.home.backups.iterdir()) == before
 
 
@@ -107,7 +106,7 @@ def test_a_newer_backup_is_refused(room):  # noqa: F811
         db.execute("PRAGMA user_version = 99")
     file.with_suffix(".json").unlink()
     with pytest.raises(BadBackup, match="newer version"):
-        restore.restore(store.home, file)
+        backup.restore(store.home, file)
 
 
 def test_a_broken_audit_trail_is_no_backup(room):  # noqa: F811
@@ -130,7 +129,7 @@ def test_an_unreadable_database_is_kept_aside_as_it_is(room):  # noqa: F811
     for part in store.home.path.glob("studio.sqlite*"):
         part.unlink()
     store.home.db.write_bytes(b"not a database" * 1000)
-    aside = restore.restore(store.home, file)
+    aside = backup.restore(store.home, file)
     assert aside.read_bytes().startswith(b"not a database")
     fresh = opening.open(store.home)
     assert reviews(fresh) == 1
@@ -189,7 +188,7 @@ def test_restore_loses_no_decision_between_the_copy_kept_and_the_restored(room):
     try:
         for _ in range(5):
             time.sleep(0.3)
-            kept.append(restore.restore(store.home, file))
+            kept.append(backup.restore(store.home, file))
     finally:
         stop.set()
         for thread in readers:
@@ -210,7 +209,7 @@ def test_restore_gives_no_id_twice(room):  # noqa: F811
     file = store.home.backups / backup.backup(store.home).file
     decide(store, 3)
     last = store.first("SELECT max(id) AS id FROM reviews")["id"]
-    restore.restore(store.home, file)
+    backup.restore(store.home, file)
     decide(store)
     assert store.first("SELECT max(id) AS id FROM reviews")["id"] > last
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.commands import main
-from core.studio.db import backup, migrations, opening, restore
+from core.studio.db import backup, migrations, opening
 from core.studio.db.backup import BadBackup
 from core.studio.db.home import BadHome, Home
 
@@ -112,7 +112,7 @@ def test_restore_backup_of_0_2_is_refused_before_anything_is_replaced(oldest, st
     store.set_setting("device", "cpu")
     file = shutil.copy(oldest.db, store.home.path / "old.sqlite")
     with pytest.raises(BadBackup, match=r"old\.sqlite.*0\.2"):
-        restore.restore(store.home, Path(file))
+        backup.restore(store.home, Path(file))
     assert store.setting("device") == "cpu"
 
 

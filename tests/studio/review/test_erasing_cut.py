@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from core.studio.bundle import export_bundle, import_bundle
-from core.studio.db import audit, backup, opening, restore
+from core.studio.db import audit, backup, opening
 from core.studio.db.store import NotFound
 from core.studio.incoming import watch
 from core.studio.incoming.dicom_node import as_file
@@ -277,7 +277,7 @@ def test_an_older_backup_that_is_restored_brings_nobody_back(clinic, tmp_path):
     elsewhere = shutil.copy(old, tmp_path / "elsewhere.sqlite")
     highest = clinic.first("SELECT max(id) AS id FROM cases")["id"]
     erasing.erase(clinic, erasing.cases_of(clinic, "Ärzte & Söhne"), "root", "Ärzte & Söhne")
-    restore.restore(clinic.home, Path(elsewhere))
+    backup.restore(clinic.home, Path(elsewhere))
     assert len(erasing.cases_of(clinic, "Ärzte & Söhne")) == 2
     assert erasing.go_on(clinic) == []
     with pytest.raises(NotFound):
