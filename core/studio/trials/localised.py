@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.studio.trials.options import RULES
 from core.studio.trials.roc import Figure, of_kernel
 
-RULES = ("centre", "overlap")
 OVERLAP = 0.1  # intersection over union from which a mask hits
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Store, now
-from core.studio.trials import analysis, mrmc, plan
+from core.studio.trials import analysis, mrmc, options, plan
 from core.studio.trials.analysis import Reads
 from core.studio.trials.roc import Binormal
 
@@ -215,7 +215,7 @@ def _share(row: dict | None) -> str:
 def _of_plan(row: dict[str, Any]) -> Table:
     given = row["plan"]
     rows = [
-        ["Arms", f"{given.design}: {plan.DESIGNS[given.design]}"],
+        ["Arms", f"{given.design}: {options.DESIGNS[given.design]}"],
         ["Readers", str(len(given.readers))],
         ["Cases", "every test case with a known truth" if given.cases == "all" else
          f"drawn: {given.normal} normal, {given.abnormal} abnormal"],

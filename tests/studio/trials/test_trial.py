@@ -15,7 +15,7 @@ from core.studio.review.sessions import Hidden
 from core.studio.review.worklist import Query, Worklist
 from core.studio.runs import marks
 from core.studio.trials import analysis, mrmc, plan, report, roc
-from core.studio.trials.plan import TrialPlan
+from core.studio.trials.options import TrialPlan
 from tests.studio.review.conftest import STUDY, asks, decide, room, save_mask  # noqa: F401
 
 READERS = ("ann", "ben", "cleo")
