@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 import sqlite3
 import zipfile
@@ -36,10 +37,11 @@ pytestmark = pytest.mark.longest
 PATHS = ["../x", "../../weights/x.safetensors", "detector/../../OTHER/members.json", "/etc/passwd", "..\\x", "~/x", "."]
 ODD = [None, True, -1, 0, 10**9, 10**30, -(10**400), 1e300, float("nan"), float("inf"), "", "x", "\0", "\ud800",
        "x" * 5000, [], [1], {}, {"a": {}}, [[]] * 1000, {"../x": "../x"}]  # fmt: skip
-HOSTILE = st.one_of(st.sampled_from(PATHS), st.sampled_from(ODD), st.text(max_size=20), st.integers(), st.floats())
+TEXTS = st.one_of(st.sampled_from(PATHS), st.text(max_size=20))
+HOSTILE = st.one_of(TEXTS, st.sampled_from(ODD), st.integers(), st.floats())
 EXAMPLES = settings(
-    max_examples=120, database=None, deadline=None, derandomize=True, phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
+    max_examples=int(os.environ.get("PMSACL_EXAMPLES", "120")), database=None, deadline=None, derandomize=True,
+    phases=[Phase.generate], suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
 
@@ -159,7 +161,7 @@ def test_no_model_of_another_installation_reaches_beyond_its_runs(here, model, t
             shutil.copyfile(folder / name, bad / name)
 
     one()
-    assert here.taken and here.refused > 50
+    assert here.taken and here.refused > here.taken
 
 
 def test_no_table_of_scores_of_another_installation_spoils_a_run(here, model, tmp_path):
@@ -193,7 +195,7 @@ def test_no_table_of_scores_of_another_installation_spoils_a_run(here, model, tm
             here.asked("tiny")
 
     one()
-    assert here.taken and here.refused > 30
+    assert here.taken and here.refused
 
 
 def test_no_bundle_of_another_installation_spoils_a_page(here, tmp_path, monkeypatch):
@@ -221,11 +223,12 @@ def test_no_bundle_of_another_installation_spoils_a_page(here, tmp_path, monkeyp
         manifest, statements = {"study": f"s{number}"}, [f"UPDATE studies SET name = 's{number}'"]
         for _ in range(data.draw(st.integers(1, 2))):
             table, column = data.draw(st.sampled_from(columns))
-            if data.draw(st.integers(0, 9)) == 0:
+            if data.draw(st.sampled_from([False] * 9 + [True])):
                 manifest |= changed(data.draw, {k: v for k, v in listed.items() if k not in ("files", "study")})
             found = was.execute(f'SELECT rowid, "{column}" FROM "{table}"').fetchall()
             place, old = data.draw(st.sampled_from(found))
-            value = data.draw(HOSTILE)
+            alike = {str: TEXTS, int: st.integers(0, 9), float: st.floats(0, 9)}.get(type(old), HOSTILE)
+            value = data.draw(data.draw(st.sampled_from([alike, HOSTILE])))
             if isinstance(KINDS.get(f"{table}.{column}"), tuple) and old and data.draw(st.booleans()):
                 document = json.loads(old)
                 value = (
@@ -242,7 +245,7 @@ def test_no_bundle_of_another_installation_spoils_a_page(here, tmp_path, monkeyp
 
     one()
     was.close()
-    assert here.taken > 10 and here.refused > 20
+    assert here.taken and here.refused > here.taken
 
 
 def test_no_file_of_a_preset_is_read_as_another_thing():

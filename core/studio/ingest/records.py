@@ -11,14 +11,7 @@ from typing import Any
 
 from core.studio.db.store import NotFound, Store, parsed
 
-_SETTINGS = (
-    "blind",
-    "deidentify",
-    "import",
-    "kind",
-    "labels",
-    "tags",
-)  # of a study, as NAME:STUDY
+_SETTINGS = ("adopted", "blind", "deidentify", "import", "kind", "labels", "scored", "tags")  # of a study, NAME:STUDY
 
 
 _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{24,}|\d+(?:\.\d+){6,}", re.I)
