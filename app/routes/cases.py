@@ -20,6 +20,7 @@ from core.studio.review import masks, scales
 from core.studio.review.cases import map_of
 from core.studio.review.context import RequestContext
 from core.studio.runs import explained, nearest
+from core.studio.runs.readings import unpack_not_judged
 from core.studio.runs.records import get_run
 
 router = APIRouter(prefix="/api/case/{case_id}", tags=["cases"])
@@ -122,9 +123,10 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """Return the heat map of a case by a run: little-endian Uint16 (h, w) at the detector's resolution.
 
-    In headers: its range, the run's scale, the level of its outline (Threshold), what an outlined part must somewhere
-    exceed (Core), how far up to its maximum it is outlined (Share), and which places normal images show (Seen, rows of
-    0 and 1); the last two if known.
+    If something is not judged, a bit for each value follows, 1 where it is not, highest bit first. In headers: its
+    range, the run's scale, the level of its outline (Threshold), what an outlined part must somewhere exceed (Core),
+    how far up to its maximum it is outlined (Share), and which places normal images show (Seen, rows of 0 and 1); the
+    last two if known.
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)
@@ -228,7 +230,10 @@ def _heat(context: RequestContext) -> tuple[dict, bytes, str]:
         head["X-Map-Share"] = repr(scale.share)
     if scale.seen:
         head["X-Map-Seen"] = ",".join(scale.seen)
-    return head, zlib.decompress(row["map"]), f"{row['created']}-{scale.hi}"
+    body = zlib.decompress(row["map"])
+    if row["not_judged"] is not None:
+        body += pixels.bits(unpack_not_judged(row))[1]
+    return head, body, f"{row['created']}-{scale.hi}"
 
 
 def _mask(ctx: Context, request: Request, number: int, mask_id: int | None) -> dict:

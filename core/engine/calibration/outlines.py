@@ -111,6 +111,17 @@ def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
     return cv2.resize(grid, shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
 
 
+def not_judged(shape: tuple[int, ...], scale: PixelScale, roi: np.ndarray | None = None) -> np.ndarray:
+    """Finds where nothing is said of images: bool (N, h, w), on a map's grid `shape` (N, h, w).
+
+    That is outside of the region of interest uint8 (N, S, S), and where normal images show nothing to compare with.
+    """
+    from core.engine.calibration.heatmap import counted
+
+    judged = np.broadcast_to(comparable(shape[1:], scale), shape)
+    return ~judged if roi is None else ~(judged & counted(np.empty(shape, np.uint8), roi))
+
+
 def learn_share(
     predict: Callable[[np.ndarray, np.ndarray], np.ndarray],
     images: Rows,

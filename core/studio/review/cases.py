@@ -19,7 +19,7 @@ from core.studio.runs import certainty, preferred
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.operating import in_effect
 from core.studio.runs.preferred import TAUGHT, preference
-from core.studio.runs.readings import stored_map
+from core.studio.runs.readings import NOT_JUDGED, stored_map
 
 # Tags of cases: put on and taken off many at once; which of them may give a label away.
 
@@ -182,10 +182,16 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
             "run": row["run"],
             **values,
             "has_map": bool(row["has_map"]),
-            "words": scales.in_words(values["percentile"], values["flagged"], points.get(row["run"])),
+            "words": scales.in_words(values["percentile"], values["flagged"], points.get(row["run"]))
+            + _not_judged(json.loads(row["extra"])),
             **certainty.described(json.loads(row["extra"])),
         }
     return out
+
+
+def _not_judged(extra: dict) -> str:
+    share = extra.get(NOT_JUDGED)
+    return f" {100 * share:.0f} % of the image is not judged (hatched)." if share else ""
 
 
 def map_of(context: RequestContext) -> dict:

@@ -16,6 +16,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.operating import in_effect
 
 OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined
+NOT_JUDGED = "not_judged"  # among a reading's extras: the share of its image that is not judged
 SCORED = "scored:"  # key of a setting, with the study: when a score was last stored
 MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its score
 
@@ -44,6 +45,15 @@ def unpack_map(reading: dict) -> np.ndarray:
     return dequantise(codes, reading["map_lo"], reading["map_hi"])
 
 
+def unpack_not_judged(reading: dict) -> np.ndarray:
+    """Unpacks where a reading's heat map says nothing: bool (h, w)."""
+    shape = reading["map_h"], reading["map_w"]
+    if reading["not_judged"] is None:
+        return np.zeros(shape, bool)
+    packed = zlib.decompressobj().decompress(reading["not_judged"], -(-shape[0] * shape[1] // 8))
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=shape[0] * shape[1]).reshape(shape).astype(bool)
+
+
 def marks(store: Store) -> dict[str, str]:
     """Returns {study: text}; the text changes when one of its runs came, changed or went, or a score was stored."""
     runs_by_study: dict[str, list] = {}
@@ -63,8 +73,12 @@ def reading_rows(
     scores: dict[str, np.ndarray],
     calibrations: dict[str, Calibration],
     extras: dict[str, np.ndarray],
+    not_judged: np.ndarray | None = None,
 ) -> list[dict]:
-    """Builds a reading per case, by the operating point in force; scores and calibrations by 'plain' and 'roi'."""
+    """Builds a reading per case, by the operating point in effect; scores and calibrations by 'plain' and 'roi'.
+
+    not_judged: bool (N, h, w), where the maps say nothing. A reading keeps it, and its share of the image in `extra`.
+    """
     columns, point = {}, in_effect(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
         calibration, values = calibrations[kind], scores[kind]
@@ -77,6 +91,9 @@ def reading_rows(
         row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
         # Per-image terms of the score; whole maps among them are already in `map`.
         small = {name: v[i].tolist() for name, v in extras.items() if v[i].size <= MOST_EXTRAS}
+        hidden = None if not_judged is None or not not_judged[i].any() else not_judged[i]
+        row["not_judged"] = None if hidden is None else zlib.compress(np.packbits(hidden).tobytes())
+        small |= {} if hidden is None else {NOT_JUDGED: round(float(hidden.mean()), 4)}
         rows.append({**row, "extra": json.dumps(small)})
     return rows
 
@@ -110,11 +127,13 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """Reads a heat map as it is stored (map, map_h, map_w, map_lo, map_hi, created), with its level of outlines.
+    """Reads a heat map as it is stored (map, map_h, map_w, map_lo, map_hi, not_judged, created), with its level.
 
     Raises ValueError if there is none.
     """
-    query = "SELECT map, map_h, map_w, map_lo, map_hi, created, json_extract(extra, '$.outline') AS outline "
+    query = (
+        "SELECT map, map_h, map_w, map_lo, map_hi, not_judged, created, json_extract(extra, '$.outline') AS outline "
+    )
     query += "FROM readings WHERE run = ? AND case_id = ?"
     row = store.one(query + " AND map IS NOT NULL", [run_id, case_id])
     if row is None:

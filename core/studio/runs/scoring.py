@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from safetensors import SafetensorError
 
-from core.engine.calibration.outlines import learn_share, level_of, peaks, seen_rows
+from core.engine.calibration.outlines import learn_share, level_of, not_judged, peaks, seen_rows
 from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.detectors.base import Detector
 from core.engine.progress import Stopped
@@ -190,7 +190,8 @@ def _rows(
     scale = calibrations["roi"].pixels
     if scale is not None and scale.apart:
         extras = {**extras, OUTLINE: level_of(peaks(maps, roi, scale), scale)}
-    return reading_rows(store, run_id, case_ids, maps, scores, calibrations, extras)
+    hidden = None if scale is None else not_judged(maps.shape, scale, roi)
+    return reading_rows(store, run_id, case_ids, maps, scores, calibrations, extras, hidden)
 
 
 def score_new(

@@ -19,7 +19,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
 from core.studio.runs.marks import truth_masks, unseen
-from core.studio.runs.readings import read_maps, size_of
+from core.studio.runs.readings import read_maps, size_of, unpack_not_judged
 
 INK, PAPER = "#e6e9ec", "#14171a"
 TRUTH, FOUND = "#4dd0a8", "#ffb454"
@@ -27,7 +27,9 @@ TRUTH, FOUND = "#4dd0a8", "#ffb454"
 
 @dataclass
 class Shown:
-    """One case of the sheet: image uint8 (S, S, 3), masks bool (S, S), heat float32 (S, S), percentile 0..100."""
+    """One case of the sheet: image uint8 (S, S, 3), masks bool (S, S), heat float32 (S, S), percentile 0..100,
+    hidden bool (S, S), where nothing is judged.
+    """
 
     name: str
     image: np.ndarray
@@ -36,6 +38,7 @@ class Shown:
     found: np.ndarray
     dice: float
     percentile: float
+    hidden: np.ndarray
 
 
 def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") -> tuple[list[Shown], str]:
@@ -63,9 +66,11 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
         truth = arrays.masks[row].astype(bool) & inside
         outline = outlined(heat[None], level, scale, inside[None])[0]
         dice = 2 * float((truth & outline).sum()) / max(1, truth.sum() + outline.sum())
-        reading = store.first(f"SELECT {column} AS p FROM readings WHERE run = ? AND case_id = ?", [run_id, case])
+        query = f"SELECT {column} AS p, not_judged, map_h, map_w FROM readings WHERE run = ? AND case_id = ?"
+        reading = store.first(query, [run_id, case])
+        hidden = upsample(unpack_not_judged(reading)[None], size)[0] >= 0.5
         name = store.first("SELECT name FROM cases WHERE id = ?", [case])["name"]
-        shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, outline, dice, reading["p"]))
+        shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, outline, dice, reading["p"], hidden))
     return sorted(shown, key=lambda s: -s.dice), known.words(arrays.case_ids[rows].tolist())
 
 
@@ -94,6 +99,8 @@ def draw_sheet(
         left.set_title(f"Dice {case.dice:.2f}", color=INK, fontsize=8, loc="left", pad=3)
         right.imshow(case.image)
         right.imshow(case.heat, cmap="inferno", alpha=0.55, vmin=scale["lo"], vmax=scale["hi"])
+        if case.hidden.any():
+            right.contourf(case.hidden.astype(float), levels=[0.5, 1.5], colors="none", hatches=["////"])
         _outline(right, case.truth, TRUTH)
         _outline(right, case.found, FOUND)
         right.set_title(f"above {case.percentile:.0f} % of normals", color=INK, fontsize=8, loc="left", pad=3)

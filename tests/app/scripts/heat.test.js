@@ -30,6 +30,21 @@ test('a map comes back to the values that were squeezed into 16 bits', () => {
   assert.deepEqual([map.core, map.share, map.seen], [1.25, null, null], 'a run of before there were outlines');
 });
 
+test('what is not judged comes as a bit for each value, behind the values', () => {
+  const shape = headers({ 'X-Map-Shape': '3,5', 'X-Map-Range': '0,1', 'X-Map-Scale': '0,1' });
+  const values = Array.from({ length: 15 }, (_, i) => i);
+  const hidden = values.map((i) => Number(i % 4 === 0 || i === 14));
+  const bits = [0, 0];
+  for (const i of values) bits[i >> 3] |= hidden[i] << (7 - (i & 7));
+  const body = new Uint8Array(32);
+  body.set(new Uint8Array(Uint16Array.from(values).buffer));
+  body.set(bits, 30);
+  const map = decode(body.buffer, shape);
+  assert.deepEqual([...map.raw], values);
+  assert.deepEqual([...(map.hidden?.pixels || [])], hidden);
+  assert.equal(decode(body.buffer.slice(0, 30), shape).hidden, null, 'all of it is judged');
+});
+
 test('a map says how it is outlined, and where there is nothing to compare with', () => {
   const map = decode(
     new Uint16Array(4).buffer,

@@ -5,26 +5,31 @@ import { table } from './colours.js';
 import { BELOW } from './contour.js';
 
 export const GRID = 512; // the long side of the grid on which contours and components are found
+const HATCH = [0xc0ffffff, 0xc0000000]; // ABGR: a white line beside a black one, seen on any image
 export const STEPS = 1000; // steps of the threshold slider over the run's display scale
 
 /** @typedef {{get: (name: string) => string | null}} Headers */
 /** @typedef {{lo: number, hi: number, pixel: number}} Scale the run's display scale and the level of this map's outline */
 /** @typedef {{w: number, h: number, pixels: Uint8Array}} Area 1 inside */
 /** @typedef {{h: number, w: number, values: Float32Array, raw: Uint16Array, lo: number, hi: number, scale: Scale,
- *   core: number, share: number | null, seen: Area | null}} HeatMap core: what an outlined part must somewhere exceed;
+ *   core: number, share: number | null, seen: Area | null, hidden: Area | null}} HeatMap core: what an outlined part must somewhere exceed;
  *   share: how far up to its own maximum the map is outlined, null where one level holds for all images; seen: places
- *   that normal images show, null for all */
+ *   that normal images show, null for all; hidden: where nothing is judged, null for nowhere */
 
 /** Numbers that a header lists, with commas between. @param {Headers} headers @param {string} name */
 export const numbers = (headers, name) => (headers.get(name) || '').split(',').map(Number);
 
-/** @param {ArrayBuffer} buffer Uint16 (h, w) @param {Headers} headers @returns {HeatMap} */
+/** @param {ArrayBuffer} buffer Uint16 (h, w), then a bit for each where something is not judged @param {Headers} headers @returns {HeatMap} */
 export function decode(buffer, headers) {
   const [h, w] = numbers(headers, 'X-Map-Shape');
   const [lo, hi] = numbers(headers, 'X-Map-Range');
   const [dlo, dhi] = numbers(headers, 'X-Map-Scale');
   const pixel = Number(headers.get('X-Map-Threshold') || 'NaN');
-  const raw = new Uint16Array(buffer);
+  const raw = new Uint16Array(buffer, 0, h * w);
+  const bits = new Uint8Array(buffer, 2 * h * w);
+  const hidden = bits.length
+    ? { w, h, pixels: Uint8Array.from(raw, (_, i) => (bits[i >> 3] >> (7 - (i & 7))) & 1) }
+    : null;
   const values = new Float32Array(raw.length);
   for (let i = 0; i < raw.length; i += 1) values[i] = lo + (raw[i] / 65535) * (hi - lo);
   const core = Number(headers.get('X-Map-Core') || pixel);
@@ -33,7 +38,7 @@ export function decode(buffer, headers) {
   const seen = rows
     ? { w: rows[0].length, h: rows.length, pixels: Uint8Array.from(rows.join(''), (cell) => Number(cell)) }
     : null;
-  const own = { core, share: Number.isNaN(share) ? null : share, seen };
+  const own = { core, share: Number.isNaN(share) ? null : share, seen, hidden };
   return { h, w, values, raw, lo, hi, scale: { lo: dlo, hi: dhi, pixel }, ...own };
 }
 
@@ -96,6 +101,21 @@ export function clip(field, roi) {
     for (let x = 0; x < w; x += 1)
       if (!roi.pixels[row + Math.floor(((x + 0.5) * roi.w) / w)]) values[y * w + x] = BELOW;
   }
+}
+
+/** Lines across an area, on a canvas of w x h. @param {Area} area @param {number} w @param {number} h */
+export function hatched(area, w, h) {
+  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
+  const image = context.createImageData(w, h);
+  const words = new Uint32Array(image.data.buffer);
+  for (let y = 0; y < h; y += 1) {
+    const row = Math.floor(((y + 0.5) * area.h) / h) * area.w;
+    for (let x = 0; x < w; x += 1)
+      if (area.pixels[row + Math.floor(((x + 0.5) * area.w) / w)]) words[y * w + x] = HATCH[(x + y) % 10] || 0;
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
 }
 
 /** The value at a step of the slider. @param {{scale: Scale}} map @param {number} step */

@@ -1,7 +1,7 @@
 // What lies over the image: heat maps and masks, fetched once and kept for the next cases.
 import { bytes, headed } from '../../../static/api.js';
 import { contour, outline } from './contour.js';
-import { both, clip, colourise, decode, GRID, grid, numbers, threshold } from './heat.js';
+import { both, clip, colourise, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
 import { load, opened } from './image.js';
 import { components, cored } from './regions.js';
 import { unpack } from './shapes.js';
@@ -22,6 +22,7 @@ import { Shelf } from './shelf.js';
  * @property {import('./heat.js').Area | null} inside what may be outlined
  * @property {import('./contour.js').Field} cut the field that the contour was drawn of
  * @property {HTMLCanvasElement} canvas
+ * @property {HTMLCanvasElement | null} hatch lines over what is not judged
  * @property {string} colours
  * @property {number} level
  * @property {number | null} [step] of the slider, null for the map's own outline
@@ -74,6 +75,7 @@ export function layer(heat, picture, colours, roi) {
       inside,
       cut: field,
       canvas,
+      hatch: heat.map.hidden && hatched(heat.map.hidden, field.w, field.h),
       colours: '',
       level: Number.NaN,
       contour: null,

@@ -74,6 +74,7 @@ function heat(context, { show }, layer, scale, picture) {
     context.drawImage(layer.canvas, 0, 0, picture.w, picture.h);
     context.globalAlpha = 1;
   }
+  if (layer.hatch && (show.heat || show.contour)) context.drawImage(layer.hatch, 0, 0, picture.w, picture.h);
   if (show.contour && layer.contour) {
     context.save();
     context.scale(picture.w / layer.field.w, picture.h / layer.field.h);

@@ -24,7 +24,7 @@ from core.studio.review.exports.pictures import Target, each
 from core.studio.review.exports.tables import Names
 from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
-from core.studio.runs.readings import unpack_map
+from core.studio.runs.readings import unpack_map, unpack_not_judged
 
 SCHEME = "99PMSACL"  # of codes that no vocabulary has
 _READING = "coalesce(r.score_roi, r.score) AS score, coalesce(r.percentile_roi, r.percentile) AS percentile, "
@@ -45,7 +45,7 @@ def export_dicom_map(
         "SELECT r.run, c.id FROM readings r JOIN cases c ON c.id = r.case_id "
         "WHERE c.study = ? AND r.run = ? AND r.map IS NOT NULL ORDER BY c.id",
         [study, algorithm.run],
-        "SELECT c.*, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, r.created AS scored FROM readings r "
+        "SELECT c.*, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, r.not_judged, r.created AS scored FROM readings r "
         "JOIN cases c ON c.id = r.case_id WHERE r.run = :run AND c.id = :id",
     )
     scale: Any = None
@@ -53,7 +53,7 @@ def export_dicom_map(
     def maps(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         nonlocal scale
         scale = scale or pixel_scale(store, runs.get_run(store, algorithm.run))
-        made = _parametric_map(source, unpack_map(row), algorithm, scale)
+        made = _parametric_map(source, unpack_map(row), unpack_not_judged(row), algorithm, scale)
         yield f"map-{row['id']}.dcm", source.sealed(made, names.when(row["scored"]) or "")
 
     nothing = "no case of this study came as DICOM with a heat map"
@@ -67,10 +67,13 @@ def _algorithm(store: Store, study: str, run: str | None) -> Algorithm:
     return Algorithm.of(store, run or scored[0]) if scored else Algorithm()
 
 
-def _parametric_map(source: Source, heat: np.ndarray, algorithm: Algorithm, scale: Any) -> pydicom.Dataset:
+def _parametric_map(
+    source: Source, heat: np.ndarray, hidden: np.ndarray, algorithm: Algorithm, scale: Any
+) -> pydicom.Dataset:
     """heat: float32 (h, w), brought to the image's own grid, in 16 bits with the slope and intercept of its values.
 
-    scale: the run's (lo, hi), which viewers show it by, so that a usual image looks usual.
+    hidden: bool (h, w), where nothing is judged: these pixels hold the padding value 0, which has no meaning in the
+    map. scale: the run's (lo, hi), which viewers show it by, so that a usual image looks usual.
     """
     import highdicom as hd
     from pydicom.sr.codedict import codes
@@ -78,11 +81,14 @@ def _parametric_map(source: Source, heat: np.ndarray, algorithm: Algorithm, scal
     size = int(source.header.Columns), int(source.header.Rows)
     stored, low, high = quantise(cv2.resize(heat.astype(np.float32), size, interpolation=cv2.INTER_LINEAR))
     slope = (high - low) / 65535 or 1.0
+    padded = cv2.resize(hidden.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+    if padded.any():
+        stored = np.where(padded, 0, np.maximum(stored, 1))
     mapping = hd.pm.RealWorldValueMapping(
         lut_label="anomaly",
         lut_explanation=f"How unlike normal images, {algorithm.title}"[:64],
         unit=codes.UCUM.NoUnits,
-        value_range=(0, 65535),
+        value_range=(int(padded.any()), 65535),
         slope=slope,
         intercept=low,
         quantity_definition=hd.sr.CodedConcept("anomaly", SCHEME, "Anomaly score"),
@@ -101,11 +107,16 @@ def _parametric_map(source: Source, heat: np.ndarray, algorithm: Algorithm, scal
         content_label="ANOMALY_MAP",
         content_description="How unlike normal images each place is"[:64],
         content_creator_name=person(ALGORITHM),
-        **source.uids("map", algorithm.run, algorithm.facts, hashlib.sha256(heat.tobytes()).hexdigest()),
+        **source.uids(
+            "map", algorithm.run, algorithm.facts, hashlib.sha256(heat.tobytes() + hidden.tobytes()).hexdigest()
+        ),
         **algorithm.equipment,
     )
     made.Laterality = source.header.get("Laterality", "")
     made.ImageComments = f"{algorithm.title}, version {software()}: " + _words(algorithm.facts)
+    if padded.any():
+        made.PixelPaddingValue = 0
+        made.ImageComments += "; 0: not judged"
     return made
 
 
