@@ -6,12 +6,15 @@ l_PMSACL contrasts samples centred by their own class (Eq. 6, `centred.py`), wit
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.losses.centred import centred
-from core.engine.tensors import to_device
+
+CENTRINGS, POSITIVES = ("both", "denominator"), ("view", "class")
 
 
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
@@ -19,8 +22,10 @@ def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
 
     It is 1 / (alpha tau) where two samples share a class, else 1 / tau. The text wants samples of one class to repel
     each other less, which takes alpha > 1 although it calls alpha 'smaller'; alpha is free here, and alpha = 1 is the
-    plain contrastive loss.
+    plain contrastive loss. Raises ValueError unless tau and alpha are above 0.
     """
+    if not (0 < tau < math.inf and 0 < alpha < math.inf):
+        raise ValueError(f"tau and alpha must be above 0 and finite, not {tau} and {alpha}")
     same = labels[:, None] == labels[None]
     unit = torch.ones((), device=labels.device)
     return torch.where(same, unit / (alpha * tau), unit / tau)
@@ -46,7 +51,16 @@ def pmsacl_loss(
 
     Ours, not the paper's: with centring = `denominator` the numerator compares features that are not centred; with
     positives = `class` it is the mean cosine with the views of all other images of the class.
+
+    Raises ValueError if tau, alpha, `centring`, `positives` or the tensors' shapes cannot be.
     """
+    if centring not in CENTRINGS or positives not in POSITIVES:
+        raise ValueError(f"centring is one of {CENTRINGS}, positives one of {POSITIVES}; not {centring}, {positives}")
+    if z.ndim != 2 or not labels.shape == partners.shape == z.shape[:1] or centres.shape[1:] != z.shape[1:]:
+        raise ValueError(
+            f"z is (M, D), labels and partners (M,), centres (k+1, D); "
+            f"not {tuple(z.shape)}, {tuple(labels.shape)}, {tuple(partners.shape)}, {tuple(centres.shape)}"
+        )
     f = centred(z.float(), labels, centres.detach().float())
     cosine = f @ f.T
     own = torch.eye(len(f), dtype=torch.bool, device=f.device)
@@ -100,51 +114,14 @@ def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(logits.float(), labels)
 
 
-# The eight neighbours as (down, right), row by row: the class of a pair is its place in this list.
-NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
-
-
 def position_loss(logits: Tensor, places: Tensor) -> Tensor:
     """Computes l_pos, the cross-entropy -E log p^T f_gamma(f_theta(x_1), f_theta(x_2)) (PMSACL Eq. 9).
 
     After Doersch et al. 2015: it asks where the second patch lies.
-    logits (B, 8), before the softmax; places (B,), the second patch's index in NEIGHBOURS. Returns a scalar, float32.
+    logits (B, 8), before the softmax; places (B,), which of the eight neighbours the second patch is.
+    Returns a scalar, float32.
     """
     return F.cross_entropy(logits.float(), places)
-
-
-def draw_corners(
-    count: int, side: int, patch: int, jitter: int, generator: torch.Generator
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Draws where to cut `count` pairs of neighbouring patches in images of side x side pixels.
-
-    The direction is drawn first, evenly, then a place where both patches fit. Both are then moved by up to `jitter`
-    pixels, as far as the image has room, so that the seam between them does not reveal the place.
-    Returns first (count, 2) and second (count, 2) top left corners as (down, right) in pixels, and places (count,).
-    Raises ValueError if two patches do not fit side by side.
-    """
-    if side < 2 * patch:
-        raise ValueError(f"two patches of {patch} pixels do not fit side by side in images of {side}; use {2 * patch}")
-    places = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
-    offset = torch.tensor(NEIGHBOURS)[places]
-    low, high = (-offset).clamp(min=0) * patch, side - patch - offset.clamp(min=0) * patch
-    spot = torch.rand((count, 2), generator=generator)
-    first = low + (spot * (high - low + 1)).long()
-    moves = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
-    last = side - patch
-    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), places
-
-
-def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
-    """Cuts a patch from each image, without resampling.
-
-    (B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch).
-    """
-    step = torch.arange(patch, device=images.device)
-    corners = to_device(corners, images.device)
-    rows, columns = corners[:, :1] + step, corners[:, 1:] + step  # (B, patch) each
-    batch = torch.arange(len(images), device=images.device)[:, None, None]
-    return images.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
 EPSILON = 1e-4
@@ -186,6 +163,7 @@ class PMSACLLoss(nn.Module):
 
     def __init__(self, centres: Tensor, tau: float = 0.2, alpha: float = 2.0) -> None:
         super().__init__()
+        kappa(torch.zeros(1), tau, alpha)  # raises ValueError at once instead of in the first step
         self.register_buffer("centres", torch.as_tensor(centres, dtype=torch.float32).detach().clone())
         self.tau, self.alpha = tau, alpha
 

@@ -18,7 +18,7 @@ from core.engine.losses.contrastive import nt_xent, one_way, supcon_loss
 from core.engine.losses.pmsacl import augmentation_loss
 from core.engine.objectives.base import Objective, Outcome, Views
 from core.engine.objectives.config import PretrainConfig
-from core.engine.objectives.pmsacl import PMSACL
+from core.engine.objectives.pmsacl import PMSACL, Terms
 from core.engine.objectives.views import TURNS, ClassViews, TurnedViews
 from core.engine.registry import OBJECTIVES
 from core.engine.tensors import to_device
@@ -82,8 +82,8 @@ class CCD(PMSACL):
     uses_centres = False
     always_places = True
 
-    def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> dict[str, Tensor]:
-        return {"l_con": nt_xent(z[: len(views.labels)], views.partners, self.config.tau)}
+    def contrast(self, z: Tensor, views: Views, centres: Tensor | None) -> Terms:
+        return {"l_con": (self.config.w_con, nt_xent(z[: len(views.labels)], views.partners, self.config.tau))}
 
 
 # Rot-Net: by how many quarters was an image turned? (Gidaris et al. 2018, "Unsupervised Representation Learning by

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.strong import Mixed, Strong
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
 from core.engine.config import BadConfig
-from core.engine.losses.pmsacl import NEIGHBOURS, cut, draw_corners, position_loss
-from core.engine.objectives.base import Objective, Outcome, Views
+from core.engine.objectives.base import Objective, Views
 from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import STRONG
 from core.engine.tensors import to_device
@@ -75,6 +72,9 @@ class ClassViews(Objective):
 # l_pos for any objective: pairs of neighbouring patches, and the head f_gamma: where does the second lie?
 
 
+# The eight neighbours as (down, right), row by row: the class of a pair is its place in this list.
+NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
+
 HIDDEN = 128  # of f_gamma; the paper gives no layers for it
 TRIES = 4  # places drawn per image to find one inside the region of interest
 
@@ -88,6 +88,40 @@ def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
         )
     width = encoder.config.dim * (2 if config.pos_on == "pair" else 1)
     return nn.Sequential(nn.Linear(width, HIDDEN), nn.ReLU(inplace=True), nn.Linear(HIDDEN, len(NEIGHBOURS)))
+
+
+def draw_corners(
+    count: int, side: int, patch: int, jitter: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draws where to cut `count` pairs of neighbouring patches in images of side x side pixels.
+
+    The direction is drawn first, evenly, then a place where both patches fit. Both are then moved by up to `jitter`
+    pixels, as far as the image has room, so that the seam between them does not reveal the place.
+    Returns first (count, 2) and second (count, 2) top left corners as (down, right) in pixels, and places (count,).
+    Raises ValueError if two patches do not fit side by side.
+    """
+    if side < 2 * patch:
+        raise ValueError(f"two patches of {patch} pixels do not fit side by side in images of {side}; use {2 * patch}")
+    places = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
+    offset = torch.tensor(NEIGHBOURS)[places]
+    low, high = (-offset).clamp(min=0) * patch, side - patch - offset.clamp(min=0) * patch
+    spot = torch.rand((count, 2), generator=generator)
+    first = low + (spot * (high - low + 1)).long()
+    moves = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
+    last = side - patch
+    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), places
+
+
+def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
+    """Cuts a patch from each image, without resampling.
+
+    (B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch).
+    """
+    step = torch.arange(patch, device=images.device)
+    corners = to_device(corners, images.device)
+    rows, columns = corners[:, :1] + step, corners[:, 1:] + step  # (B, patch) each
+    batch = torch.arange(len(images), device=images.device)[:, None, None]
+    return images.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
 
 def draw_pairs(
@@ -111,33 +145,17 @@ def draw_pairs(
     return patches, inside, to_device(places[best, each], x.device)
 
 
-def with_pairs(
-    views: Views,
-    x: Tensor,
-    config: PretrainConfig,
-    generator: torch.Generator,
-    roi: Tensor | None,
-) -> Views:
-    """Returns `views` of whole images and, behind them, one pair of patches of each of x (B, 3, S, S).
+def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, Tensor | None]:
+    """Cuts images (M, 3, S, S) into patches side by side, of which those mostly inside the region of interest are kept.
 
-    The patches are enlarged to the images' size, so that one pass of the network takes all; the papers do not say how
-    a model of whole images sees patches.
+    roi (M, S, S) or None. Returns patches (P, 3, p, p) and their regions (P, p, p); all if none is mostly inside.
     """
-    patches, _, places = draw_pairs(x, config, generator, roi)
-    side = views.images.shape[-1]
-    enlarged = F.interpolate(patches.flatten(0, 1), (side, side), mode="bilinear", align_corners=False)
-    return replace(views, images=torch.cat([views.images, enlarged]), places=places)
-
-
-def add_position(outcome: Outcome, head: nn.Module, z: Tensor, views: Views, config: PretrainConfig) -> Outcome:
-    """Adds to `outcome` the l_pos of the pairs behind all other images, weighted by w_pos. z (M, D)."""
-    assert views.places is not None  # the objective's `views` makes them
-    first, second = z[len(z) - 2 * len(views.places) :].float().chunk(2)
-    pair = torch.cat([first, second], 1) if config.pos_on == "pair" else first - second
-    term = position_loss(head(pair), views.places)
-    outcome.terms["l_pos"] = term.detach()
-    outcome.loss = outcome.loss + config.w_pos * term
-    return outcome
+    patches = images.unfold(2, patch, patch).unfold(3, patch, patch).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
+    if roi is None:
+        return patches, None
+    inside = roi.unfold(1, patch, patch).unfold(2, patch, patch).flatten(0, 2)
+    mostly_inside = inside.float().mean((1, 2)) >= 0.5
+    return (patches[mostly_inside], inside[mostly_inside]) if bool(mostly_inside.any()) else (patches, inside)
 
 
 # Views turned by quarters: what Rot-Net, CSI and DROC see.

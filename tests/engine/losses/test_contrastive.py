@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.losses.pmsacl import kappa, loss_of_a_constant, pmsacl_loss
+from core.engine.losses.pmsacl import PMSACLLoss, kappa, loss_of_a_constant, pmsacl_loss
 from core.engine.losses.reference import l_pmsacl
 
 
@@ -78,3 +78,30 @@ def test_the_loss_of_one_constant_is_that_of_the_same_feature_for_all(sample, ce
     assert float(loss_of_a_constant(feature, labels[:1].repeat(2), centres, 0.3, 1.5)) == pytest.approx(
         float(first), rel=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"tau": 0.0}, {"tau": -1.0}, {"tau": float("nan")}, {"alpha": 0.0}, {"alpha": float("inf")},
+     {"centring": "none"}, {"positives": "all"}],
+)  # fmt: skip
+def test_pmsacl_loss_refuses_values_that_cannot_be(changes):
+    z, labels, partners, centres = (
+        torch.randn(4, 8),
+        torch.tensor([0, 1, 0, 1]),
+        torch.tensor([2, 3, 0, 1]),
+        torch.zeros(2, 8),
+    )
+    with pytest.raises(ValueError, match="must be above 0|is one of"):
+        pmsacl_loss(z, labels, partners, centres, **changes)
+    if changes.keys() <= {"tau", "alpha"}:
+        with pytest.raises(ValueError, match="must be above 0"):
+            PMSACLLoss(centres, **changes)
+
+
+@pytest.mark.parametrize("wrong", range(4))
+def test_pmsacl_loss_refuses_tensors_that_do_not_agree(wrong):
+    right = [torch.randn(4, 8), torch.tensor([0, 1, 0, 1]), torch.tensor([2, 3, 0, 1]), torch.zeros(2, 8)]
+    bad = [torch.randn(4, 7), torch.tensor([0, 1]), torch.tensor([2, 3, 0]), torch.zeros(2, 9)]
+    with pytest.raises(ValueError, match="centres \\(k\\+1, D\\)"):
+        pmsacl_loss(*right[:wrong], bad[wrong], *right[wrong + 1 :])

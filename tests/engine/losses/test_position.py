@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.engine.losses.pmsacl import NEIGHBOURS, cut, draw_corners, position_loss
+from core.engine.losses.pmsacl import position_loss
 from core.engine.losses.reference import cross_entropy
+from core.engine.objectives.views import NEIGHBOURS, cut, draw_corners
 
 
 def test_it_is_the_equation():

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from core.engine.config import BadConfig
 from core.engine.losses import reference
-from core.engine.losses.pmsacl import NEIGHBOURS
+from core.engine.objectives.views import NEIGHBOURS
 from core.engine.training.base import STEP, generator
 from tests.engine.objectives.build import build, outcome_of
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from core.engine.config import BadConfig
-from core.engine.losses.pmsacl import NEIGHBOURS
-from core.engine.objectives.views import draw_pairs
+from core.engine.objectives.views import NEIGHBOURS, draw_pairs
 from core.engine.registry import STRONG
 from core.engine.training.base import STEP, generator
 from tests.engine.objectives.build import CONFIG, STILL, build, images, outcome_of

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cv2
+import numpy as np
 import pytest
 import torch
 
@@ -140,3 +142,21 @@ def test_a_healthy_run_gives_no_alarm(tmp_path):
     assert not any(line["alarm"] for line in result.history)
     assert not result.collapsed and "without collapse" in result.message
     assert result.history[-1]["l_con"] < result.history[0]["l_con"] - 0.1
+
+
+@pytest.mark.longest
+def test_the_text_to_the_letter_collapses_and_the_authors_way_does_not(real, tmp_path):
+    """The two presets on the same real frames, 64 px, 8 images a step, with nothing else changed."""
+    files = sorted((real("hyperkvasir") / "train" / "normal").iterdir())[:96]
+    frames = np.stack(
+        [cv2.resize(cv2.imread(str(f)), (64, 64), interpolation=cv2.INTER_AREA)[..., ::-1] for f in files]
+    )
+    trained = {}
+    for preset in ("as-printed", "paper"):
+        config = PRETRAIN_PRESETS[preset].replace(size=64, batch=8, steps=150, epochs=1, snapshot_every=1000)
+        trained[preset] = pretrain(frames, config, tmp_path / preset)
+    alarms = {preset: [line["alarm"] for line in result.history if line["alarm"]] for preset, result in trained.items()}
+    accuracy = {p: np.mean([line["aug_accuracy"] for line in r.history[-40:]]) for p, r in trained.items()}
+    assert trained["as-printed"].collapsed and "the preset paper" in alarms["as-printed"][0]
+    assert not alarms["paper"] and not trained["paper"].collapsed
+    assert accuracy["as-printed"] < 0.3 < 0.35 < accuracy["paper"], accuracy
