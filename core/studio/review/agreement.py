@@ -50,7 +50,7 @@ def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
     return table
 
 
-def fleiss(counts: np.ndarray, seed: int = 0, rounds: int = 1000) -> dict:
+def fleiss(counts: np.ndarray) -> dict:
     """Computes Fleiss' kappa of several readers, with its interval, from counts (N, k).
 
     counts: how many of the same number of readers chose each decision for each case. The interval is a bootstrap over
@@ -69,16 +69,16 @@ def fleiss(counts: np.ndarray, seed: int = 0, rounds: int = 1000) -> dict:
         return float("nan") if chance >= 1 - 1e-12 else (float(each.mean()) - chance) / (1 - chance)
 
     value = kappa(counts)
-    draw = np.random.default_rng(seed)
-    drawn = [kappa(counts[draw.integers(0, len(counts), len(counts))]) for _ in range(rounds)]
+    draw = np.random.default_rng(0)
+    drawn = [kappa(counts[draw.integers(0, len(counts), len(counts))]) for _ in range(1000)]
     drawn = [v for v in drawn if not math.isnan(v)]
     low, high = np.percentile(drawn, (2.5, 97.5)) if drawn else (None, None)
     out = {"kappa": None if math.isnan(value) else value, "n": len(counts), "readers": readers}
     return {**out, "low": None if low is None else float(low), "high": None if high is None else float(high)}
 
 
-def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[str, str]]:
-    """Returns case -> reader -> decision. stage: 'first', 'second', or 'last' (the second where there is one)."""
+def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
+    """Returns case -> reader -> last decision (the second if there is one)."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.stage, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
@@ -86,18 +86,17 @@ def opinions(store: Store, study: str, stage: str = "last") -> dict[int, dict[st
     )
     by_case: dict[int, dict[str, str]] = {}
     for row in rows:
-        if stage == "last" or row["stage"] == stage:
-            by_case.setdefault(row["case_id"], {})[row["reader"]] = row["decision"]
+        by_case.setdefault(row["case_id"], {})[row["reader"]] = row["decision"]
     return by_case
 
 
-def agreement(store: Store, study: str, stage: str = "last") -> dict:
+def agreement(store: Store, study: str) -> dict:
     """Compares the decisions of a study's readers: each two, all together, and the cases on which they differ.
 
     {"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's
     decision}.
     """
-    said = opinions(store, study, stage)
+    said = opinions(store, study)
     readers = sorted({r for case in said.values() for r in case})
     by_reader = {r: {i: case[r] for i, case in said.items() if r in case} for r in readers}
     pairs = []
@@ -125,7 +124,7 @@ def agreement(store: Store, study: str, stage: str = "last") -> dict:
         {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)} for i, case in apart.items()
     ]
     return {
-        "stage": stage,
+        "stage": "last",
         "readers": readers,
         "decisions": list(DECISIONS),
         "pairs": pairs,

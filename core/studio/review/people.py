@@ -245,9 +245,7 @@ def known_readers(store: Store, study: str | None = None) -> list[str]:
     return sorted(names, key=str.lower)
 
 
-def assign(
-    store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1, seed: int = 0
-) -> dict[str, int]:
+def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1) -> dict[str, int]:
     """Deal the study's test cases out evenly, each to `per_case` readers; what was dealt before stays.
 
     Returns cases per reader. ValueError if there are fewer readers than `per_case`.
@@ -265,7 +263,7 @@ def assign(
             if row["reader"] in load:
                 load[row["reader"]] += 1
         cases = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [study])]
-        draw = random.Random(seed)
+        draw = random.Random(0)
         draw.shuffle(cases)
         rows = []
         for case_id in cases:

@@ -139,7 +139,7 @@ def settled(store: Store, study: str) -> dict[int, str]:
     rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
     last = {row["case_id"]: row["decision"] for row in rows}
     words: dict[int, str] = {}
-    for case, voices in opinions(store, study, "last").items():
+    for case, voices in opinions(store, study).items():
         votes = list(voices.values())
         ill, well = votes.count("abnormal"), votes.count("normal")
         word = last.get(case) or ("abnormal" if ill > well else "normal" if well > ill else None)

@@ -66,7 +66,7 @@ def least_memory(config: PretrainConfig) -> int:
     return LEAST + views * 3 * config.size**2 * 4 * 2
 
 
-def dry_run(home: Path, study: str, config: dict, device: str = "auto") -> dict:
+def dry_run(home: Path, study: str, config: dict) -> dict:
     """Runs `measure` in a process of its own and gives what it found; ValueError in words when it could not.
 
     Nothing is started where memory does not hold it.
@@ -82,7 +82,7 @@ def dry_run(home: Path, study: str, config: dict, device: str = "auto") -> dict:
         return {"fits": False, "free": free, "message": f"{text} Wait for what is at work, or take a smaller batch."}
     root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-m", "core.studio.training.dryrun", "--home", str(home)]
-    asked = json.dumps({"study": study, "config": config, "device": device})
+    asked = json.dumps({"study": study, "config": config, "device": "auto"})
     try:
         done = subprocess.run(command, input=asked, capture_output=True, text=True, cwd=root, timeout=LIMIT)
     except subprocess.TimeoutExpired:

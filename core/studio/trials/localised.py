@@ -98,17 +98,17 @@ def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
 
 
-def afroc(read: Sequence[Marked], truth: np.ndarray, weighted: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def afroc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the AFROC curve: the share of normal cases with a miss, and of lesions that are hit.
 
-    weighted: the share of each case's lesions, averaged over cases. The curve ends with the straight line to (1, 1).
-    The area below is `jafroc`'s, with equal weights where weighted.
+    Of lesions: the share of each case's, averaged over cases. The curve ends with the straight line to (1, 1).
+    The area below is `jafroc`'s with equal weights.
     """
     truth = np.asarray(truth, bool)
     normal = np.array([max(c.misses, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick])
     sick = [np.array(c.lesions) for c, is_sick in zip(read, truth, strict=True) if is_sick]
     rated = np.concatenate(sick) if sick else np.zeros(0)
-    w = np.concatenate([np.full(len(c), 1 / (len(c) * len(sick)) if weighted else 1 / len(rated)) for c in sick])
+    w = np.concatenate([np.full(len(c), 1 / (len(c) * len(sick))) for c in sick])
     cuts = _cuts(np.concatenate([rated, normal]))
     x = (normal[None, :] >= cuts[:, None]).mean(1)
     y = ((rated[None, :] >= cuts[:, None]) * w).sum(1)

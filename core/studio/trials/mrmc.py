@@ -17,6 +17,8 @@ import scipy  # its parts load when they are first used: stats takes a second
 from core.studio.trials.roc import Figure
 
 METHODS = ("jackknife", "delong")
+ALPHA = 0.05  # level of the tests
+UPPER = 1 - ALPHA / 2  # quantile at the upper end of an interval of 95 %
 NOTHING = 1e-15  # a variance or a difference that is the rounding of none
 
 
@@ -109,7 +111,7 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
     return Components(*(float(values.mean()) if values.size else 0.0 for values in picked))
 
 
-def analyse(figure: Figure, method: str = "jackknife", level: float = 0.95) -> Analysis:
+def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
     """Analyses a figure of t arms by r readers, value (t, r). Raises ValueError for fewer than two arms or readers."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
@@ -123,16 +125,14 @@ def analyse(figure: Figure, method: str = "jackknife", level: float = 0.95) -> A
     rest = values - by_arm[:, None] - by_reader + mean
     ms_tr = float((rest**2).sum() / ((t - 1) * (r - 1)))
     ms = {"arms": ms_t, "readers": ms_r, "arms x readers": ms_tr}
-    tests = tests_of(by_arm, ms_t, ms_tr, parts, r, level)
-    arms = [_arm(values[i], components(covariance.reshape(t, r, t, r)[i, :, i, :], 1, r), level) for i in range(t)]
+    tests = tests_of(by_arm, ms_t, ms_tr, parts, r)
+    arms = [_arm(values[i], components(covariance.reshape(t, r, t, r)[i, :, i, :], 1, r)) for i in range(t)]
     of_readers = (ms_r - ms_tr) / t - parts.cov1 + parts.cov3
     of_both = ms_tr - parts.error + parts.cov1 + parts.cov2 - parts.cov3
     return Analysis(values, parts, ms, of_readers, of_both, tests, arms)
 
 
-def tests_of(
-    by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int, level: float = 0.95
-) -> dict[str, Test]:
+def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int) -> dict[str, Test]:
     """Computes the three tests from mean squares and components: "both", "readers fixed", "cases fixed"."""
     t = len(by_arm)
     difference = float(by_arm[0] - by_arm[1])
@@ -141,13 +141,13 @@ def tests_of(
     df = (t - 1) * (r - 1)
     ddf = df * (denominator / ms_tr) ** 2 if ms_tr > NOTHING else math.inf
     fixed = parts.error - parts.cov1 + (r - 1) * parts.between_readers
-    both = _test("readers and cases", difference, ms_t, denominator, t, r, ddf, level)
-    readers = _test("these readers, other cases", difference, ms_t, fixed, t, r, math.inf, level)
-    cases = _test("other readers, these cases", difference, ms_t, ms_tr, t, r, df, level)
+    both = _test("readers and cases", difference, ms_t, denominator, t, r, ddf)
+    readers = _test("these readers, other cases", difference, ms_t, fixed, t, r, math.inf)
+    cases = _test("other readers, these cases", difference, ms_t, ms_tr, t, r, df)
     return {"both": both, "readers fixed": readers, "cases fixed": cases}
 
 
-def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: int, df2: float, level: float) -> Test:
+def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: int, df2: float) -> Test:
     """By F(t - 1, df2), which for an infinite df2 is chi-squared / (t - 1). No variation at all: a difference of 0 has
     p 1, any other p 0."""
     if below < NOTHING:
@@ -155,21 +155,19 @@ def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: i
         return Test(words, difference, 0.0, difference, difference, 0.0 if same else math.inf, t - 1, df2, float(same))
     value, error = ms_t / below, math.sqrt(2 * below / r)
     if math.isinf(df2):
-        p, quantile = scipy.stats.chi2.sf(value * (t - 1), t - 1), scipy.stats.norm.ppf(0.5 + level / 2)
+        p, quantile = scipy.stats.chi2.sf(value * (t - 1), t - 1), scipy.stats.norm.ppf(UPPER)
     else:
-        p, quantile = scipy.stats.f.sf(value, t - 1, df2), scipy.stats.t.ppf(0.5 + level / 2, df2)
+        p, quantile = scipy.stats.f.sf(value, t - 1, df2), scipy.stats.t.ppf(UPPER, df2)
     half = float(quantile) * error
     return Test(words, difference, error, difference - half, difference + half, value, t - 1, df2, float(p))
 
 
-def _arm(values: np.ndarray, own: Components, level: float) -> dict[str, float]:
+def _arm(values: np.ndarray, own: Components) -> dict[str, float]:
     r, ms = len(values), float(values.var(ddof=1))
     below = ms + r * max(own.cov2, 0.0)
     df = (below / ms) ** 2 * (r - 1) if ms > NOTHING else math.inf
     error = math.sqrt(max(below, 0.0) / r)
-    half = error * float(
-        scipy.stats.t.ppf(0.5 + level / 2, df) if math.isfinite(df) else scipy.stats.norm.ppf(0.5 + level / 2)
-    )
+    half = error * float(scipy.stats.t.ppf(UPPER, df) if math.isfinite(df) else scipy.stats.norm.ppf(UPPER))
     mean = float(values.mean())
     return {"mean": mean, "error": error, "df": min(df, 1e9), "low": mean - half, "high": mean + half}
 
@@ -200,7 +198,7 @@ class Expected:
         return Components(error, *(error * c for c in self.correlations))
 
 
-def power(difference: float, parts: Components, interaction: float, r: int, alpha: float = 0.05) -> float:
+def power(difference: float, parts: Components, interaction: float, r: int) -> float:
     """Computes the chance that two arms so different are found different, readers and cases random.
 
     Source: Hillis et al. 2011, Eq. 9.
@@ -209,10 +207,10 @@ def power(difference: float, parts: Components, interaction: float, r: int, alph
     own = max(interaction, 0.0) + parts.error - parts.cov1 - shared
     below = own + r * shared
     if own <= 0:
-        return 1.0 if difference else alpha
+        return 1.0 if difference else ALPHA
     df2 = (below / own) ** 2 * (r - 1)
     away = r * difference**2 / (2 * below)
-    return float(scipy.stats.ncf.sf(scipy.stats.f.isf(alpha, 1, df2), 1, df2, away)) if away else alpha
+    return float(scipy.stats.ncf.sf(scipy.stats.f.isf(ALPHA, 1, df2), 1, df2, away)) if away else ALPHA
 
 
 def sample_sizes(
@@ -220,7 +218,6 @@ def sample_sizes(
     expected: Expected,
     readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
     cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
-    alpha: float = 0.05,
 ) -> list[dict]:
     """Computes the power of a trial for every pair of numbers of readers and cases: [{"readers", "cases", "power"}].
 
@@ -229,7 +226,7 @@ def sample_sizes(
     if not 0 < abs(difference) < 1:
         raise ValueError("A difference of areas lies between 0 and 1, for example 0.05.")
     return [
-        {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r, alpha)}
+        {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r)}
         for r in readers
         for n in cases
     ]  # fmt: skip

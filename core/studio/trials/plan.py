@@ -89,7 +89,7 @@ def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
     for row in rows:
         row["mask"] = row["mask"] or references.get(row["id"])
     if plan.reference == "panel":
-        said = opinions(store, study, "last")
+        said = opinions(store, study)
         query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         settled = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
         ends = {r["case_id"]: r["decision"] for r in settled} if plan.disagreement == "adjudication" else {}

@@ -64,11 +64,11 @@ def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
 
 
-def interval(value: float, error: float, level: float = 0.95) -> tuple[float, float]:
-    """Computes an area's interval on the logit scale, so that it stays within 0 and 1; there it has no width."""
+def interval(value: float, error: float) -> tuple[float, float]:
+    """Computes an area's 95 % interval on the logit scale, so that it stays within 0 and 1; there it has no width."""
     if not 0 < value < 1 or error == 0:
         return value, value
-    z = scipy.stats.norm.ppf(0.5 + level / 2) * error / (value * (1 - value))
+    z = scipy.stats.norm.ppf(0.975) * error / (value * (1 - value))
     centre = math.log(value / (1 - value))
     return float(1 / (1 + math.exp(z - centre))), float(1 / (1 + math.exp(-z - centre)))
 
@@ -132,9 +132,9 @@ def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
     return Binormal(float(a), float(b), value, math.sqrt(variance))
 
 
-def _curvature(loss, at: np.ndarray, step: float = 1e-3) -> np.ndarray:
+def _curvature(loss, at: np.ndarray) -> np.ndarray:
     """Matrix of second derivatives by central differences."""
-    n = len(at)
+    n, step = len(at), 1e-3
     moves = np.eye(n) * step
     out = np.empty((n, n))
     for i in range(n):
