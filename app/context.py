@@ -6,7 +6,8 @@ import hashlib
 import html
 import json
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -104,13 +105,23 @@ class Context:
         people.demand(self.store(), name, self.single_user, right)
         return name
 
-    def demand_quota(self, reader: str, kind: str, adding: int = 1) -> None:
-        """Raises TooMuch if the reader may not make so many more things of a kind. Administrators always may."""
-        from core.studio.review import people
-        from core.studio.runs import quotas
+    @contextmanager
+    def making(self, reader: str, kind: str, adding: int = 1) -> Iterator[Callable[[Sequence[str | int]], None]]:
+        """Opens the transaction in which a reader makes so many things of a kind; yields what records them as theirs.
 
-        if not people.rights(self.store(), reader, self.single_user)["administer"]:
-            quotas.demand(self.store(), kind, reader, adding)
+        Raises TooMuch beyond the reader's limits. Administrators have none.
+        """
+        from core.studio.db import limits, owners
+        from core.studio.review import people
+
+        store = self.store()
+        limited = not people.rights(store, reader, self.single_user)["administer"]
+        if limited:
+            limits.demand_room(store, kind, reader)
+        with store.write():
+            if limited:
+                limits.demand_owned(store, kind, reader, adding)
+            yield lambda made: owners.set_owner(store, kind, made, reader)
 
     def demand_root(self, path: str) -> None:
         """Raises NotNamed for a path of this machine that may not be imported from."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -143,6 +145,25 @@ def tiny_study(store, tiny_folder) -> str:
     from core.studio.ingest.studies import import_study
 
     return import_study(store, "tiny", tiny_folder).study
+
+
+def few(monkeypatch, name: str, most: int) -> None:
+    """Sets a limit of core/studio/db/limits.py for the rest of a test."""
+    from core.studio.db.limits import LIMITS
+
+    monkeypatch.setitem(LIMITS, name, dataclasses.replace(LIMITS[name], most=most))
+
+
+def at_once(act: Callable[[int], T], threads: int = 30) -> list[T]:
+    """What `act(0)`, `act(1)`, ... give, each called by a thread of its own, all at the same moment."""
+    gate = threading.Barrier(threads)
+
+    def one(i: int) -> T:
+        gate.wait(60)
+        return act(i)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(one, range(threads)))
 
 
 def wait(condition: Callable[[], object], seconds: float = 120, what: str = "it"):

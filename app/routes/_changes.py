@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 from starlette.concurrency import run_in_threadpool
 
+from core.studio.db import limits
 from core.studio.db.store import Store
 
 EVERY = 0.2  # seconds between two looks
 PAUSE = 1.0  # seconds between two statuses of a stream, at the least
 BEAT = 10.0  # seconds between two beats; app/static/events.js waits for them
 LIFE = 3600.0  # seconds after which a stream ends, and its browser opens another
-MOST = 32  # streams of one reader: a browser has one, or one for each tab in sight
 
 
 class Changes:
@@ -34,15 +34,11 @@ class Changes:
         self._looks = False
         self.closed = False
 
-    def full(self, reader: str) -> bool:
-        """Says whether a reader has as many streams open as one may have."""
-        with self._lock:
-            return self._streams[reader] >= MOST
-
     @contextlib.contextmanager
     def counted(self, reader: str) -> Iterator[None]:
-        """Counts a stream of the reader's while it is open."""
+        """Counts a stream of the reader's while it is open. Raises TooMuch if the reader has too many."""
         with self._lock:
+            limits.demand("stream", self._streams[reader])
             self._streams[reader] += 1
         try:
             yield
@@ -98,8 +94,8 @@ class Changes:
             self._store.close()  # this thread's connection
 
 
-async def stream(changes: Changes, reader: str, say: Callable[[], str | None]) -> AsyncIterator[str]:
-    """Yields server-sent events for a reader: `status` when the text of `say` changes, and a regular `beat`.
+async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
+    """Yields server-sent events: `status` when the text of `say` changes, and a regular `beat`.
 
     Whoever must not learn of a change is given the same text before and after it, and nothing else depends on changes.
     `say` runs in a thread and reads what it needs by itself; None ends the stream, for whoever asked has signed out.
@@ -107,30 +103,29 @@ async def stream(changes: Changes, reader: str, say: Callable[[], str | None]) -
     clock = asyncio.get_running_loop().time
     begun = clock()
     due, beat, end = begun + PAUSE, begun + BEAT, begun + LIFE
-    with changes.counted(reader):
-        last = await run_in_threadpool(say)
-        if last is None:
-            return
-        yield f"event: status\ndata: {last}\n\n"
-        if clock() >= end:
-            return
-        with changes.listening() as changed:
-            while not changes.closed and clock() < end:
-                if clock() >= beat:
-                    yield "event: beat\ndata: 1\n\n"
-                    beat += BEAT
-                    changed.set()  # a session that has run out, or a worker that died, writes nothing
-                if not changed.is_set():
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(changed.wait(), max(beat - clock(), 0))
-                elif clock() < due:
-                    await asyncio.sleep(max(min(due, beat) - clock(), 0))
-                else:
-                    changed.clear()
-                    text = await run_in_threadpool(say)
-                    if text is None:
-                        return
-                    if text != last:
-                        yield f"event: status\ndata: {text}\n\n"
-                        last = text
-                    due = clock() + PAUSE
+    last = await run_in_threadpool(say)
+    if last is None:
+        return
+    yield f"event: status\ndata: {last}\n\n"
+    if clock() >= end:
+        return
+    with changes.listening() as changed:
+        while not changes.closed and clock() < end:
+            if clock() >= beat:
+                yield "event: beat\ndata: 1\n\n"
+                beat += BEAT
+                changed.set()  # a session that has run out, or a worker that died, writes nothing
+            if not changed.is_set():
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(changed.wait(), max(beat - clock(), 0))
+            elif clock() < due:
+                await asyncio.sleep(max(min(due, beat) - clock(), 0))
+            else:
+                changed.clear()
+                text = await run_in_threadpool(say)
+                if text is None:
+                    return
+                if text != last:
+                    yield f"event: status\ndata: {text}\n\n"
+                    last = text
+                due = clock() + PAUSE

@@ -313,9 +313,9 @@ def stop(ctx: Studio, who: Sighted, key: str):
 def ask(ctx: Studio, who: Sighted, body: ClusterMap):
     """Ask for a map of a run's features; one that is there already is not made again."""
     store = sighted(ctx, who, get_run(ctx.store(), body.run)["study"])
-    ctx.demand_quota(who, "map")
-    request_made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
-    owners.set_owner(store, "map", [request_made["key"]], who)
+    with ctx.making(who, "map") as own:
+        request_made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
+        own([request_made["key"]])
     return {"ok": True, **request_made}
 
 
@@ -439,13 +439,14 @@ def save_view(ctx: Studio, who: Sighted, body: View):
     """Save a view by name; the same name replaces the view, if it is the reader's own."""
     store = sighted(ctx, who, body.study)
     study_row(store, body.study)
-    for old in library.list_views(store, body.study):
-        if old["name"] == " ".join(body.name.split()):
-            permissions.demand_owner(ctx, who, "view", old["id"])
-            owners.forget_owner(store, "view", old["id"])
-    ctx.demand_quota(who, "view")
-    view = library.save_view(store, body.study, body.name, who, body.state)
-    owners.set_owner(store, "view", [view], who)
+    with store.write():
+        for old in library.list_views(store, body.study):
+            if old["name"] == " ".join(body.name.split()):
+                permissions.demand_owner(ctx, who, "view", old["id"])
+                owners.forget_owner(store, "view", old["id"])
+        with ctx.making(who, "view") as own:
+            view = library.save_view(store, body.study, body.name, who, body.state)
+            own([view])
     return {"ok": True, "id": view}
 
 

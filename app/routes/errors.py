@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from core.engine.progress import Stopped
-from core.studio.db import logged
+from core.studio.db import limits, logged
 from core.studio.db.foreign import fault
 from core.studio.db.home import Home
 from core.studio.db.store import is_full, now
 from core.studio.review.people import NotAllowed
 from core.studio.review.sessions import Hidden
+
+_LOG = threading.Lock()
 
 
 def sentence_of(error: RequestValidationError) -> str:
@@ -58,8 +61,12 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 def log_fault(home: Path, where: str, error: BaseException) -> str:
     """Appends an unforeseen error to errors.log of the home, and returns the sentence that is shown instead."""
-    with suppress(OSError), (home / "errors.log").open("a", encoding="utf-8") as out:
-        out.write(f"{now()} {where}\n{logged.trace_of(error)}\n")
+    file = home / "errors.log"
+    with _LOG, suppress(OSError):
+        if file.exists() and file.stat().st_size > limits.LIMITS["fault log"].most:
+            file.replace(file.with_suffix(".log.1"))
+        with file.open("a", encoding="utf-8") as out:
+            out.write(f"{now()} {where}\n{logged.trace_of(error)}\n")
     return f"Something is broken here ({type(error).__name__}); the details are in errors.log in the studio's home."
 
 

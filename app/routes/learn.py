@@ -9,7 +9,6 @@ from fastapi import APIRouter
 from app.access.permissions import Administrator, Sighted, Studio
 from app.routes._shared import Job
 from app.routes._types import Answer, Body, Done, Name, Part
-from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row
 from core.studio.review.cases import scored_runs
@@ -159,9 +158,10 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
     store = ctx.store()
     if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
         raise ValueError(f"{body.fit} is no fit of this study")
-    ctx.demand_quota(who, "run")
-    learning = learnt.learn(store, body.fit, device=store.setting("device", "auto"))
-    owners.set_owner(store, "run", [learning["run"]], who)
+    planned = learnt.planned(store, body.fit)
+    with ctx.making(who, "run") as own:
+        learning = learnt.submit(store, planned, device=store.setting("device", "auto"))
+        own([learning["run"]])
     return {"ok": True, **learning}
 
 

@@ -337,9 +337,9 @@ def list_presets(ctx: Studio, who: Reader):
 @router.post("/presets", response_model=KeptPreset)
 def save(ctx: Studio, who: Reader, body: NewPreset):
     """Save a preset; the same name makes a new version."""
-    ctx.demand_quota(who, "preset")
-    preset = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
-    owners.set_owner(ctx.store(), "preset", [preset["name"]], who)
+    with ctx.making(who, "preset") as own:
+        preset = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
+        own([preset["name"]])
     return {"ok": True, "preset": preset}
 
 

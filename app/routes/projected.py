@@ -103,9 +103,9 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
         ctx.demand_root(folder)
     if body.study:
         sighted(ctx, who, body.study)
-    ctx.demand_quota(who, "projection")
-    request_made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
-    owners.set_owner(store, "projection", [request_made["key"]], who)
+    with ctx.making(who, "projection") as own:
+        request_made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
+        own([request_made["key"]])
     return {"ok": True, **request_made}
 
 

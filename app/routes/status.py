@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Literal
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
 from app.access.permissions import Administrator, Reader, Studio
 from app.context import Context
-from app.routes._changes import MOST, Changes, stream
+from app.routes._changes import Changes, stream
 from app.routes._shared import Job, StatusOfJob
 from app.routes._types import Answer, Id, Line, Part, binary
+from core.studio.db import limits
 from core.studio.incoming import watch
 from core.studio.jobs import queue as jobs
 from core.studio.review import masks, sessions
@@ -95,7 +98,17 @@ def _standing(ctx: Context, who: str) -> dict:
 _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
 
 
-@router.get("/events", **binary("text/event-stream"))
+async def following(ctx: Studio, who: Reader) -> AsyncIterator[None]:
+    """Counts the reader's stream from before its answer begins until its connection has ended."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(ctx.held(Changes, ctx.store()).counted(who))
+        except limits.TooMuch as error:
+            raise HTTPException(429, str(error)) from None
+        yield
+
+
+@router.get("/events", dependencies=[Depends(following)], **binary("text/event-stream"))
 async def events(ctx: Studio, who: Reader, request: Request):
     """Stream the status whenever it changes, as server-sent events; it ends when the reader has signed out."""
 
@@ -103,10 +116,7 @@ async def events(ctx: Studio, who: Reader, request: Request):
         signed_in = ctx.signed_in(request) == who
         return _STATUS.dump_json(_STATUS.validate_python(_standing(ctx, who))).decode() if signed_in else None
 
-    changes = ctx.held(Changes, ctx.store())
-    if changes.full(who):
-        raise HTTPException(429, f"This reader follows the studio in {MOST} windows already. Close one of them.")
-    text = stream(changes, who, say)
+    text = stream(ctx.held(Changes, ctx.store()), say)
     return StreamingResponse(text, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 

@@ -18,12 +18,12 @@ from pydantic import Discriminator, Field
 from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
 
-from app.access import limits
+from app.access.limits import too_large
 from app.access.permissions import Administrator, Sighted, Studio, owner_of
 from app.context import Context
 from app.routes._shared import Polygons, SampleCase, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Side, binary
-from core.studio.db import owners
+from core.studio.db import limits, owners
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.demo import study as demo
@@ -42,7 +42,6 @@ router = APIRouter(prefix="/api/study", tags=["studies"])
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
 # Of one upload by a reader who does not administer: its bytes, its files and folders; and how many uploads are kept.
-READERS_DROP, READERS_FILES, DROPS = 512 * limits.MB, 10_000, 3
 
 
 class Import(Body):
@@ -327,8 +326,9 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 def first_look(ctx: Studio, who: Administrator, study: str):
     """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
     studies.study_row(ctx.store(), study)
-    look_runs = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
-    owners.set_owner(ctx.store(), "run", [look_runs["encoder"], look_runs["fit"]], who)
+    with ctx.making(who, "run", 2) as own:
+        look_runs = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
+        own([look_runs["encoder"], look_runs["fit"]])
     return {"ok": True, **look_runs}
 
 
@@ -354,7 +354,7 @@ def new_drop(ctx: Studio, who: Sighted):
     store, drop = ctx.store(), dropped.new_drop(ctx.home)
     with store.write():  # several that are asked for at once come one after the other
         if not administers(ctx, who):
-            for old in owners.owned(store, "drop", who)[: 1 - DROPS]:
+            for old in owners.owned(store, "drop", who)[: 1 - limits.LIMITS["upload"].most]:
                 dropped.discard(ctx.home, old)
                 owners.forget_owner(store, "drop", old)
         owners.set_owner(store, "drop", [drop], who)
@@ -366,33 +366,21 @@ async def receive(
     ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
 ):
     """Take one dropped file; its body is the file."""
-    held = ctx.held(dropped.Arriving, ctx.home).of(token)
-    target = dropped.place(ctx.home, token, path)
-    limited, own = not administers(ctx, who), 0
-    if limited and held[1] >= READERS_FILES:
-        raise dropped.BadDrop(f"at most {READERS_FILES:,} files and folders are accepted here")
-    held[1] += 1
+    arriving, limited, own = ctx.held(dropped.Arriving, ctx.home), not administers(ctx, who), 0
+    target = arriving.place(token, path, limited)
     try:
         with target.open("wb") as out:
             async for chunk in request.stream():
+                arriving.add(token, len(chunk), limited)
                 own += len(chunk)
-                held[0] += len(chunk)
-                if limited and held[0] > READERS_DROP:
-                    raise limits.TooLarge
                 await run_in_threadpool(out.write, chunk)
-    except limits.TooLarge:
-        _drop_half(target, held, own)
-        return limits.too_large(READERS_DROP)
-    except BaseException:
-        _drop_half(target, held, own)  # half a file is none
+    except BaseException as error:
+        target.unlink(missing_ok=True)  # half a file is none
+        arriving.forget(token, own)
+        if isinstance(error, limits.TooMuch):
+            return too_large(limits.LIMITS["upload bytes"].most)
         raise
     return {"ok": True}
-
-
-def _drop_half(target: Path, held: list[int], own: int) -> None:
-    target.unlink(missing_ok=True)
-    held[0] -= own
-    held[1] -= 1
 
 
 @router.post("/demo", response_model=DemoJob)

@@ -13,11 +13,9 @@ from typing_extensions import NotRequired, TypeAliasType
 
 from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
-from app.context import Context
 from app.routes._shared import Job, JobStatus, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
 from app.routes.medmix import Group, WeakForm
-from core.studio.db import owners
 from core.studio.medmix.batch_strip import BatchStrip
 from core.studio.runs import records as runs
 from core.studio.training import dryrun, live
@@ -283,13 +281,6 @@ class RunAction(Answer):
     bytes: NotRequired[int]
 
 
-def mine(ctx: Context, who: str, started_runs: dict) -> dict:
-    """Records the runs of `started_runs` as made by whoever asks, and returns `started_runs`."""
-    ids = [*([started_runs["run"]] if "run" in started_runs else []), *started_runs.get("fits", [])]
-    owners.set_owner(ctx.store(), "run", ids, who)
-    return started_runs
-
-
 @router.get("/forms", response_model=TrainingForms)
 def forms(ctx: Studio, who: Sighted):
     """Return the forms of a training and of each detector, with presets."""
@@ -330,10 +321,11 @@ async def dry(ctx: Studio, who: Sighted, request: Request, body: DryRunOf):
 @router.post("/start", response_model=Started)
 def start(ctx: Studio, who: Sighted, body: Training):
     """Queue a training and the detectors that are fitted when it ends."""
-    ctx.demand_quota(who, "run", 1 + len(body.detectors))
     files = ctx.files_of(who)
-    started_runs = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
-    return {"ok": True, **mine(ctx, who, started_runs)}
+    with ctx.making(who, "run", 1 + len(body.detectors)) as own:
+        started = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
+        own([started["run"], *started["fits"]])
+    return {"ok": True, **started}
 
 
 @router.get("/runs", response_model=RunRows)
@@ -359,9 +351,11 @@ def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
 @router.post("/run/{run_id}/fit", response_model=StartedFits)
 def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
     """Queue detectors on a trained encoder."""
-    ctx.demand_quota(who, "run", len(body.detectors))
-    started_runs = training.fit(ctx.store(), run_id, body.detectors, files=ctx.files_of(who))
-    return {"ok": True, **mine(ctx, who, started_runs)}
+    files = ctx.files_of(who)
+    with ctx.making(who, "run", len(body.detectors)) as own:
+        started = training.fit(ctx.store(), run_id, body.detectors, files=files)
+        own(started["fits"])
+    return {"ok": True, **started}
 
 
 @router.post("/run/{run_id}/frees", response_model=Freed)
@@ -373,8 +367,10 @@ def frees(ctx: Studio, who: Sighted, run_id: str):
 @router.post("/run/{run_id}/repeat", response_model=Repeated)
 def repeat(ctx: Studio, who: Sighted, run_id: str):
     """Queue a run again with the same configuration."""
-    ctx.demand_quota(who, "run")
-    return {"ok": True, **mine(ctx, who, training.act(ctx.store(), run_id, "repeat"))}
+    with ctx.making(who, "run") as own:
+        started = training.act(ctx.store(), run_id, "repeat")
+        own([started["run"]])
+    return {"ok": True, **started}
 
 
 @router.post("/run/{run_id}/{action}", response_model=RunAction)

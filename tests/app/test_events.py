@@ -20,7 +20,7 @@ from core.studio.review import masks, people, sessions
 from core.studio.runs import readings
 from tests.app.conftest import STUDY, Served
 from tests.app.routes.clients import whole_server
-from tests.conftest import wait
+from tests.conftest import few, wait
 from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
 
 REVIEW = "document.querySelector('.widget-review')?.review"
@@ -178,7 +178,7 @@ def test_a_stream_ends_with_the_session_the_token_the_account_and_the_server(str
 
 @pytest.mark.slow
 def test_a_reader_has_so_many_streams_and_no_more(streams, monkeypatch):
-    monkeypatch.setattr(_changes, "MOST", 3)
+    few(monkeypatch, "stream", 3)
     cookie, ask = streams.signed_in("ann"), streams.client.get
     with contextlib.ExitStack() as opened:
         kept = [opened.enter_context(streams.of(cookie)) for _ in range(3)]  # one that nobody holds is closed
@@ -188,7 +188,7 @@ def test_a_reader_has_so_many_streams_and_no_more(streams, monkeypatch):
         assert ask("/api/status", headers=cookie).status_code == 200
         with streams.of(streams.signed_in("root")) as others:
             next(others)
-    wait(lambda: not streams.ctx.held(_changes.Changes).full("ann"))
+    wait(lambda: streams.ctx.held(_changes.Changes)._streams["ann"] < 3)
     with streams.of(cookie) as events:
         next(events)
 

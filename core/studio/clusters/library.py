@@ -67,12 +67,13 @@ def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") 
     map_plan = plan(store, run_id, config)
     if (map_folder(store, map_plan.key) / "map.json").exists() and _row(store, map_plan.key):
         return {"key": map_plan.key, "ready": True, "job": None}
-    row = _row(store, map_plan.key)
-    if row and under_way(store, row["job"]):
-        return {"key": map_plan.key, "ready": False, "job": row["job"]}
-    args = {"config": map_plan.config.to_dict(), "device": device}
-    job = jobs.submit(store, [{"step": "embed", "run": map_plan.run["id"], "args": args}])
-    enter(store, map_plan, job=job)
+    step = {"step": "embed", "run": map_plan.run["id"], "args": {"config": map_plan.config.to_dict(), "device": device}}
+    with store.write():
+        row = _row(store, map_plan.key)
+        if row and under_way(store, row["job"]):  # perhaps as part of a longer job
+            return {"key": map_plan.key, "ready": False, "job": row["job"]}
+        job = jobs.submit(store, [step])
+        enter(store, map_plan, job=job)
     return {"key": map_plan.key, "ready": False, "job": job}
 
 

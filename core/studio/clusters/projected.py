@@ -102,17 +102,16 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
     title, new_sources = sources(store, m, config)
     content = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in new_sources]])
     new = hashlib.sha256(content.encode()).hexdigest()[:20]
-    row = store.one("SELECT * FROM cluster_projected WHERE key = ?", [new])
-    if row and (folder_of(store, key, new) / "about.json").exists():
-        return {"key": new, "ready": True, "job": None}
-    if row and under_way(store, row["job"]):
-        return {"key": new, "ready": False, "job": row["job"]}
     args = {"map": key, "placed": new, "config": config.to_dict(), "device": device}
     with store.write() as db:
-        values = {"map": key, "title": title, "config": config.to_json(), "images": len(new_sources)}
+        row = store.one("SELECT * FROM cluster_projected WHERE key = ?", [new])
+        if row and (folder_of(store, key, new) / "about.json").exists():
+            return {"key": new, "ready": True, "job": None}
+        if row and under_way(store, row["job"]):
+            return {"key": new, "ready": False, "job": row["job"]}
+        job = jobs.submit(store, [{"step": "project", "run": m.about["run"], "args": args}])
+        values = {"map": key, "title": title, "config": config.to_json(), "images": len(new_sources), "job": job}
         db.table("cluster_projected").upsert({"key": new, "created": now(), **values}, pk="key")
-    job = jobs.submit(store, [{"step": "project", "run": m.about["run"], "args": args}])
-    store.execute("UPDATE cluster_projected SET job = ? WHERE key = ?", [job, new])
     return {"key": new, "ready": False, "job": job}
 
 

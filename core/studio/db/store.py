@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from operator import itemgetter
 from pathlib import Path
@@ -157,8 +157,19 @@ class Store:
             with db.atomic():
                 yield db
             return
+        acts: list[Callable[[], object]] = []
+        self._local.after = acts
         with self._transaction(db, "BEGIN IMMEDIATE"):
             yield db
+        for act in acts:
+            act()
+
+    def after(self, act: Callable[[], object]) -> None:
+        """Does `act` once this thread's transaction is committed, at once outside of one; never if it is undone."""
+        if self.db.conn.in_transaction:
+            self._local.after.append(act)
+        else:
+            act()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

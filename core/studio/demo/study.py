@@ -132,9 +132,10 @@ def offer(store: Store, device: str = "auto") -> int | None:
     if there and there["binned"]:
         bin.restore(store, "study", demo_id(0), "demo")
     going = "SELECT 1 FROM jobs WHERE step = 'demo' AND status IN ('queued', 'running', 'paused', 'interrupted')"
-    if there or store.one(going):
-        return None
-    return jobs.submit(store, [{"step": "demo", "args": {"seed": 0, "device": device, **BEHIND}}], start=False)
+    with store.write():
+        if there or store.one(going):
+            return None
+        return jobs.submit(store, [{"step": "demo", "args": {"seed": 0, "device": device, **BEHIND}}], start=False)
 
 
 OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the demo queued, and of those paused

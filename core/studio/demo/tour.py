@@ -26,11 +26,12 @@ _FIRST_LOOK = f"SELECT id {_LOOKED} UNION SELECT parent {_LOOKED}"  # runs of fi
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
     """Have the demo study drawn and scored by a first look, unless it is or is about to be. Returns `state`."""
-    if not _there(store) and _drawing(store) is None:
-        args = {"seed": 0, "device": device, "train": False}
-        jobs.submit(store, [{"step": "demo", "args": args}], start=False)
-    elif _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
-        look(store, STUDY, device, start=False)
+    with store.write():
+        if not _there(store) and _drawing(store) is None:
+            args = {"seed": 0, "device": device, "train": False}
+            jobs.submit(store, [{"step": "demo", "args": args}], start=False)
+        elif _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
+            look(store, STUDY, device, start=False)
     if wake:
         jobs.ensure_worker(store)
     return state(store)

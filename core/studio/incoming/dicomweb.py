@@ -113,7 +113,8 @@ def submit_send(store: Store, study: str, server: str, by: str, **asked: Any) ->
     """Queues `send_study` to a server by its name; returns the job's id. asked: kinds, keep_names, run."""
     if server not in servers(store):
         raise ValueError(f"no server is called {server!r}; there are: {', '.join(servers(store)) or 'none'}")
-    return jobs.submit(store, [{"step": "send", "args": {"study": study, "server": server, "by": by, **asked}}])
+    steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **asked}}]
+    return int(jobs.once(store, steps, lambda: steps)["id"])
 
 
 @step("send")

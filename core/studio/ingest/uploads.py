@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from core.studio.db import limits
 from core.studio.db.home import Home
 
 LARGEST = 64 * 2**30  # bytes that a zip may unpack to
@@ -43,13 +44,18 @@ def drop_folder(home: Home, token: str) -> Path:
     return folder
 
 
-def place(home: Home, token: str, name: str) -> Path:
-    """Returns the path at which to write a dropped file with the relative name `name`; makes its folders."""
+def path_of(home: Home, token: str, name: str) -> Path:
+    """Returns the path of a dropped file with the relative name `name`. Raises BadDrop if it is no such name."""
     parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
     unfit = any(len(p.encode()) > 255 or "\0" in p for p in parts)
     if not parts or ".." in parts or len(parts) > DEEPEST or unfit:
         raise BadDrop(f"{name!r} is not a name that a file can be kept under")
-    target = drop_folder(home, token).joinpath(*parts)
+    return drop_folder(home, token).joinpath(*parts)
+
+
+def place(home: Home, token: str, name: str) -> Path:
+    """Returns the path at which to write a dropped file with the relative name `name`; makes its folders."""
+    target = path_of(home, token, name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -92,8 +98,40 @@ class Arriving:
         self._home, self._most = home, most
         self._held: dict[str, list[int]] = {}
 
-    def of(self, token: str) -> list[int]:
-        """Returns a drop's [bytes, files and folders], which an upload adds to. Raises BadDrop for an unknown token."""
+    def place(self, token: str, name: str, limited: bool) -> Path:
+        """Claims a file and the folders that are new with it, then makes these; returns the file's path.
+
+        Raises BadDrop for what is no name here, and TooMuch, with nothing made, if `limited` and there are too many.
+        """
+        held, path, root = self._of(token), path_of(self._home, token, name), drop_folder(self._home, token)
+        parents = path.parents[: len(path.relative_to(root).parts) - 1]
+        try:
+            new = 1 + sum(not parent.exists() for parent in parents)
+        except OSError as error:
+            raise _without_place(error, name) from None
+        if limited:
+            limits.demand("upload files", held[1], new)
+        held[1] += new
+        try:
+            return place(self._home, token, name)
+        except BaseException:
+            held[1] -= 1
+            raise
+
+    def add(self, token: str, count: int, limited: bool) -> None:
+        """Claims bytes that have come. Raises TooMuch if `limited` and there are too many."""
+        held = self._of(token)
+        if limited:
+            limits.demand("upload bytes", held[0], count)
+        held[0] += count
+
+    def forget(self, token: str, count: int) -> None:
+        """Gives back a file of so many bytes that is not kept."""
+        held = self._held.get(token, [0, 0])
+        held[0] -= count
+        held[1] -= 1
+
+    def _of(self, token: str) -> list[int]:
         if token not in self._held:
             while len(self._held) >= self._most:
                 del self._held[next(iter(self._held))]

@@ -5,9 +5,12 @@ The page writes what it wants into the column `wants` and reads the progress; jo
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from core.studio.db.store import NotFound, Store, now, parsed
 from core.studio.jobs.processes import detached
@@ -15,7 +18,9 @@ from core.studio.jobs.queues import QUEUES, queue_of
 from core.studio.jobs.records import JSON, NOT_ENDED, TRAINS, at_position, finish, get_job, reap
 from core.studio.jobs.steps import STEPS
 
-__all__ = ["cancel", "ensure_worker", "get_job", "list_jobs", "pause", "reap", "resume", "submit"]
+__all__ = [
+    "cancel", "ensure_worker", "get_job", "list_jobs", "once", "pause", "reap", "resume", "runs_of", "submit",
+]  # fmt: skip
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
@@ -42,9 +47,31 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
         for step in chain:
             if step["step"] in TRAINS:
                 db.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [step["run"]])
-    if start:
-        ensure_worker(store)
+        if start:
+            store.after(lambda: ensure_worker(store))
     return job
+
+
+def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], start: bool = True) -> dict:
+    """Returns the job of `key` that waits or runs; without one, queues what `chain` makes, in the same transaction.
+
+    key: JSON values that say what is asked for, so that what is asked for twice is done once. chain: makes the runs
+    that its steps name, and returns the steps.
+    """
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    reap(store)
+    with store.write() as db:
+        same = store.one("SELECT id FROM jobs WHERE key = ? AND status IN ('queued', 'running')", [digest])
+        if same is not None:
+            return get_job(store, same["id"])
+        job = submit(store, chain(), start=start)
+        db.execute("UPDATE jobs SET key = ? WHERE id = ?", [digest, job])
+        return get_job(store, job)
+
+
+def runs_of(job: dict, *steps: str) -> list[str]:
+    """Lists the runs that a job's steps of these names work on, in their order."""
+    return list(dict.fromkeys(step["run"] for step in job["chain"] if step["step"] in steps))
 
 
 def _refuse_twice(store: Store, run: str) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
+from core.studio.db import limits
 from core.studio.db.store import NotFound, Store, now
 
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
@@ -66,6 +67,8 @@ def save_preset(store: Store, name: str, strong: str, config: dict, note: str = 
         raise BadPreset(f"{name!r} comes with the studio and stays as it is; choose another name")
     whole = json.dumps(checked(strong, config), sort_keys=True)
     with store.write() as db:
+        if reader is not None:
+            limits.demand_rows(store, "preset version", "presets", "reader = ?", [reader])
         last = store.one("SELECT * FROM presets WHERE name = ? ORDER BY version DESC LIMIT 1", [name])
         if last and not last["removed"] and (last["strong"], last["config"]) == (strong, whole):
             return get_preset(store, name)

@@ -56,11 +56,16 @@ def folder(store: Store, study: str) -> Path:
 
 
 def submit(store: Store, asked: dict[str, Any]) -> int:
-    """Queue a report; returns its job. Raises ValueError while another of the study is on its way."""
-    before = job_of(store, asked["study"])
-    if before and before["status"] in NOT_ENDED:
-        raise ValueError(f"a report on this study is {before['status']} already: let it end, or stop it")
-    return jobs.submit(store, [{"step": "report", "run": "", "args": asked}])
+    """Queues a report; returns its job. Raises ValueError while another report on the study has not ended."""
+    steps = [{"step": "report", "run": "", "args": asked}]
+
+    def alone() -> list[dict[str, Any]]:
+        before = job_of(store, asked["study"])
+        if before and before["status"] in NOT_ENDED:
+            raise ValueError(f"a report on this study is {before['status']} already: let it end, or stop it")
+        return steps
+
+    return int(jobs.once(store, steps, alone)["id"])
 
 
 def job_of(store: Store, study: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 
-from core.studio.db import audit
+from core.studio.db import audit, limits
 from core.studio.db.store import NotFound, Store, now
 from core.studio.review.context import RequestContext
 from core.studio.review.masks import version_shown
@@ -44,6 +44,7 @@ def decide(
         known = _answered(store, token)
         if known is not None:
             return known
+        limits.demand_rows(store, "review", "reviews", "case_id = ? AND reader = ?", [case["id"], reader])
         standing = _standing(context, case["id"])
         committed = any(r["stage"] == "first" and r["id"] > context.first_review for r in standing)
         stage = "first"
@@ -264,6 +265,7 @@ def add_finding(
         raise ValueError("A place is rated from 0 to 100, in a trial that asks for it.")
     given = {"mask_version": mask_version, "label": label.strip()[:60], "comment": comment[:4000]}
     with store.write() as db:
+        limits.demand_rows(store, "finding", "findings", "case_id = ? AND reader = ?", [case["id"], reader])
         row = insert_finding(store, case["id"], reader, given, box, now())
         number = row["id"]
         if rating is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core.studio.db import audit
+from core.studio.db import audit, limits
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, reference_mask
 from core.studio.ingest.originals import Source
@@ -33,8 +33,16 @@ def keep_draft(context: RequestContext, body: bytes) -> None:
     than LARGEST."""
     if not 0 < len(body) <= LARGEST:
         raise ValueError(f"A draft has 1 to {LARGEST} bytes, not {len(body)}. Save the mask as a version.")
-    row = [context.asked_case["id"], context.reader, body, now()]
-    context.store.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, ?, ?, ?)", row)
+    store, case, reader = context.store, context.asked_case["id"], context.reader
+    with store.write() as db:
+        held = store.first(
+            "SELECT count(*) AS drafts, coalesce(sum(length(body)), 0) AS bytes FROM mask_drafts "
+            "WHERE reader = ? AND case_id != ?",
+            [reader, case],
+        )
+        limits.demand("draft", held["drafts"])
+        limits.demand("draft bytes", held["bytes"], len(body))
+        db.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, ?, ?, ?)", [case, reader, body, now()])
 
 
 def draft_body(context: RequestContext) -> bytes:
@@ -273,6 +281,7 @@ def make_reference(context: RequestContext, mask_id: int) -> None:
 def _add(context, png, source, run, threshold, note, pixels) -> dict:
     store, case, reader = context.store, context.asked_case, context.reader
     with store.write():
+        limits.demand_rows(store, "mask", "lesion_masks", "case_id = ? AND reader = ?", [case["id"], reader])
         before = latest(store, case["id"])
         number = add_mask(store, case["id"], png, source, reader, run, threshold, note)
         query = f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1"

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from core.studio.db import audit
+from core.studio.db import audit, limits
 from core.studio.db.store import NotFound, Row, Store, now
 
 # Sign-ins that are open: kept by the hash of their secret, with the time at which they end.
@@ -31,6 +31,11 @@ def start_sign_in(store: Store, reader: str, hours: float) -> str:
         db.execute("DELETE FROM sessions WHERE expires <= ?", [now()])
         row = {"hash": _hash(secret), "reader": reader, "created": now(), "expires": expires}
         db.table("sessions").insert(row)
+        db.execute(
+            "DELETE FROM sessions WHERE reader = :reader AND hash NOT IN "
+            "(SELECT hash FROM sessions WHERE reader = :reader ORDER BY created DESC LIMIT :most)",
+            {"reader": reader, "most": limits.LIMITS["sign-in"].most},
+        )
     return secret
 
 
@@ -58,21 +63,19 @@ def end_sign_ins(store: Store, reader: str) -> None:
 # Tokens: what a program shows in the place of a session's cookie, until its reader or an administrator takes it back.
 
 TOKEN = "pmsacl_"  # how each begins, so that one that lies in a file is known for what it is
-MOST_TOKENS = 20  # of one reader
 
 
 def make_token(store: Store, reader: str, name: str) -> str:
     """Makes a token of the reader's account, returned here and kept nowhere. name: what it is for, 1 to 64 letters.
 
-    Raises ValueError for a name that is none, or if the reader has MOST_TOKENS of them.
+    Raises ValueError for a name that is none, and TooMuch if the reader has as many as one may have.
     """
     name = name.strip()
     if not 1 <= len(name) <= 64 or not name.isprintable():
         raise ValueError("Say in 1 to 64 letters what the token is for.")
     secret = TOKEN + secrets.token_urlsafe(32)
     with store.write() as db:
-        if len(list_tokens(store, reader)) >= MOST_TOKENS:
-            raise ValueError(f"A reader has {MOST_TOKENS} tokens at most: revoke one that is not used any more.")
+        limits.demand("token", len(list_tokens(store, reader)))
         row = {"hash": _hash(secret), "reader": reader, "name": name, "created": now()}
         db.table("tokens").insert(row)
         audit.record(store, reader, "token", after={"reader": reader, "name": name})

@@ -94,8 +94,8 @@ def seconds(store: Store, fit: str) -> float | None:
     return float(1.5 * summary["score_seconds"] + 0.3 * each * summary.get("images", 0) + LESSONS)
 
 
-def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
-    """Creates a fit that learns on from the scored fit `fit` by what readers marked; returns its id.
+def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) -> dict[str, Any]:
+    """Returns the run, as `records.create_run` takes it, that learns on from the scored fit `fit` by readers' marks.
 
     settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if `fit` is no scored fit, has
     learnt from marks itself, or if too little is marked.
@@ -114,15 +114,28 @@ def create_learnt(store: Store, fit: str, reader: str | None = None, **settings:
     config = LearntConfig(base=base["method"], base_run=fit, base_side=base_side).replace(**settings).to_dict()
     config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
     name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"
-    return runs.create_run(store, base["study"], "fit", LEARNT, config, base["parent"], name)
+    return {
+        "study": base["study"], "kind": "fit", "method": LEARNT, "config": config, "parent": base["parent"],
+        "name": name,
+    }  # fmt: skip
+
+
+def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
+    """Creates the run that `planned` returns; returns its id."""
+    return runs.create_run(store, **planned(store, fit, reader, **settings))
 
 
 def learn(
     store: Store, fit: str, reader: str | None = None, device: str = "auto", start: bool = True
 ) -> dict[str, Any]:
-    """Queue learning on from a fit; returns {"job", "run"}."""
-    run = create_learnt(store, fit, reader)
-    return {"job": jobs.submit(store, steps(run, device), start=start), "run": run}
+    """Queues learning on from a fit; returns {"job", "run"}."""
+    return submit(store, planned(store, fit, reader), device, start)
+
+
+def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool = True) -> dict[str, Any]:
+    """Queues a run that `planned` returned; returns {"job", "run"}."""
+    job = jobs.once(store, ["learn", run], lambda: steps(runs.create_run(store, **run), device), start)
+    return {"job": job["id"], "run": jobs.runs_of(job, "fit")[0]}
 
 
 def steps(run: str, device: str) -> list[dict[str, Any]]:

@@ -50,8 +50,12 @@ def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args
 
 def look(store: Store, study: str, device: str = "auto", start: bool = True, **args) -> dict:
     """Queue a first look; returns {'job', 'encoder', 'fit'}. args: of its steps."""
-    runs = create_look(store, study)
-    return {"job": jobs.submit(store, look_steps(store, runs, device=device, **args), start=start), **runs}
+
+    def steps() -> list[dict]:
+        return look_steps(store, create_look(store, study), device=device, **args)
+
+    job = jobs.once(store, ["look", study], steps, start)
+    return {"job": job["id"], "encoder": jobs.runs_of(job, "embed")[0], "fit": jobs.runs_of(job, "fit")[0]}
 
 
 def _kept(store: Store, study: str, wanted: dict[str, str], size: int | None) -> str | None:

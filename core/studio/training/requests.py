@@ -113,10 +113,15 @@ def start(
     """
     ready = checked(config, store, files)
     kinds = _kinds(store, detectors or {}, files)
-    run = create_pretrain(store, study, ready, name or None)
-    fits = [create_fit(store, run, d, options) for d, options in kinds.items()]
-    job = jobs.submit(store, chain(run, fits, device=store.setting("device", "auto")), start=wake)
-    return {"run": run, "fits": fits, "job": job}
+
+    def steps() -> list[dict]:
+        run = create_pretrain(store, study, ready, name or None)
+        fits = [create_fit(store, run, d, options) for d, options in kinds.items()]
+        return chain(run, fits, device=store.setting("device", "auto"))
+
+    options = {name: kind.to_dict() for name, kind in kinds.items()}
+    job = jobs.once(store, ["train", study, ready.to_dict(), name, options], steps, wake)
+    return {"run": jobs.runs_of(job, "pretrain")[0], "fits": jobs.runs_of(job, "fit"), "job": job["id"]}
 
 
 def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
@@ -141,9 +146,14 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, f
     status = runs.get_run(store, run)["status"]
     if status not in ("done", "collapsed"):
         raise ValueError(f"the encoder is {status}: it must be trained before a detector is fitted on it")
-    fits = [create_fit(store, run, d, options) for d, options in _kinds(store, detectors, files).items()]
-    job = jobs.submit(store, chain(None, fits, device=store.setting("device", "auto")), start=wake)
-    return {"fits": fits, "job": job}
+    kinds = _kinds(store, detectors, files)
+
+    def steps() -> list[dict]:
+        fits = [create_fit(store, run, d, options) for d, options in kinds.items()]
+        return chain(None, fits, device=store.setting("device", "auto"))
+
+    job = jobs.once(store, ["fit", run, {name: kind.to_dict() for name, kind in kinds.items()}], steps, wake)
+    return {"fits": jobs.runs_of(job, "fit"), "job": job["id"]}
 
 
 def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True, by: str = "command line") -> dict:
@@ -182,16 +192,18 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
     """
     old = runs.get_run(store, run_id)
     if old["config"].get("base_run") and marks.fault(store, old):
-        repeated = learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
-        return {"run": repeated["run"], "job": repeated["job"]}
+        return learnt.learn(store, old["config"]["base_run"], old["config"]["marks"].get("reader"), start=wake)
     stale = old["kind"] == "pretrain" and marks.fault(store, old)
     anew = {"marks": marks.as_donors(store, old["study"])} if stale else {}
-    copy = runs.clone_run(store, run_id, name=f"{old['name']} again", **anew)
-    if old["method"] in TAUGHT:
-        steps = learnt.steps(copy, store.setting("device", "auto"))
-    else:
-        steps = chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])
-    return {"run": copy, "job": jobs.submit(store, steps, start=wake)}
+
+    def steps() -> list[dict]:
+        copy = runs.clone_run(store, run_id, name=f"{old['name']} again", **anew)
+        if old["method"] in TAUGHT:
+            return learnt.steps(copy, store.setting("device", "auto"))
+        return chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])
+
+    job = jobs.once(store, ["repeat", run_id], steps, wake)
+    return {"run": jobs.runs_of(job, "pretrain", "fit")[0], "job": job["id"]}
 
 
 def delete(store: Store, run_id: str, by: str = "command line") -> int:

@@ -8,24 +8,24 @@ import json
 import httpx
 import pytest
 
+from core.studio.db.limits import LIMITS
 from core.studio.ingest import roots
 from tests.app.access.test_permissions import asked  # noqa: F401
 from tests.app.routes.clients import client_of, visitor
-from tests.conftest import picture, wait, write
+from tests.conftest import few, picture, wait, write
 from tests.loops import run_apart
 from tests.studio.review.conftest import room  # noqa: F401
 
 
 @pytest.mark.slow
 def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: F811
-    from app.routes import studies as module
-
     _, store, server = asked
     ann, bob, root = (visitor(server, name) for name in ("ann", "bob", "root"))
-    monkeypatch.setattr(module, "READERS_DROP", 1000)
-    drops = [ann.post("/api/study/drop").json()["drop"] for _ in range(module.DROPS + 2)]
+    few(monkeypatch, "upload bytes", 1000)
+    uploads = LIMITS["upload"].most
+    drops = [ann.post("/api/study/drop").json()["drop"] for _ in range(uploads + 2)]
     kept = [drop for drop in drops if (store.home.cache / "dropped" / drop).is_dir()]
-    assert kept == drops[-module.DROPS :]
+    assert kept == drops[-uploads:]
     last = f"/api/study/drop/{drops[-1]}?path=a.png"
     assert bob.put(last, content=b"x").status_code == 403
     assert ann.put(last, content=b"x" * 900).status_code == 200
@@ -38,11 +38,9 @@ def test_uploads_of_readers_are_few_and_their_own(asked, monkeypatch):  # noqa: 
 
 @pytest.mark.slow
 def test_files_that_come_at_once_are_counted_together(room, monkeypatch):  # noqa: F811
-    from app.routes import studies as module
-
     store, ann = room[0], client_of(room[0])
-    monkeypatch.setattr(module, "READERS_DROP", 1000)
-    monkeypatch.setattr(module, "READERS_FILES", 3)
+    few(monkeypatch, "upload bytes", 1000)
+    few(monkeypatch, "upload files", 3)
     drop = ann.post("/api/study/drop").json()["drop"]
     begun = 0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.db import owners
+from core.studio.db import limits, owners
 from core.studio.ingest import roots
 from core.studio.ingest.studies import list_studies
 from core.studio.review import people
-from core.studio.runs import quotas
 from core.studio.runs import records as runs
 from tests.app.routes.clients import PASSWORD, client_of
+from tests.conftest import few
 from tests.studio.review.conftest import STUDY, draw_folder, room  # noqa: F401
 
 ROOT, ANN, BOB = ({"x-user": name} for name in ("root", "ann", "bob"))
@@ -87,13 +87,13 @@ def test_folders_are_named_and_forgotten_and_the_trail_knows(store, tmp_path):
 
 def test_a_reader_keeps_so_much_and_an_administrator_more(asked, monkeypatch):
     _, run, client = asked
-    monkeypatch.setitem(quotas.MOST, "preset", 1)
+    few(monkeypatch, "preset", 1)
     preset = {"name": "one", "config": {}}
     assert client.post("/api/medmix/presets", json=preset, headers=ANN).json()["ok"]
     more = client.post("/api/medmix/presets", json=preset | {"name": "two"}, headers=ANN)
-    assert more.status_code == 400 and "1 is the most" in more.json()["error"]
+    assert more.status_code == 400 and "that is the most" in more.json()["error"]
     assert client.post("/api/medmix/presets", json=preset | {"name": "two"}, headers=ROOT).json()["ok"]
-    monkeypatch.setitem(quotas.MOST, "run", 1)
+    few(monkeypatch, "run", 1)
     again = client.post(f"/api/training/run/{run}/repeat", headers=ANN)
     assert again.status_code == 400 and "You keep 1 runs" in again.json()["error"]
 
@@ -101,11 +101,11 @@ def test_a_reader_keeps_so_much_and_an_administrator_more(asked, monkeypatch):
 def test_runs_have_a_size_and_the_disk_an_end(asked, monkeypatch):
     store, run, _ = asked
     (runs.run_folder(store, run) / "weights").write_bytes(bytes(5000))
-    assert quotas.kept_bytes(store, "ann") == 5000 and quotas.kept_bytes(store, "bob") == 0
-    quotas.demand(store, "run", "ann")
-    monkeypatch.setattr(quotas, "BYTES", 4000)
-    with pytest.raises(quotas.TooMuch, match="more than"):
-        quotas.demand(store, "run", "ann")
-    monkeypatch.setattr(quotas, "SPARE", 2**60)
-    with pytest.raises(quotas.TooMuch, match="until there is room"):
-        quotas.demand(store, "run", "bob")
+    assert limits.kept_bytes(store, "ann") == 5000 and limits.kept_bytes(store, "bob") == 0
+    limits.demand_room(store, "run", "ann")
+    few(monkeypatch, "run bytes", 4000)
+    with pytest.raises(limits.TooMuch, match="more than"):
+        limits.demand_room(store, "run", "ann")
+    monkeypatch.setattr(limits, "SPARE", 2**60)
+    with pytest.raises(limits.TooMuch, match="until there is room"):
+        limits.demand_room(store, "run", "bob")

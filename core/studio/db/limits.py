@@ -1,0 +1,102 @@
+"""Every limit on what readers and strangers may keep or do at once: its number and the sentence that says so.
+
+A limit is claimed where it is used: rows are counted in the transaction that adds one (`demand` inside of
+`Store.write`), streams and connections under the lock that admits them. Sizes of requests: app/access/limits.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.studio.db import owners
+from core.studio.db.store import Store
+
+MB, GB = 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class Limit:
+    """most: so many, or so many bytes. sentence: what is said beyond it; {most} is the number."""
+
+    most: int
+    sentence: str
+
+
+def _kept(most: int, what: str) -> Limit:
+    return Limit(most, f"You keep {most:,} {what}, and that is the most: delete some that are done with.")
+
+
+LIMITS: dict[str, Limit] = {
+    # of each reader who does not administer
+    "run": _kept(200, "runs"),
+    "map": _kept(200, "maps"),
+    "projection": _kept(200, "projections"),
+    "view": _kept(500, "views"),
+    "preset": _kept(500, "presets"),
+    "run bytes": Limit(50 * GB, "Your runs take more than 50 GB: delete some, or ask an administrator."),
+    "upload": Limit(3, "At most {most} uploads of a reader are kept: the oldest make room."),
+    "upload files": Limit(10_000, "At most {most:,} files and folders are accepted here."),
+    "upload bytes": Limit(512 * MB, "This is too large: at most 512 MB are accepted here."),
+    # of each reader
+    "preset version": Limit(5_000, "You have saved {most:,} presets and versions, and that is the most."),
+    "token": Limit(20, "A reader has {most} tokens at most: revoke one that is not used any more."),
+    "sign-in": Limit(50, "A reader is signed in {most} times at most: the oldest session ends."),
+    "draft": Limit(500, "You keep {most:,} unsaved drawings, and that is the most: save or discard some."),
+    "draft bytes": Limit(64 * MB, "Your unsaved drawings take more than 64 MB: save or discard some."),
+    "finding": Limit(64, "You have {most} findings on this case, and that is the most: remove some."),
+    "review": Limit(500, "You have decided {most:,} times on this case, and that is the most."),
+    "mask": Limit(500, "You have saved {most:,} masks of this case, and that is the most."),
+    "stream": Limit(32, "This reader follows the studio in {most} windows already. Close one of them."),
+    # of all together
+    "fault log": Limit(1 * MB, "errors.log is begun anew at 1 MB; the one before is kept."),
+}
+
+
+class TooMuch(ValueError):
+    """Error: no more is kept, or the disk is full; the message says what to do."""
+
+
+def demand(name: str, held: int, adding: int = 1) -> None:
+    """Raises TooMuch if `adding` more than the `held` ones, or bytes, pass the limit of that name."""
+    limit = LIMITS[name]
+    if held + adding > limit.most:
+        raise TooMuch(limit.sentence.format(most=limit.most))
+
+
+def demand_rows(store: Store, name: str, table: str, where: str, values: list, adding: int = 1) -> None:
+    """Raises TooMuch if `adding` more rows pass the limit; call it in the transaction that adds them."""
+    demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"], adding)
+
+
+def demand_owned(store: Store, kind: str, reader: str, adding: int = 1) -> None:
+    """Raises TooMuch if a reader may not own `adding` more; call it in the transaction that makes them theirs."""
+    demand(kind, len(owners.owned(store, kind, reader)), adding)
+
+
+SPARE = 1 * GB  # of the disk, that nothing started on the page may eat into
+
+
+def demand_room(store: Store, kind: str, reader: str) -> None:
+    """Raises TooMuch if the disk is nearly full, or a reader's runs take too much of it."""
+    if shutil.disk_usage(store.home.path).free < SPARE:
+        raise TooMuch(f"The disk has less than {SPARE // GB} GB left: nothing is started until there is room.")
+    if kind == "run":
+        demand("run bytes", kept_bytes(store, reader), 0)
+
+
+def kept_bytes(store: Store, reader: str) -> int:
+    """Counts the bytes in the folders of a reader's runs, those in the bin as well."""
+    marks = owners.owned(store, "run", reader)
+    rows = store.query("SELECT folder FROM runs WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(marks)])
+    folders = [store.home.path / row["folder"] for row in rows]
+    return sum(_size(file) for folder in folders for file in folder.rglob("*"))
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size if file.is_file() else 0
+    except OSError:  # a training has just replaced it
+        return 0
