@@ -29,6 +29,7 @@ from fastapi.staticfiles import StaticFiles
 from gradio.route_utils import FnIndexInferError
 
 from app import routes
+from app.access.connections import Connection
 from app.access.door import Door
 from app.access.guard import LOOPBACK, Guard
 from app.access.password import password_router
@@ -155,8 +156,9 @@ def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Con
     wrong ones would never have to wait.
     """
     return uvicorn.Config(
-        server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy
-    )
+        server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy,
+        http=Connection,
+    )  # fmt: skip
 
 
 def _say(text: str) -> None:
