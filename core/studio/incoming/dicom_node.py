@@ -28,8 +28,11 @@ from core.studio.ingest.decode import probe, read_image
 from core.studio.ingest.unreadable import Unreadable, refusing
 
 PORT = 11112  # of DICOM over plain TCP
-LARGEST = 2 << 30  # bytes of one object
+LARGEST, IN_ALL = 1 << 30, 2 << 30  # bytes of one object, of those that are on their way
 MOST_ASSOCIATIONS = 8
+SILENT, PATIENCE = 16, 10.0  # connections that have not said who they are, and seconds for which they may be silent
+C_STORE = 0x0001  # of a message's CommandField
+NAMELESS, CT_IMAGE = "2.25.0", "1.2.840.10008.5.1.4.1.1.2"  # stand for UIDs that a message leaves empty
 MISSING = "this needs {}: pip install 'pmsacl-studio[dicom]'"
 NOT_UNDERSTOOD, NO_SPACE = 0xC000, 0xA700  # statuses of C-STORE (PS3.4, B.2.3)
 
@@ -52,9 +55,13 @@ class Peer:
         except ValueError:
             raise ValueError(f"who may send is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
 
+    def is_from(self, address: str) -> bool:
+        """Returns whether this peer may have the address."""
+        return ipaddress.ip_address(address.partition("%")[0]) in self.network
+
     def is_one(self, title: str, address: str) -> bool:
         """Returns whether an association with this calling AE title and address is this peer's."""
-        return title.strip() == self.title and ipaddress.ip_address(address.partition("%")[0]) in self.network
+        return title.strip() == self.title and self.is_from(address)
 
 
 def checked_title(title: str) -> str:
@@ -121,6 +128,7 @@ class Node:
             import pynetdicom
         except ImportError:
             raise ValueError(MISSING.format("pynetdicom")) from None
+        pynetdicom._config.LOG_HANDLER_LEVEL = "none"  # its own handlers fail on empty UIDs, and ours is then not asked
         if not peers:
             raise ValueError("nobody may send: name each sender as AETITLE@ADDRESS")
         self._store, self._study, self._folder, self._peers = store, study, folder_of(store, study), peers
@@ -129,7 +137,8 @@ class Node:
         self._lock = threading.Lock()
         self._ae = pynetdicom.AE(checked_title(title))
         self._ae.require_called_aet = True
-        self._ae.maximum_associations = MOST_ASSOCIATIONS
+        self._ae.maximum_associations = MOST_ASSOCIATIONS + SILENT
+        self._ae.acse_timeout = PATIENCE
         self._ae.add_supported_context("1.2.840.10008.1.1")  # Verification: C-ECHO
         syntaxes = _decodable()
         for context in pynetdicom.AllStoragePresentationContexts:
@@ -140,17 +149,29 @@ class Node:
 
         handlers: list[Any] = [
             (evt.EVT_REQUESTED, self._requested), (evt.EVT_C_STORE, self._stored), (evt.EVT_C_ECHO, lambda event: 0),
-            (evt.EVT_PDU_RECV, self._counted), (evt.EVT_CONN_CLOSE, self._ended),
+            (evt.EVT_PDU_RECV, self._counted), (evt.EVT_CONN_CLOSE, self._ended), (evt.EVT_DIMSE_RECV, _named_message),
         ]  # fmt: skip
         try:
             listening: Any = self._ae.start_server((self._host, self.port), block=False, evt_handlers=handlers)
         except OSError as error:
             raise ValueError(f"cannot listen on {self._host}, port {self.port}: {error.strerror}") from None
         self._server, self.port = listening, listening.server_address[1]
+        listening.verify_request = self._admits
         return self
 
     def __exit__(self, *error: object) -> None:
         self._server.shutdown()
+
+    def _admits(self, request: Any, address: tuple[str, int]) -> bool:
+        """Says whether a connection is taken: from where a sender may be. Too many silent ones lose their oldest."""
+        if not any(peer.is_from(address[0]) for peer in self._peers):
+            self._say(f"Refused a connection from {address[0]}: no sender has this address")
+            return False
+        silent = [a for a in self._server.active_associations if not a.is_established]
+        for association in silent[: max(0, len(silent) - SILENT + 1)]:
+            association.kill()
+            association.dul.socket.close()
+        return True
 
     def _requested(self, event: Any) -> None:
         title, address = event.assoc.requestor.primitive.calling_ae_title, event.assoc.requestor.address
@@ -158,14 +179,17 @@ class Node:
             self._say(f"Refused {title.strip()!r} from {address}: it is not among those that may send")
             event.assoc.acse.send_reject(0x01, 0x01, 0x03)  # permanent, by the user: calling AE title not recognised
             event.assoc.kill()
+        elif sum(a.is_established for a in self._server.active_associations) >= MOST_ASSOCIATIONS:
+            event.assoc.acse.send_reject(0x02, 0x03, 0x02)  # for now, by the provider: local limit exceeded
+            event.assoc.kill()
 
     def _counted(self, event: Any) -> None:
         """Ends a connection that sends one object without end, before the memory is full."""
         size = self._received.get(event.assoc, 0) + int(getattr(event.pdu, "pdu_length", 0))
         self._received[event.assoc] = size
-        if size > LARGEST:
+        if size > LARGEST or sum(list(self._received.values())) > IN_ALL:
             self._count(event.assoc, "refused")
-            self._say(f"Ended a connection: one object has at most {LARGEST >> 20:,} MiB")
+            self._say(f"Ended a connection: one object has at most {LARGEST >> 20:,} MiB, all {IN_ALL >> 20:,} MiB")
             event.assoc.dul.socket.close()
 
     def _stored(self, event: Any) -> pydicom.Dataset:
@@ -175,6 +199,8 @@ class Node:
         try:
             if erased.known(self._store, str(event.request.AffectedSOPInstanceUID)):
                 raise Unreadable("it was erased here")
+            if event.request.AffectedSOPInstanceUID == NAMELESS:
+                raise Unreadable("its message names no SOP class or instance")
             self._count(event.assoc, "stored" if place(self._folder, event.encoded_dataset()) else "again")
         except Unreadable as error:
             answer.Status, answer.ErrorComment = NOT_UNDERSTOOD, f"Not taken: {error}"[:64]
@@ -200,6 +226,15 @@ class Node:
             audit.record(self._store, f"DICOM {who}", "received", study=self._study, after=after)
             self._store.close()  # this thread's connection
             self._say(f"{who}: {after['stored']} stored, {after['again']} there already, {after['refused']} refused")
+
+
+def _named_message(event: Any) -> None:
+    """Fills in UIDs that a C-STORE leaves empty, so that it is refused: pynetdicom would not answer it at all."""
+    command = event.message.command_set
+    if command is None or command.get("CommandField") != C_STORE:
+        return
+    if not (command.get("AffectedSOPInstanceUID") and command.get("AffectedSOPClassUID")):
+        command.AffectedSOPInstanceUID, command.AffectedSOPClassUID = NAMELESS, CT_IMAGE
 
 
 def _decodable() -> list[str]:

@@ -6,9 +6,12 @@ A file is probed first (its header alone), so that nothing absurdly large is eve
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import warnings
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +25,38 @@ from core.studio.ingest.unreadable import Unreadable, limit, refusing
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm", ".dicom", ".ima"}
 _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
+
+
+class Room:
+    """Turns within a budget: what asks for more than is free waits, in the order of asking; small things never do."""
+
+    def __init__(self, budget: int, small: int = 0):
+        self.budget, self.small, self._free = budget, small, budget
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, amount: int) -> Iterator[None]:
+        """Holds `amount` of the budget, all of it for what is larger, while the block runs."""
+        if amount <= self.small:
+            yield
+            return
+        amount, turn = min(amount, self.budget), object()
+        with self._changed:
+            self._waiting.append(turn)
+            self._changed.wait_for(lambda: self._waiting[0] is turn and self._free >= amount)
+            self._waiting.popleft()
+            self._free -= amount
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += amount
+                self._changed.notify_all()
+
+
+DECODING = Room(160_000_000, small=4_000_000)  # pixels: the largest image that is read, or several smaller ones
 
 
 @dataclass(frozen=True)
@@ -101,8 +136,10 @@ def _read(
     if video.is_video(path):
         return video.read_frame(path, frame)
     if dicom.is_dicom(path):
-        return of_dicom(path, frame)
-    with _open(path, frame) as image:
+        width, height, *_ = dicom.probe(path)
+        with DECODING.taken(width * height):
+            return of_dicom(path, frame)
+    with _open(path, frame) as image, DECODING.taken(image.width * image.height):
         if image.mode in _GREY16:
             return of_grey(np.asarray(ImageOps.exif_transpose(_load(image))))
         if _bits(image, path) == 16:

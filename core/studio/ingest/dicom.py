@@ -9,6 +9,8 @@ import numpy as np
 
 from core.studio.ingest.unreadable import Unreadable, limit
 
+STRIP = 2**21  # pixels
+
 
 def is_dicom(path: Path) -> bool:
     """Tells a DICOM file by its preamble, or by its suffix (some devices leave the preamble out)."""
@@ -97,7 +99,18 @@ def read_values(path: Path, frame: int = 0) -> np.ndarray:
     from pydicom.pixels import apply_modality_lut
 
     values, ds = _frame(path, frame)
-    return values[..., :3] if values.ndim == 3 else apply_modality_lut(values, ds).astype(np.float32)
+    if values.ndim == 3:
+        return values[..., :3]
+    out = np.empty(values.shape, np.float32)
+    for strip in _strips(values):
+        out[strip] = apply_modality_lut(values[strip], ds)
+    return out
+
+
+def _strips(values: np.ndarray) -> list[slice]:
+    """Rows of an image, STRIP pixels at a time: what is computed of them in double precision stays small."""
+    rows = max(1, STRIP // values.shape[1])
+    return [slice(start, start + rows) for start in range(0, len(values), rows)]
 
 
 def has_window(ds) -> bool:
@@ -119,18 +132,24 @@ def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None =
     if values.ndim == 3:
         deep = int(ds.get("BitsStored", 8)) - 8
         return np.ascontiguousarray((values >> max(deep, 0)).astype(np.uint8)[..., :3])
-    values = apply_modality_lut(values, ds)
-    low, high = scale or (float(values.min()), float(values.max()))
-    if "VOILUTSequence" in ds:
-        table = ds.VOILUTSequence[0]
-        values = apply_voi_lut(values, ds)
-        low, high = 0.0, float((1 << int(table.LUTDescriptor[2])) - 1)
-    elif "WindowCenter" in ds and "WindowWidth" in ds:
+    table, window = "VOILUTSequence" in ds, "WindowCenter" in ds and "WindowWidth" in ds
+    if table:
+        low, high = 0.0, float((1 << int(ds.VOILUTSequence[0].LUTDescriptor[2])) - 1)
+    elif window:
         # The window's output range depends on the stored bits; two extreme values show what it is.
-        far = np.array([[-1e9, 1e9]])
-        low, high = (float(v) for v in apply_voi_lut(far, ds)[0])
-        values = apply_voi_lut(values.astype(np.float64), ds)
-    grey = np.clip((values.astype(np.float64) - low) / max(high - low, 1e-12), 0, 1)
-    if ds.get("PhotometricInterpretation") == "MONOCHROME1":
-        grey = 1 - grey
-    return np.repeat((grey * 255).round().astype(np.uint8)[..., None], 3, 2)
+        low, high = (float(v) for v in apply_voi_lut(np.array([[-1e9, 1e9]]), ds)[0])
+    elif scale:
+        low, high = scale
+    else:
+        ends = [(part.min(), part.max()) for s in _strips(values) for part in [apply_modality_lut(values[s], ds)]]
+        low, high = float(min(least for least, _ in ends)), float(max(most for _, most in ends))
+    shown = np.empty((*values.shape, 3), np.uint8)
+    for strip in _strips(values):
+        part = apply_modality_lut(values[strip], ds)
+        if table or window:
+            part = apply_voi_lut(part if table else part.astype(np.float64), ds)
+        grey = np.clip((part.astype(np.float64) - low) / max(high - low, 1e-12), 0, 1)
+        if ds.get("PhotometricInterpretation") == "MONOCHROME1":
+            grey = 1 - grey
+        shown[strip] = (grey * 255).round().astype(np.uint8)[..., None]
+    return shown

@@ -1,18 +1,24 @@
 """The DICOM node: a whole image comes in once; who is not named, and what is no image, is refused with a sentence."""
 
 import io
+import socket
+import time
 
 import numpy as np
 import pydicom
 import pytest
 from pynetdicom import AE
+from pynetdicom.dimse_messages import C_STORE_RQ
+from pynetdicom.dimse_primitives import C_STORE
+from pynetdicom.dsutils import encode
 from pynetdicom.sop_class import CTImageStorage, Verification
 
 from core.studio.db import audit
 from core.studio.incoming import dicom_node
 from core.studio.incoming.dicom_node import Node, Peer, as_file, place
+from core.studio.ingest import decode
 from core.studio.ingest.unreadable import Unreadable
-from tests.conftest import wait
+from tests.conftest import at_once, wait
 from tests.studio.incoming.conftest import look, run_jobs, states
 from tests.studio.ingest.dicoms import write_dicom
 
@@ -72,8 +78,10 @@ def test_a_foreign_title_is_refused(node, title, called):
 @pytest.mark.slow
 def test_a_foreign_address_is_refused(watched):
     store, study, _ = watched
-    with Node(store, study, "PMSACL", [Peer.of("SCANNER@192.0.2.0/24")], port=0) as node:
-        assert associated(node).is_rejected
+    lines = []
+    with Node(store, study, "PMSACL", [Peer.of("SCANNER@192.0.2.0/24")], port=0, say=lines.append) as node:
+        assert not associated(node).is_established
+    assert lines == ["Refused a connection from 127.0.0.1: no sender has this address"]
 
 
 @pytest.mark.slow
@@ -128,3 +136,66 @@ def test_who_may_send_is_named_with_an_address(watched, store):
     folder.rmdir()
     with pytest.raises(ValueError, match="no folder is watched"):
         Node(store, study, "PMSACL", [HERE])
+
+
+@pytest.mark.slow
+def test_silent_connections_keep_no_sender_out(node, tmp_path):
+    silent = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(30)]
+    association = associated(node)
+    assert association.is_established and association.send_c_store(image(tmp_path, 1)).Status == 0
+    association.release()
+    ended = 0
+    for each in silent:
+        each.settimeout(dicom_node.PATIENCE + 10)
+        ended += each.recv(1) == b""
+        each.close()
+    assert ended == 30, "silent ones are closed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("empty", ["AffectedSOPInstanceUID", "AffectedSOPClassUID"])
+def test_a_message_with_an_empty_uid_is_answered(node, watched, tmp_path, empty):
+    association, ds = associated(node), image(tmp_path, 1)
+    request = C_STORE()
+    request.MessageID, request.Priority = 1, 2
+    request.AffectedSOPClassUID, request.AffectedSOPInstanceUID = ds.SOPClassUID, ds.SOPInstanceUID
+    context = next(c for c in association.accepted_contexts if c.abstract_syntax == CTImageStorage)
+    request.DataSet = io.BytesIO(encode(ds, True, True))
+    message = C_STORE_RQ()
+    message.primitive_to_message(request)
+    setattr(message.command_set, empty, "")
+    association._reactor_checkpoint.clear()  # as `send_c_store` does: the answer is read here
+    wait(lambda: association._is_paused)
+    for data in message.encode_msg(context.context_id, 16382):
+        association.dul.send_pdu(data)
+    _, answer = association.dimse.get_msg(block=True)
+    association._reactor_checkpoint.set()
+    assert answer is not None and answer.Status == dicom_node.NOT_UNDERSTOOD
+    assert association.send_c_store(ds).Status == 0, "the association goes on"
+    association.release()
+
+
+@pytest.mark.slow
+def test_large_images_are_decoded_one_after_the_other(node, tmp_path, monkeypatch):
+    at_work, most, shown = [], [], decode.dicom.read_display
+
+    def counted(*given):
+        at_work.append(1)
+        most.append(len(at_work))
+        time.sleep(0.05)  # long enough for others to begin beside it
+        try:
+            return shown(*given)
+        finally:
+            at_work.pop()
+
+    monkeypatch.setattr(decode, "DECODING", decode.Room(24 * 32, small=0))
+    monkeypatch.setattr(decode.dicom, "read_display", counted)
+
+    def send(i: int) -> int:
+        association = associated(node)
+        status = association.send_c_store(image(tmp_path, i)).Status
+        association.release()
+        return status
+
+    assert at_once(send, 6) == [0] * 6
+    assert max(most) == 1, f"{max(most)} at once"
