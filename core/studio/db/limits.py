@@ -26,7 +26,7 @@ class Limit:
 
 
 def _kept(most: int, what: str) -> Limit:
-    return Limit(most, f"You keep {most:,} {what}, and that is the most: delete some that are done with.")
+    return Limit(most, "You keep {most:,} " + what + ", and that is the most: delete some that are done with.")
 
 
 LIMITS: dict[str, Limit] = {

@@ -185,8 +185,10 @@ CREATE TABLE jobs (
   pid INTEGER, pid_start TEXT, heartbeat TEXT, created TEXT NOT NULL, started TEXT, finished TEXT,
   progress REAL NOT NULL DEFAULT 0, message TEXT NOT NULL DEFAULT '', error TEXT,
   wants TEXT NOT NULL DEFAULT 'run' CHECK (wants IN ('run', 'pause', 'cancel')),
-  queue TEXT NOT NULL DEFAULT 'long' CHECK (queue IN ('long', 'short'))
+  queue TEXT NOT NULL DEFAULT 'long' CHECK (queue IN ('long', 'short')),
+  key TEXT -- what was asked for: asked for again while it waits or runs, it is the same job
 );
+CREATE INDEX jobs_by_key ON jobs (key);
 CREATE INDEX jobs_by_status ON jobs (status, id);
 CREATE UNIQUE INDEX jobs_one_running ON jobs (queue) WHERE status = 'running';
 
