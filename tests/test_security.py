@@ -22,13 +22,6 @@ def test_each_promise_names_the_test_that_keeps_it():
     assert not [promise[:80] for promise in promises() if not NAMED.search(promise)]
 
 
-def test_each_hole_that_was_found_names_the_test_that_keeps_it_closed():
-    rows = (
-        (ROOT / "SECURITY.md").read_text("utf-8").split("## What was found open")[1].split("\n## ")[0].split("\n| ")[2:]
-    )
-    assert len(rows) > 20 and not [row[:80] for row in rows if not NAMED.search(row)]
-
-
 @pytest.mark.slow
 def test_each_test_that_is_named_is_there():
     missing = []

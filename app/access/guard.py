@@ -5,8 +5,11 @@ What a signed-in reader may do is decided by app/access/permissions.py.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import secrets
+import weakref
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,6 +25,8 @@ HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/password", "/tokens", "/tour")
 CORS = b"access-control-"
+AT_ONCE = 12  # requests of one reader that are answered at the same time; forty threads answer
+STREAMS = {"/api/status/events"}
 USED = {
     *("queue/join", "queue/data", "run/predict", "startup-events", "info", "app_id", "reset", "cancel"),
     *("mcp", "mcp/"),  # tools for programs: app/endpoints.py
@@ -37,6 +42,7 @@ class Guard:
         self.app = app
         self.ctx = ctx
         self.head = head.encode()
+        self._gates: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     async def __call__(self, scope, receive, send):
         if scope["type"] == "websocket":  # the page uses none
@@ -55,7 +61,16 @@ class Guard:
         if body.declared_too_large(request.headers.get("content-length")):
             await body.refuse()
         else:
-            await body.run(OwnQueue(self.app, request.scope["state"]["user"]))
+            user = request.scope["state"]["user"]
+            async with self._gate(user, request.url.path):
+                await body.run(OwnQueue(self.app, user))
+
+    def _gate(self, user: str | None, path: str) -> contextlib.AbstractAsyncContextManager:
+        """Lets AT_ONCE requests of a reader in at a time: the threads that answer are there for others as well."""
+        if user is None or path.startswith(GRADIO) or path in STREAMS:  # Gradio's functions ask routes, counted there
+            return contextlib.nullcontext()
+        gates = self._gates.setdefault(asyncio.get_running_loop(), {})
+        return gates.setdefault(user, asyncio.Semaphore(AT_ONCE))
 
     def _refuse(self, request: Request):
         hosts = request.headers.getlist("host")

@@ -101,5 +101,7 @@ def add_handlers(server: FastAPI, home: Path) -> None:
     def broken(request: Request, error: Exception) -> JSONResponse:
         if (passing := _passing(error)) is not None:
             return passing
+        if getattr(error, "errno", None) in (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ):
+            return _answer("There is nothing of that name.", 400)
         where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
         return _answer(log_fault(home, f"{request.method} {where}", error), 500)

@@ -15,11 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
 
 from app.access.permissions import Reader, Studio, owner_of
+from app.access.turns import heavy
 from app.context import Context
 from app.routes._shared import Rectangle, Values
 from app.routes._types import LONGEST_TEXT, Answer, Body, Done, Id, Line, Name, Part, Settings, binary
 from core.engine.progress import Stop
 from core.studio.db import owners
+from core.studio.db.limits import MB
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
 from core.studio.medmix import figure, presets
@@ -30,6 +32,7 @@ from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])
 LOOK = 0.25  # seconds between looks whether somebody still waits
+GRID = 400 * MB  # of memory: the largest grid, or a probe
 T = TypeVar("T")
 
 
@@ -281,7 +284,7 @@ def forms(ctx: Studio, who: Reader):
     return {"ok": True, **medmix_forms.forms()}
 
 
-@router.post("/grid", **binary("application/octet-stream", head=GridHead))
+@router.post("/grid", dependencies=[heavy(GRID)], **binary("application/octet-stream", head=GridHead))
 async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
     """Draw a grid of views: classes A_0 .. A_k by sample. It ends early where nobody waits for it any more."""
 
@@ -294,7 +297,7 @@ async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
     return Response(packed, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
-@router.post("/figure.{kind}", **binary("image/png", "image/svg+xml", "application/pdf"))
+@router.post("/figure.{kind}", dependencies=[heavy(GRID)], **binary("image/png", "image/svg+xml", "application/pdf"))
 def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
     """Draw the grid as a figure."""
     if kind not in figure.TYPES:
@@ -309,7 +312,7 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
     return Response(picture, media_type=figure.TYPES[kind])
 
 
-@router.post("/probe", response_model=Probe)
+@router.post("/probe", response_model=Probe, dependencies=[heavy(GRID)])
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
     """Measure how well the classes can be told apart from features: the numbers beside the picture."""
 

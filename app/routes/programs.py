@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import tempfile
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +14,15 @@ from fastapi import APIRouter
 from pydantic import StringConstraints
 
 from app.access.permissions import Sighted, Studio
+from app.access.turns import heavy
 from app.routes._types import Answer, Body, Name
 from core.engine.calibration.quantise import quantise
+from core.studio.db.limits import MB
 from core.studio.ingest.decode import read_image
 from core.studio.programs.looks import Looks
 
 router = APIRouter(prefix="/api/programs", tags=["programs"])
-ONE = threading.Lock()  # a few kilobytes may unpack to 150 megapixels: one image at a time is in memory
+IMAGE = 900 * MB  # of memory: a few kilobytes may unpack to 150 megapixels
 
 
 class OneImage(Body):
@@ -51,14 +52,14 @@ class Look(Answer):
     high: float | None
 
 
-@router.post("/score", response_model=Look)
+@router.post("/score", response_model=Look, dependencies=[heavy(IMAGE)])
 def score(ctx: Studio, who: Sighted, body: OneImage):
     """Score an image that is in no study by a finished fit."""
     try:
         data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
     except binascii.Error:
         raise ValueError("The image is not base64.") from None
-    with ONE, tempfile.NamedTemporaryFile(dir=ctx.store().home.cache) as file:
+    with tempfile.NamedTemporaryFile(dir=ctx.store().home.cache) as file:
         Path(file.name).write_bytes(data)
         image = read_image(file.name)
         reading, heat = ctx.held(Looks, ctx.store()).at(body.run, image)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Literal
 
 import cv2
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
-from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
 
 from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
+from app.access.turns import DryTurns, heavy
 from app.routes._shared import Job, JobStatus, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
 from app.routes.medmix import Group, WeakForm
@@ -294,28 +293,15 @@ def check(ctx: Studio, who: Sighted, body: TrainingConfig):
     return {"ok": True}
 
 
-@router.post("/dry", response_model=DryRun)
-async def dry(ctx: Studio, who: Sighted, request: Request, body: DryRunOf):
+@router.post("/dry", response_model=DryRun, dependencies=[heavy(dryrun.LEAST, DryTurns)])
+def dry(ctx: Studio, who: Sighted, body: DryRunOf):
     """Time the first steps of a training and measure the memory that they take.
 
-    One of a reader, two in all: the others wait, holding no thread, in the order in which they came.
+    One of a reader, two in all: the others wait in the order in which they came.
     """
-
-    def asked() -> tuple:
-        ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
-        return ctx.store().home.path, body.study, ready, ctx.store().setting("device", "auto")
-
-    wanted = await run_in_threadpool(asked)
-    turns = ctx.held(dryrun.Turns)
-    turn = turns.ask(who)
-    try:
-        while not turns.comes(turn):
-            await asyncio.sleep(LOOK)
-            if await request.is_disconnected():
-                raise ValueError("nobody waits for this dry run any more")
-        return {"ok": True, **await run_in_threadpool(dryrun.dry_run, *wanted)}
-    finally:
-        turns.leave(turn)
+    ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
+    device = ctx.store().setting("device", "auto")
+    return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready, device)}
 
 
 @router.post("/start", response_model=Started)

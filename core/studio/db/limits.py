@@ -49,6 +49,7 @@ LIMITS: dict[str, Limit] = {
     "finding": Limit(64, "You have {most} findings on this case, and that is the most: remove some."),
     "review": Limit(500, "You have decided {most:,} times on this case, and that is the most."),
     "mask": Limit(500, "You have saved {most:,} masks of this case, and that is the most."),
+    "turn": Limit(7, "Your earlier ones are still being computed: wait for their answers."),
     "stream": Limit(32, "This reader follows the studio in {most} windows already. Close one of them."),
     # of all together
     "fault log": Limit(1 * MB, "errors.log is begun anew at 1 MB; the one before is kept."),

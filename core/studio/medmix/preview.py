@@ -14,6 +14,7 @@ import torch
 
 from core.engine.augment.config import WeakConfig
 from core.engine.augment.medmix.donors import MarkedLesions
+from core.engine.augment.strong import Share
 from core.engine.augment.weak import WeakViews
 from core.engine.config import Config
 from core.engine.progress import Stop, Stopped
@@ -132,26 +133,28 @@ def draw_grid(
     strong = strong_of(samples, scene, scene.size, blind)
     started = time.perf_counter()
     x, inside = to_batch(images, torch.device("cpu")), torch.from_numpy(roi)
-    image_stack, masks, sources = [x], [torch.zeros(len(x), scene.size, scene.size, dtype=torch.bool)], []
+    rows, cols, side = strong.k + 1, len(x), scene.size
+    mosaic = np.empty((rows, side, cols, side, 3), np.uint8)  # as it leaves: a class is put into it as it is made
+    views = WeakViews(WeakConfig.from_dict(scene.weak_config)) if scene.weak else None
+    outlines: list[list[list]] = []
+    sources: list[dict] = []
     with torch.inference_mode(), one_thread():
-        for n in range(1, strong.k + 1):
+        for n in range(rows):
             if should_stop():
                 raise Stopped
-            mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
-            image_stack.append(mixed.images)
-            masks.append(mixed.masks)
-            sources += _sources(mixed, n, scene.size)
-        stack, marks = torch.cat(image_stack), torch.cat(masks)
-        if scene.weak:
-            views = WeakViews(WeakConfig.from_dict(scene.weak_config))
-            stack, marks = views(stack, torch.Generator().manual_seed(scene.seed), marks)
-            sources = []
-        pixels = to_pixels(stack)
-    shape = (strong.k + 1, len(x), scene.size, scene.size)
-    lines = [_outline(m) for m in marks.numpy().astype(np.uint8)]
+            made, marks = x, torch.zeros(cols, side, side, dtype=torch.bool)
+            if n:
+                mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
+                made, marks = mixed.images, mixed.masks
+                sources += [] if views else _sources(mixed, n, side)
+            if views:
+                share = Share(n * cols, (n + 1) * cols, rows * cols)
+                made, marks = views(made, torch.Generator().manual_seed(scene.seed), marks, share)
+            mosaic[n] = to_pixels(made).transpose(1, 0, 2, 3)
+            outlines.append([_outline(m) for m in marks.numpy().astype(np.uint8)])
     return Grid(
-        pixels.reshape(*shape, 3),
-        [lines[n * len(x) : (n + 1) * len(x)] for n in range(strong.k + 1)],
+        mosaic.transpose(0, 2, 1, 3, 4),
+        outlines,
         sources,
         [f"image {scene.first + m + 1}" if blind and dropped is None else c["name"] for m, c in enumerate(cases)],
         time.perf_counter() - started,

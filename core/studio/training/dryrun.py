@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,44 +19,9 @@ if TYPE_CHECKING:
 
 SECONDS, MOST = 6.0, 6  # for the steps that are timed
 LIMIT = 300  # seconds for all of it
-AT_ONCE, WAITING = 2, 6  # dry runs at work in all, one of them a reader's; those of a reader that may wait
 LEAST = (
     1150 * 2**20
 )  # bytes that a dry run of ResNet-18 at 32 pixels in batches of 2 took on a CPU, most of them libraries
-
-
-class Turns:
-    """The turns of dry runs: one at a time per reader, AT_ONCE in all, in the order in which they asked."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._asked: dict[object, str] = {}  # turn -> reader, in the order in which they asked
-        self._at_work: set[object] = set()
-
-    def ask(self, who: str) -> object:
-        """Takes a turn, to be handed to `comes` and `leave`. ValueError where the reader has too many waiting."""
-        with self._lock:
-            if list(self._asked.values()).count(who) > WAITING:
-                raise ValueError("your earlier dry runs are still at work: wait for their answers")
-            turn = object()
-            self._asked[turn] = who
-            return turn
-
-    def comes(self, turn: object) -> bool:
-        """Says whether the turn has come; it then lasts until `leave`."""
-        with self._lock:
-            for other, who in self._asked.items():
-                if len(self._at_work) >= AT_ONCE:
-                    break
-                if who not in {self._asked[asker] for asker in self._at_work}:
-                    self._at_work.add(other)
-            return turn in self._at_work
-
-    def leave(self, turn: object) -> None:
-        """Ends a turn that is over, or that is not wanted any more."""
-        with self._lock:
-            self._at_work.discard(turn)
-            self._asked.pop(turn, None)
 
 
 def least_memory(config: PretrainConfig) -> int:

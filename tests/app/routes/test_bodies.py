@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from urllib.parse import quote
 
 import pytest
@@ -191,3 +192,67 @@ def test_what_the_page_sends_is_taken_as_before(asked):
     labels = {"study": STUDY, "labels": ["polyp"]}
     assert send(client, "POST", "/api/review/settings", labels).json() == {"ok": True}
     assert decisions.finding_labels(store, STUDY) == ["polyp"]
+
+
+PLACES = {"folder", "path", "url", "server"}  # what is there would be read, or asked
+STRANGE = [
+    "x" * 5000, "é" * 2000, "\x00", "../" * 40, "..", ".", "~", "%00", "*", "' OR 1=1 --", "<script>", "a/b", "\\", "-1",
+    "nan", "1e999", "9" * 40, "0x10", "[]", "{}", "null", "", " ", "\u202e", "\U0001f600" * 300, "con", "a\nb",
+]  # fmt: skip
+
+
+def drawn_of(schema: dict, known: list, draw: random.Random, definitions: dict, depth: int = 0):
+    """A value that fits a schema of openapi.json, or one that does not."""
+    schema = definitions.get(schema.get("$ref", "").rpartition("/")[2], schema)
+    if draw.random() < 0.2 or depth > 4:
+        return draw.choice([*VALUES, *STRANGE])
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in schema:
+            return drawn_of(draw.choice(schema[several]), known, draw, definitions, depth + 1)
+    if "enum" in schema:
+        return draw.choice(schema["enum"])
+    kind = schema.get("type")
+    if kind == "object":
+        fields = schema.get("properties", {})
+        made = {n: drawn_of(s, known, draw, definitions, depth + 1) for n, s in fields.items() if n not in PLACES}
+        return made | ({} if fields else {draw.choice(STRANGE): draw.choice(VALUES)})
+    if kind == "array":
+        inner = schema.get("items", {})
+        return [drawn_of(inner, known, draw, definitions, depth + 1) for _ in range(draw.choice([0, 1, 2, 4, 30]))]
+    if kind in ("integer", "number"):
+        return draw.choice([0, 1, 2, 5, -1, 2**31, 2**63 - 1, 2**63, 10**30, 0.5, 1e-320, 1e300])
+    return draw.choice([True, False]) if kind == "boolean" else draw.choice([*known, *STRANGE])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_drawn_values_break_no_route(asked, room, monkeypatch, seed):  # noqa: F811
+    """Every route of openapi.json, each parameter and field drawn: names that are there, and what no name is."""
+    monkeypatch.setattr(dryrun, "dry_run", lambda *args: {"fits": False, "message": ""})
+    store, client, _ = asked
+    document, draw, wrong = client.get("/openapi.json").json(), random.Random(seed), []
+    definitions = document["components"]["schemas"]
+    known = [STUDY, room[1], "csv", "png", "svg", "archive", "0", "1", "12", "1,2"]
+    asks = [(path, method, of) for path, ways in document["paths"].items() for method, of in ways.items()]
+    assert len(asks) > 150
+    for path, method, of in asks * 4:
+        url, query = path, {}
+        for parameter in of.get("parameters", []):
+            value = drawn_of(parameter["schema"], known, draw, definitions)
+            if parameter["name"] in PLACES:
+                continue
+            if parameter["in"] == "path":
+                url = url.replace(
+                    "{" + parameter["name"] + "}", quote(str(value).encode(errors="replace"), safe="") or "x"
+                )
+            elif value is not None and draw.random() < 0.7:
+                query[parameter["name"]] = str(value).encode(errors="replace")
+        body = of.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+        given = {"content": b"\x00\xff" * 20} if body is None and method in ("post", "put") else {}
+        if body is not None:
+            text = json.dumps(drawn_of(body, known, draw, definitions))
+            given = {"content": text, "headers": {"content-type": "application/json"}}
+        answer = client.request(method, url, params=query, **given)
+        if answer.status_code >= 500:
+            wrong.append(f"{method} {url:.80} {q_of(query)} {str(given)[:200]}: {answer.text}")
+    assert not wrong, "\n".join(wrong)

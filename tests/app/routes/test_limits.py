@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app import context
+from app.access.turns import Turns
 from app.routes import errors
 from app.routes._changes import Changes
 from core.studio.db import opening
@@ -141,7 +142,13 @@ def stream(home: Home):
     return follow
 
 
+def turn(home: Home):
+    turns = Turns()
+    return lambda i: bool(turns.ask("ann", 1))
+
+
 TRIES = {
+    "turn": (turn, 1),
     "run": (training, 1),
     "map": (cluster_map, 1),
     "projection": (owned, 1),

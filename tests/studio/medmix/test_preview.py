@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -30,6 +31,27 @@ def scene(**changes) -> medmix_view.Scene:
 
 
 @pytest.mark.slow
+def peak_of(act) -> int:
+    """How many bytes more than before are resident at the worst moment of `act`."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+    def kilobytes(name: str) -> int:
+        return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith(name))
+
+    before = kilobytes("VmRSS")
+    act()
+    return 1024 * (kilobytes("VmHWM") - before)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("weak", [False, True])
+def test_the_largest_grid_has_a_fixed_peak(samples, weak):
+    """1.1 GB as one stack of float32; a class at a time it is the mosaic, its JPEG and one class."""
+    largest = scene(config={"k": 7}, samples=12, size=512, weak=weak)
+    medmix_view.draw_grid(samples, largest)  # libraries, and the images that are kept
+    assert peak_of(lambda: medmix_view.draw_grid(samples, largest).pack()) < 400 * 2**20
+
+
 def test_whoever_leaves_leaves_no_work_behind(samples, store):
     for work in (
         lambda left: medmix_view.draw_grid(samples, scene(config={"k": 7}), should_stop=left),
