@@ -67,7 +67,7 @@ def demand(name: str, held: int, adding: int = 1) -> None:
         raise TooMuch(limit.sentence.format(most=limit.most))
 
 
-def demand_rows(store: Store, name: str, table: str, where: str, values: list, adding: int = 1) -> None:
+def demand_rows(store: Store, name: str, table: str, where: str, values: list[object], adding: int = 1) -> None:
     """Raises TooMuch if `adding` more rows pass the limit; call it in the transaction that adds them."""
     demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"], adding)
 

@@ -14,7 +14,6 @@ import torch
 
 from core.engine.augment.config import WeakConfig
 from core.engine.augment.medmix.donors import MarkedLesions
-from core.engine.augment.strong import Share
 from core.engine.augment.weak import WeakViews
 from core.engine.config import Config
 from core.engine.progress import Stop, Stopped
@@ -136,6 +135,7 @@ def draw_grid(
     rows, cols, side = strong.k + 1, len(x), scene.size
     mosaic = np.empty((rows, side, cols, side, 3), np.uint8)  # as it leaves: a class is put into it as it is made
     views = WeakViews(WeakConfig.from_dict(scene.weak_config)) if scene.weak else None
+    crops = torch.Generator().manual_seed(scene.seed)
     outlines: list[list[list]] = []
     sources: list[dict] = []
     with torch.inference_mode(), one_thread():
@@ -148,8 +148,7 @@ def draw_grid(
                 made, marks = mixed.images, mixed.masks
                 sources += [] if views else _sources(mixed, n, side)
             if views:
-                share = Share(n * cols, (n + 1) * cols, rows * cols)
-                made, marks = views(made, torch.Generator().manual_seed(scene.seed), marks, share)
+                made, marks = views(made, crops, marks)
             mosaic[n] = to_pixels(made).transpose(1, 0, 2, 3)
             outlines.append([_outline(m) for m in marks.numpy().astype(np.uint8)])
     return Grid(
