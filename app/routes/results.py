@@ -425,7 +425,7 @@ def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
     steps = [{"step": "evaluate", "run": run["id"], "args": args} for run in cases.scored_runs(store, study)]
     if not steps:
         raise ValueError("No run has scored this study yet.")
-    return {"ok": True, "job": jobs.submit(store, steps)}
+    return {"ok": True, "job": jobs.once(store, ["evaluate", steps], lambda: steps)["id"]}
 
 
 @router.get("/{study}/sizes", response_model=Sizes)

@@ -47,6 +47,7 @@ def bodies(store, tmp_path) -> dict[str, tuple[str, dict]]:
         "/api/report/{study}": (f"/api/report/{STUDY}", {"tables": ["ssl"], "seeds": 1}),
         "/api/export/{study}/send": (f"/api/export/{STUDY}/send", {"server": "pacs", "kinds": ["seg"]}),
         "/api/study/{study}/look": (f"/api/study/{STUDY}/look", {}),
+        "/api/results/{study}/evaluate": (f"/api/results/{STUDY}/evaluate", {}),
         "/api/study/demo": ("", {}),
         "/api/tour/prepare": ("", {}),
     }
