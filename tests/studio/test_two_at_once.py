@@ -26,7 +26,7 @@ from core.studio.db import opening, seals
 from core.studio.db.home import Home
 from core.studio.incoming import dicom_node
 from core.studio.ingest import cache, parts, studies
-from core.studio.ingest.masks import truth_masks
+from core.studio.ingest.masks import reference_masks
 from core.studio.jobs import orphans
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import nearest, screened
@@ -77,14 +77,14 @@ class Masks(User):
             file.unlink()
 
     def work(self, number: int) -> Result:
-        return parts.masks_of(self.store, self.set, SIZE, self.cases, truth_masks(self.store, STUDY))
+        return parts.masks_of(self.store, self.set, SIZE, self.cases, reference_masks(self.store, STUDY))
 
 
 class MasksThatChange(Masks):
     """Two sets of masks in turn: what one makes, the other clears away."""
 
     def work(self, number: int) -> Result:
-        for truth in (truth_masks(self.store, STUDY), {}):
+        for truth in (reference_masks(self.store, STUDY), {}):
             found = parts.masks_of(self.store, self.set, SIZE, self.cases, truth)
             assert found.any() == bool(truth) and found.shape == (len(self.cases), SIZE, SIZE)
         return found
