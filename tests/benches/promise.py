@@ -14,9 +14,10 @@ from core.engine.calibration.conformal import by_images
 from core.engine.calibration.planted import sensitivity
 from core.studio.db import opening
 from core.studio.ingest.cache import load_arrays
-from core.studio.ingest.masks import decode_mask, truth_masks
+from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
 from core.studio.runs import records as runs
+from core.studio.runs.marks import truth_masks
 from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 from tests.benches import bench
@@ -101,7 +102,7 @@ class _Set:
         if pixels:
             self.detector = load_detector(store, row["id"], device)
             self.arrays = load_arrays(store, row["study"], size_of(store, run))
-            for case, mask in truth_masks(store, row["study"]).items():
+            for case, mask in truth_masks(store, row["study"]).masks.items():
                 png = store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask])["png"]
                 self.sizes[case] = float(np.sqrt((decode_mask(png) > 0).mean()))
         store.close()
