@@ -45,7 +45,7 @@ def add(subparsers) -> None:
 def _add_pretrain(subparsers) -> None:
     parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run_pretrain)
     parser.add_argument("study")
-    parser.add_argument("--preset", help="imagenet (default), quick (random weights) or paper (as printed)")
+    parser.add_argument("--preset", help="sphere (default), paper, as-printed, from-random, quick or imagenet")
     parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
     option_flags(parser, PretrainConfig, "size", "epochs", "batch", "lr", "seed")
     parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
