@@ -28,7 +28,6 @@ from core.studio.db.home import Home
 from core.studio.db.store import Row, Store
 from core.studio.medmix.presets import checked as checked_preset
 from core.studio.runs import foreign_runs
-from core.studio.runs.operating import SOURCES
 from core.studio.trials.options import TrialPlan
 
 STAYS = {  # tables, or columns of tables: why
@@ -274,7 +273,6 @@ KINDS: dict[str, Any] = {  # of columns that hold more than their type says; a f
     "cluster_views.state": (JSON, dict[str, Any]),
     "evaluations.row": (MADE, _evaluation),
     "findings.box": (JSON, Annotated[list[Number], Len(4, 4)]),
-    "operating_points.source": Literal[tuple(SOURCES)],
     "presets.config": (MADE, lambda value, row, ids: checked_preset(row["strong"], value)),
     "presets.name": Name,
     "readings.extra": (JSON, dict[Name, Extra]),
