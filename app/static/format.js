@@ -6,6 +6,16 @@ export const clamp = (v, lo, hi) => Math.min(hi, Math.max(lo, v));
 /** A share in 0..1 as per cent; a dash where there is none. @param {number | null} v @param {number} [digits] */
 export const percent = (v, digits = 1) => (v === null ? '–' : `${(100 * v).toFixed(digits)} %`);
 
+/** A share of n cases in per cent, with its 95 % Wilson interval. @param {number | null} p @param {number} n */
+export function shareOf(p, n) {
+  if (p === null || !n) return '–';
+  const z2 = 1.96 ** 2 / n;
+  const middle = (p + z2 / 2) / (1 + z2);
+  const half = Math.sqrt(z2 * p * (1 - p) + z2 ** 2 / 4) / (1 + z2);
+  const [low, high] = [middle - half, middle + half].map((v) => (100 * Math.min(Math.max(v, 0), 1)).toFixed(1));
+  return `${percent(p)} (${low} to ${high})`;
+}
+
 /** A number with `digits` decimals; a dash where there is none. @param {number | null | undefined} v @param {number} [digits] */
 export const fixed = (v, digits = 3) => (v == null || !Number.isFinite(v) ? '–' : v.toFixed(digits));
 

@@ -1,6 +1,6 @@
 // Tables of the Results tab: figures at the threshold, detectors side by side, readers against each other.
 import { action, el, num, table, tr } from '../../static/dom.js';
-import { fixed, percent, plural } from '../../static/format.js';
+import { fixed, percent, plural, shareOf } from '../../static/format.js';
 
 /** @typedef {import('../../static/answers').Share} Share */
 /** @typedef {Pick<import('../../static/answers').FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
@@ -39,7 +39,7 @@ export function agreement({ pairs, fleiss, differ }, link) {
   const title = 'rows: the first reader; columns: the second';
   const rows = pairs.map((p) => {
     const counts = p.confusion.map((r) => r.join(' ')).join(' / ');
-    const figures = [kappa(p), percent(p.agreement, 0), String(p.n)].map(num);
+    const figures = [kappa(p), shareOf(p.agreement, p.n), String(p.n)].map(num);
     return tr([p.readers.join(' and '), ...figures, el('td', { class: 'num dim', title }, counts)]);
   });
   const cases = differ.slice(0, 30).map(({ case: id, name, decisions, adjudication: settled }) => {
@@ -50,7 +50,7 @@ export function agreement({ pairs, fleiss, differ }, link) {
   return el(
     'div',
     {},
-    table(['Readers', 'Cohen’s κ (95 %)', 'same', 'cases', 'confusion N A U'], rows),
+    table(['Readers', 'Cohen’s κ (95 %)', 'same (95 %)', 'cases', 'confusion N A U'], rows),
     all && el('p', { class: 'num' }, all),
     el('details', {}, el('summary', {}, `${differ.length} cases on which readers differ`), table([], cases)),
   );

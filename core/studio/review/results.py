@@ -365,7 +365,7 @@ def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks
     for row in rows:
         evaluation = by_run.get(row["run"], {})
         row |= {"cases": evaluation.get("cases"), "set": evaluation.get("set")}
-        row["localised"] = evaluation.get("n_localised")
+        row["localised"] = evaluation.get("n_localised") or None
         row |= {m: evaluation.get(m) for m in MEASURES} | {f"{m}_ci": evaluation.get(f"{m}_ci") for m in MEASURES}
     top = {m: max((r[m] for r in rows if r[m] is not None), default=None) for m in MEASURES}
     alike = len({row["set"] for row in rows if row["cases"]}) == 1

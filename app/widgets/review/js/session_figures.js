@@ -1,6 +1,6 @@
 // The figures of a reading session, on screen and in print.
 import { el, num, tr } from '../../../static/dom.js';
-import { fixed, percent, plural, seconds } from '../../../static/format.js';
+import { fixed, percent, plural, seconds, shareOf } from '../../../static/format.js';
 
 /** @typedef {import('../../../static/answers').Share} Share */
 /** @typedef {import('../../../static/answers').SessionSummary} Summary */
@@ -35,7 +35,7 @@ export function figures(s, whose = 'Your') {
       .map((a) =>
         row(
           `Agreement with ${a.with}`,
-          a.agreement == null ? '–' : percent(a.agreement),
+          shareOf(a.agreement, a.n),
           a.kappa == null
             ? `${a.n} cases`
             : `kappa ${fixed(a.kappa, 2)} (${fixed(a.low, 2)} to ${fixed(a.high, 2)}), ${a.n} cases`,
