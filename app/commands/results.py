@@ -162,7 +162,7 @@ def _add_report(subparsers) -> None:
     parser.add_argument(
         "--network",
         help="of all rows: narrow (0.4 million weights, from random; quick's own), lite0 (EfficientNet-lite0 from "
-        "ImageNet's weights), resnet18 (from random; paper's own)",
+        "ImageNet's weights), resnet18 (from ImageNet's weights; paper's own)",
     )  # fmt: skip
     parser.add_argument("--weights", metavar="FILE", help="that network from this file, or imagenet: torchvision's")
     parser.add_argument("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)")

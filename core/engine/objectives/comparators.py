@@ -3,7 +3,7 @@
 The preset `paper` has one recipe for all of them, as the paper asks for: SimCLR's weak views (`weak.crop`,
 `weak.jitter`, `weak.p_blur`) and one temperature (`tau`). The presets `published-droc`, `published-csi` and
 `published-ccd` have what was released for each. CCD differs also in what the paper's own equations and rows say
-otherwise: `strong` (its row has MedMix), `class_views` and `aug_on` (Eq. 8), `pos_on` (Eq. 9).
+otherwise: `strong` (its row has MedMix), `class_views`, `aug_on` and `learn_head` (Eq. 8), `pos_on` (Eq. 9).
 `core/studio/report/comparators.py` has every value.
 """
 

@@ -13,8 +13,8 @@ FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "
 
 
 @dataclass(frozen=True)
-class Method(Config):
-    """What is learnt, from what, and which network learns it."""
+class PretrainConfig(Config):
+    """Options of a pre-training. Defaults are the paper's wherever it gives a value."""
 
     preset: str = option(
         "paper", "Name of the preset that the configuration grew from; only a label.", control="hidden"
@@ -31,12 +31,6 @@ class Method(Config):
     medmix: MedMixConfig = option(lambda: MEDMIX_PRESETS["paper"], "Options of MedMix.")
     weak: WeakConfig = option(lambda: WEAK_PRESETS["simclr"], "Options of the weak views.")
     encoder: EncoderConfig = option(EncoderConfig, "Options of the encoder.")
-
-
-@dataclass(frozen=True)
-class Length(Config):
-    """How large images are, how many the network sees in a step, and for how long it learns."""
-
     size: int = option(
         256,
         "The paper: 256, and 64 for Liu et al.",
@@ -87,12 +81,6 @@ class Length(Config):
         slider=(0, 2**31 - 1),
         label="Seed",
     )
-
-
-@dataclass(frozen=True)
-class Optimisation(Config):
-    """How weights are changed by the losses."""
-
     optimiser: str = option(
         "sgd",
         "The paper: SGD with momentum (implementation details).",
@@ -124,12 +112,6 @@ class Optimisation(Config):
     weight_decay: float = option(
         3e-4, "3e-4 as in CCD's released configuration.", low=0, slider=(0, 0.5), step=1e-4, label="Weight decay"
     )
-
-
-@dataclass(frozen=True)
-class Start(Config):
-    """What a network that begins from pretrained weights keeps of them. The defaults are the paper's: all learns."""
-
     frozen: int = option(
         0,
         "Stride 2 to 32: layers up to this map keep their weights and statistics. 0: none.",
@@ -157,12 +139,6 @@ class Start(Config):
         step=0.05,
         label="Decay by stage",
     )
-
-
-@dataclass(frozen=True)
-class Losses(Config):
-    """Weights and constants of the terms of PMSACL Eq. 1; `w_var`, `centring`, `positives` also serve our variants."""
-
     w_ctr: float = option(
         1.0,
         "Pull to the centre c_n (PMSACL Eq. 1: all weights are 1).",
@@ -245,12 +221,9 @@ class Losses(Config):
         choices=("z", "features"),
         label="l_aug classifies",
     )
-
-
-@dataclass(frozen=True)
-class Centres(Config):
-    """Where the centres c_n of the classes come from (PMSACL Eq. 2, Sec. Centering Strategies)."""
-
+    learn_head: bool = option(
+        True, "In CCD's released code the head is not among what the optimiser changes.", label="Class head learns"
+    )
     centres: str = option(
         "frozen",
         "Frozen: estimated once before training (PMSACL Eq. 2, Table centers).",
@@ -278,12 +251,6 @@ class Centres(Config):
         "fewer than n.",
         label="Crops keep lesions in sight",
     )
-
-
-@dataclass(frozen=True)
-class Classes(Config):
-    """How many classes A_n there are, and what the local model sees of patches."""
-
     k: int = option(
         3,
         "A_0 to A_k: k + 1 classes. The paper: 4, ablated from 2 to 8.",
@@ -302,12 +269,6 @@ class Classes(Config):
     )
     pos_on: str = option("pair", "Of the two patches' features.", choices=("pair", "difference"), label="l_pos sees")
     pos_jitter: int = option(8, "8 as in CCD.", low=0, unit="pixels", slider=(0, 32), label="Jitter of patches")
-
-
-@dataclass(frozen=True)
-class Keeping(Config):
-    """Which encoder is kept, what is recorded on the way, and what makes steps quicker."""
-
     select: str = option(
         "last",
         "best: by l_aug on held-out normals and MedMix of them, never on test.",
@@ -333,14 +294,6 @@ class Keeping(Config):
         "By torch.compile: the first step takes a minute or more, and weights differ in the last digits.",
         label="Compile the encoder",
     )
-
-
-@dataclass(frozen=True)
-class PretrainConfig(Keeping, Classes, Centres, Losses, Start, Optimisation, Length, Method):
-    """Options of a pre-training: those of all groups above, under their own names.
-
-    Defaults are the paper's wherever it gives a value.
-    """
 
     def __post_init__(self) -> None:
         super().__post_init__()

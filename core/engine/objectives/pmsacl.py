@@ -43,6 +43,7 @@ class PMSACL(ClassViews):
         self.local = local
         # f_beta, one fully connected layer.
         self.classifier = nn.Linear(encoder.config.dim if config.aug_on == "z" else encoder.features, self.classes)
+        self.classifier.requires_grad_(config.learn_head)
         self.shows_strong = config.class_views == "strong"
         self.place = place_head(config, encoder) if local or config.pos_global or self.always_places else None
 

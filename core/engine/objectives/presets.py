@@ -98,6 +98,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "weak.jitter": (0.4, 0.4, 0.4, 0.1),
         "weak.p_blur": 0.0,
         "aug_on": "features",
+        "learn_head": False,
         "pos_on": "difference",
     },
 }

@@ -39,6 +39,7 @@ SOURCES = {
             "weak.jitter": _WEAK,
             "weak.p_blur": _WEAK,
             "aug_on": "PMSACL Eq. 8 has the projection",
+            "learn_head": "PMSACL Eq. 8 learns beta",
             "pos_on": "PMSACL Eq. 9 has the pair",
         },
     ),

@@ -29,7 +29,11 @@ class Network:
     @property
     def words(self) -> str:
         """The backbone and its start, for people."""
-        starts = {"random": "from random weights", "imagenet": "from ImageNet's weights"}
+        starts = {
+            "random": "from random weights",
+            "imagenet": "from ImageNet's weights",
+            "auto": "from ImageNet's weights (EfficientNet-lite0 where those are not on this machine)",
+        }
         return f"{self.title}, {starts.get(self.weights, f'from the weights in {Path(self.weights).name}')}"
 
 
@@ -37,11 +41,13 @@ NETWORKS = {
     # Its step takes a sixth of ResNet-18's: the tables have thirty encoders a seed.
     "narrow": Network("test_resnet", "ResNet of 0.4 million weights"),
     "lite0": Network(ARCH, "EfficientNet-lite0", "imagenet"),
-    "resnet18": Network("resnet18", "ResNet-18"),
+    "resnet18": Network("resnet18", "ResNet-18", "auto"),
 }
 BUDGETS = {"quick": "narrow", "paper": "resnet18"}  # and the network of each where none is asked for
-# What keeps pretrained weights from being unlearnt, for all objectives alike.
+# What keeps pretrained weights from being unlearnt in a short training, for all objectives alike.
 CAREFUL = {name: getattr(PRETRAIN_PRESETS["imagenet"], name) for name in ("frozen", "frozen_norm", "backbone_rate")}
+# From random weights, as the preset from-random has it: `paper` would collapse.
+FROM_RANDOM = {"encoder.unit": False, "w_ctr": PRETRAIN_PRESETS["from-random"].w_ctr}
 QUICK = {"epochs": 4}  # half as long
 REESTIMATED = {"reestimate_every": 1}  # by default every fifth epoch, which so short a training does not reach
 # A detector that trains on each of them takes fewer steps, too.
@@ -206,10 +212,10 @@ def tables_of(
 ) -> list[Table]:
     """Returns the tables asked for, every arm on the presets of `budget` and one network; only: no rows but those.
 
-    network: of all rows, by default `network_of(budget)`. What is pretrained learns as the preset `imagenet` has it
-    (`CAREFUL`), whatever the objective. The quick budget trains for fewer epochs, and some detectors for less
-    (`QUICK_FIT`). The budget `paper` has comparators as published (presets `published` of detectors, `published-NAME`
-    of objectives), but for the ablation: its rows differ in one thing each.
+    network: of all rows, by default `network_of(budget)`. In the quick budget what starts from ImageNet learns as the
+    preset `imagenet` has it (`CAREFUL`), whatever the objective; it trains for fewer epochs, and some detectors for
+    less (`QUICK_FIT`). In the budget `paper` all layers learn, and comparators are as published (presets `published` of
+    detectors, `published-NAME` of objectives), but for the ablation: its rows differ in one thing each.
 
     Raises ValueError on a table, a budget or a label that there is not.
     """
@@ -248,7 +254,8 @@ def _changes(arm: Arm, budget: str, network: Network) -> dict[str, dict]:
     elif arm.encoder == UNTRAINED:
         pretrain = {**start, **arm.pretrain}
     else:
-        careful = CAREFUL if network.weights != "random" else {}
+        random = network.weights == "random"
+        careful = (FROM_RANDOM if random else {}) if budget == "paper" else ({} if random else CAREFUL)
         quick = QUICK if budget == "quick" else {}
         often = REESTIMATED if budget == "quick" and arm.pretrain.get("centres") == "re-estimated" else {}
         pretrain = {**start, **careful, **quick, **often, **arm.pretrain}

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from core.engine.config import BadConfig
 from core.engine.losses import reference
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.objectives.views import NEIGHBOURS
 from core.engine.training.base import STEP, generator
 from tests.engine.objectives.build import build, outcome_of
@@ -61,3 +62,12 @@ def test_pmsacl_has_l_pos_only_where_asked():
 def test_images_too_small_for_pairs_are_refused():
     with pytest.raises(BadConfig, match="at least 64 pixels"):
         build("ccd", size=48)
+
+
+def test_class_head_of_published_ccd_keeps_its_first_weights():
+    """As in the released code, whose optimiser does not have them; the encoder still learns to be told apart by it."""
+    objective, encoder = build("ccd", **PRETRAIN_PRESETS["published-ccd"].replace(size=64, k=2).to_dict())
+    *_, outcome = outcome_of(objective, encoder)
+    outcome.loss.backward()
+    assert objective.classifier.weight.grad is None and outcome.terms["l_aug"] > 0
+    assert all(p.grad is not None for p in encoder.head.parameters())
