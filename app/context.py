@@ -121,7 +121,7 @@ class Context:
         with store.write():
             if limited:
                 limits.demand_owned(store, kind, reader, adding)
-            yield lambda made: owners.set_owner(store, kind, made, reader)
+            yield lambda ids: owners.set_owner(store, kind, ids, reader)
 
     def demand_root(self, path: str) -> None:
         """Raises NotNamed for a path of this machine that may not be imported from."""

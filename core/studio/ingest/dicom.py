@@ -141,14 +141,14 @@ def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None =
     elif scale:
         low, high = scale
     else:
-        ends = [(part.min(), part.max()) for s in _strips(values) for part in [apply_modality_lut(values[s], ds)]]
+        ends = [(rows.min(), rows.max()) for s in _strips(values) for rows in [apply_modality_lut(values[s], ds)]]
         low, high = float(min(least for least, _ in ends)), float(max(most for _, most in ends))
     shown = np.empty((*values.shape, 3), np.uint8)
     for strip in _strips(values):
-        part = apply_modality_lut(values[strip], ds)
+        rows = apply_modality_lut(values[strip], ds)
         if table or window:
-            part = apply_voi_lut(part if table else part.astype(np.float64), ds)
-        grey = np.clip((part.astype(np.float64) - low) / max(high - low, 1e-12), 0, 1)
+            rows = apply_voi_lut(rows if table else rows.astype(np.float64), ds)
+        grey = np.clip((rows.astype(np.float64) - low) / max(high - low, 1e-12), 0, 1)
         if ds.get("PhotometricInterpretation") == "MONOCHROME1":
             grey = 1 - grey
         shown[strip] = (grey * 255).round().astype(np.uint8)[..., None]

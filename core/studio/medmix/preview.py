@@ -142,14 +142,14 @@ def draw_grid(
         for n in range(rows):
             if should_stop():
                 raise Stopped
-            made, marks = x, torch.zeros(cols, side, side, dtype=torch.bool)
+            images_n, marks = x, torch.zeros(cols, side, side, dtype=torch.bool)
             if n:
                 mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
-                made, marks = mixed.images, mixed.masks
+                images_n, marks = mixed.images, mixed.masks
                 sources += [] if views else _sources(mixed, n, side)
             if views:
-                made, marks = views(made, crops, marks)
-            mosaic[n] = to_pixels(made).transpose(1, 0, 2, 3)
+                images_n, marks = views(images_n, crops, marks)
+            mosaic[n] = to_pixels(images_n).transpose(1, 0, 2, 3)
             outlines.append([_outline(m) for m in marks.numpy().astype(np.uint8)])
     return Grid(
         mosaic.transpose(0, 2, 1, 3, 4),
