@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import benches
-from tests.benches import harness, peers
+from tests.benches import peers
 
 
 @pytest.mark.slow
@@ -20,10 +20,10 @@ def test_all_at_once_and_by_blocks_agree(monkeypatch, tmp_path):
 
 
 def test_without_anomalib_the_list_of_aims_says_what_is_missing(monkeypatch):
-    listed = harness.Bench(
-        lambda quick=False: {"ratio": None, "missing": "install the peers"}, harness.BENCHES["metrics"].aim
+    listed = benches.Bench(
+        lambda quick=False: {"ratio": None, "missing": "install the peers"}, benches.BENCHES["metrics"].aim
     )
-    monkeypatch.setitem(harness.BENCHES, "metrics", listed)
+    monkeypatch.setitem(benches.BENCHES, "metrics", listed)
     (row,) = benches.run_all(quick=True, only=["metrics"])["benches"]
     assert not row["met"] and "install the peers" in row["error"] and row["aim"] == 5
 
