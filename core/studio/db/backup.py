@@ -82,8 +82,8 @@ def delete_before(folder: Path, name: str) -> None:
 
 def _time_of(name: str) -> str:
     """The time in a backup's name; the empty text for a file with another name."""
-    found = re.search(r"\d{8}T\d{9}Z", name)
-    return found.group() if found else ""
+    match = re.search(r"\d{8}T\d{9}Z", name)
+    return match.group() if match else ""
 
 
 def _delete(file: Path) -> None:

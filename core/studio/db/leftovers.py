@@ -67,11 +67,11 @@ def discard(folder: Path) -> None:
 @contextlib.contextmanager
 def folder(parent: Path) -> Iterator[Path]:
     """Makes a new folder to work in while the block runs, and removes it."""
-    made = begin(parent)
+    work = begin(parent)
     try:
-        yield made
+        yield work
     finally:
-        discard(made)
+        discard(work)
 
 
 def is_held(path: Path) -> bool:

@@ -63,19 +63,19 @@ def migrate(conn: sqlite3.Connection, before: Callable[[], object] | None = None
     Raises:
         BadHome: as `version_of`; nothing is changed.
     """
-    found = version_of(conn)
-    if found == latest():
+    version = version_of(conn)
+    if version == latest():
         return
-    if found and before is not None:
+    if version and before is not None:
         before()
     conn.execute("BEGIN IMMEDIATE")
     try:
-        found = version_of(conn)
-        for statement in statements(SCHEMA.read_text("utf-8")) if not found else ():
+        version = version_of(conn)
+        for statement in statements(SCHEMA.read_text("utf-8")) if not version else ():
             conn.execute(statement)
-        for version in sorted(STEPS):
-            if 0 < found < version:
-                STEPS[version](conn)
+        for number in sorted(STEPS):
+            if 0 < version < number:
+                STEPS[number](conn)
         conn.execute(f"PRAGMA user_version = {latest()}")
     except BaseException:
         conn.execute("ROLLBACK")

@@ -284,11 +284,11 @@ def _forget(store: Store, number: int, request: Row) -> None:
 def _backups(store: Store, number: int, request: Row) -> None:
     """Replaces all backups by one that was made now and read back; none is deleted before."""
     if any(store.home.backups.glob("*.sqlite*")):
-        made = store.first("SELECT backup FROM erasures WHERE id = ?", [number])["backup"]
-        if made is None or not (store.home.backups / made).exists():
-            made = backup.backup(store.home).file
-            store.execute("UPDATE erasures SET backup = ? WHERE id = ?", [made, number])
-        backup.delete_before(store.home.backups, made)
+        newest = store.first("SELECT backup FROM erasures WHERE id = ?", [number])["backup"]
+        if newest is None or not (store.home.backups / newest).exists():
+            newest = backup.backup(store.home).file
+            store.execute("UPDATE erasures SET backup = ? WHERE id = ?", [newest, number])
+        backup.delete_before(store.home.backups, newest)
 
 
 STEPS: dict[str, Callable[[Store, int, Row], None]] = {
