@@ -14,7 +14,7 @@ from core.studio.ingest.studies import study_row
 from core.studio.review.cases import scored_runs
 from core.studio.runs import learnt, marks, preferred
 from core.studio.runs import records as runs
-from core.studio.runs.preferred import TAUGHT
+from core.studio.runs.preferred import LEARNT
 from core.studio.training import live
 
 router = APIRouter(prefix="/api/learn", tags=["learn"])
@@ -139,9 +139,9 @@ def show(ctx: Studio, who: Sighted, study: str):
     """Shows what there is to learn from, what was learnt, and how it compares."""
     store = ctx.store()
     study_row(store, study)
-    fits = [r for r in scored_runs(store, study) if r["method"] not in TAUGHT]
+    fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
     jobs = live.jobs_of_runs(store)
-    taught = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] in TAUGHT]
+    taught = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] == LEARNT]
     return {
         "ok": True,
         **learnt.offered(store, study),

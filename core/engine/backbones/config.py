@@ -10,7 +10,6 @@ from core.engine.config import BadConfig, Config, option
 from core.engine.registry import BACKBONES
 
 STRIDES = (2, 4, 8, 16, 32)  # of the feature maps that every backbone gives
-NAMED = {"stem": 2, "layer1": 4, "layer2": 8, "layer3": 16, "layer4": 32}  # how fits were saved that knew ResNet alone
 
 
 def is_backbone(name: str) -> bool:

@@ -82,5 +82,5 @@ def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
     if roi is None:
         return maps
     inside = roi_at(roi, maps.shape[1:])
-    floor = maps.reshape(len(maps), -1).min(1)[:, None, None]
+    floor = maps.min((1, 2), keepdims=True)
     return np.where(inside, maps, floor).astype(np.float32)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +16,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
 from typing_extensions import Self
 
-from core.engine.backbones.encoder import Encoder
+from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
 from core.engine.calibration.heatmap import masked_maps
 from core.engine.config import BadConfig, Config
+from core.engine.files import write_json, write_tensors
 from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
@@ -95,16 +100,23 @@ class FitContext:
         return self.replace(**{name: rows_of(values, places) for name, values in each.items() if values is not None})
 
 
-class Detector(abc.ABC):
+PARTIAL = "partial"  # folder of an unfinished fit
+
+
+class Detector(nn.Module, abc.ABC):
     """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`.
 
-    size: side in pixels of the images that it was fitted on. presets: named settings, as `Config`s.
+    What was fitted is the module's parameters and buffers, which `save` and `load` store for every detector. Encoders
+    and other detectors within it are stored in folders of their own. size: side in pixels of the images that it was
+    fitted on, 0 if it takes any. presets: named settings, as `Config`s.
     """
 
     name: ClassVar[str]
     Config: ClassVar[type[Config]]
     presets: ClassVar[Mapping[str, Any]] = {}
-    size: int
+    Stored: ClassVar[Any] = None  # the kind of its stored configuration, if that is not `Config`
+    config: Any
+    size: int = 0
 
     @classmethod
     def preset(cls, name: str | None = None) -> Any:
@@ -136,7 +148,7 @@ class Detector(abc.ABC):
 
         `roi` uint8 (N, S, S): only what lies inside counts.
         """
-        return masked_maps(prediction.maps, roi).reshape(len(prediction), -1).max(1)
+        return masked_maps(prediction.maps, roi).max((1, 2))
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """Returns the prediction with other maps (N, h, w), as `image_score` is to read them."""
@@ -152,19 +164,92 @@ class Detector(abc.ABC):
     def demand_size(self, images: np.ndarray) -> None:
         """Raises ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""
         side = self.size
-        if images.shape[1:] != (side, side, 3):
+        if side and images.shape[1:] != (side, side, 3):
             raise ValueError(
                 f"this {DETECTORS.title(self.name)} was fitted on {side} x {side} RGB images, not {images.shape[1:]}: "
                 f"score at size {side}, or fit again"
             )
 
-    @abc.abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Returns what `restored` needs beside the configuration, the size and tensors, as JSON takes it."""
+        return {}
+
+    def _within(self) -> dict[str, Encoder | Detector]:
+        """The encoders and detectors within it, by name; not what lies within those."""
+        within: dict[str, Encoder | Detector] = {}
+        for name, module in self.named_modules(remove_duplicate=False):
+            if name and isinstance(module, (Encoder, Detector)) and not any(name.startswith(f"{n}.") for n in within):
+                within[name] = module
+        return within
+
     def save(self, folder: Path) -> None:
-        """Saves everything needed to score, encoder included: safetensors and JSON, written atomically."""
+        """Saves all that scoring needs into `folder` and deletes the state of an unfinished fit.
+
+        NAME.safetensors has the tensors; encoders and detectors within it have folders of their own; NAME.json is last.
+        """
+        folder, within = Path(folder), self._within()
+        for name, module in within.items():
+            module.save(folder / name) if isinstance(module, Detector) else save_encoder(module, folder / name)
+        state = self.state_dict()
+        tensors = {n: v for n, v in state.items() if not any(n.startswith(f"{name}.") for name in within)}
+        write_tensors(folder / f"{self.name}.safetensors", tensors)
+        kinds = {name: getattr(module, "name", "") for name, module in within.items()}
+        saved = {"config": self.config.to_dict(), "size": self.size, "within": kinds, "about": self.about()}
+        write_json(folder / f"{self.name}.json", saved)
+        shutil.rmtree(folder / PARTIAL, ignore_errors=True)
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
+        """Loads what `save` wrote. Raises ValueError if there is none."""
+        folder = Path(folder)
+        file = folder / f"{cls.name}.json"
+        if not file.is_file():
+            raise ValueError(f"{folder} holds no fitted {DETECTORS.title(cls.name)} ({file.name}); fit one first")
+        saved = json.loads(file.read_text())
+        within = {
+            name: DETECTORS.get(kind).load(folder / name, device) if kind else load_encoder(folder / name, device)
+            for name, kind in saved["within"].items()
+        }
+        tensors = load_file(file.with_suffix(".safetensors"), device=str(device))
+        config = (cls.Stored or cls.Config).from_dict(saved["config"])
+        with torch.random.fork_rng(devices=[]):  # weights that are made meanwhile are all replaced
+            return cls.restored(config, saved["size"], tensors, within, saved["about"]).to(device).eval()
 
     @classmethod
     @abc.abstractmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self: ...
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        """Builds the detector from what `save` stored: tensors by name, encoders and detectors within it, `about`."""
+
+    def fill(self, tensors: dict[str, Tensor]) -> Self:
+        """Loads tensors by name; what lies within has its own already. Raises ValueError if one is missing."""
+        missing, unknown = self.load_state_dict(tensors, strict=False)
+        wrong = [*unknown, *(n for n in missing if not any(n.startswith(f"{name}.") for name in self._within()))]
+        if wrong:
+            title = DETECTORS.title(self.name)
+            raise ValueError(f"this {title} was saved with another configuration ({wrong[0]}); fit it again")
+        return self
+
+
+class Tensors(nn.Module):
+    """Tensors by name, as buffers."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name, value in tensors.items():
+            self.register_buffer(name, value)
+
+    @classmethod
+    def below(cls, prefix: str, tensors: Mapping[str, Tensor]) -> Self:
+        """Takes those whose name begins with `prefix`, without it."""
+        return cls({name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)})
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.get_buffer(name)
+
+    def items(self) -> list[tuple[str, Tensor]]:
+        return list(self.named_buffers())
 
 
 def at_least_one(images: np.ndarray) -> np.ndarray:

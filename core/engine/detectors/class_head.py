@@ -7,24 +7,19 @@ coarsest stride, says hardly where. It is fitted on nothing: all that it knows i
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.config import STRIDES
-from core.engine.backbones.encoder import ClassHead, Encoder, load_encoder, save_encoder
+from core.engine.backbones.encoder import ClassHead, Encoder
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.files import write_json
 from core.engine.registry import DETECTORS
-
-ABOUT = "class_head.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,7 @@ class ClassHeadDetector(MapDetector):
     Config = ClassHeadConfig
 
     def __init__(self, encoder: Encoder, config: ClassHeadConfig, size: int) -> None:
+        super().__init__()
         self.encoder, self.config, self.size = encoder, config, size
 
     @property
@@ -85,18 +81,11 @@ class ClassHeadDetector(MapDetector):
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         return prediction.extras["evidence"]
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: encoder/ and, last, class_head.json."""
-        folder = Path(folder)
-        save_encoder(self.encoder, folder / "encoder")
-        write_json(folder / ABOUT, {"config": self.config.to_dict(), "size": self.size})
-
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        saved = json.loads((folder / ABOUT).read_text())
-        config = ClassHeadConfig.from_dict(saved["config"])
-        return cls(load_encoder(folder / "encoder", device), config, saved["size"])
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        return cls(within["encoder"], config, size)
 
 
 class _Nothing:
@@ -106,9 +95,6 @@ class _Nothing:
         self.detector = detector
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
-        pass
-
-    def join(self) -> None:
         pass
 
     def finish(self) -> ClassHeadDetector:

@@ -16,9 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from core.engine.detectors.base import Tensors
+
+PARTS = ("mean", "own", "cross")  # of a Level
 CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their caches
 
 
@@ -113,12 +116,29 @@ class Moments:
         return Gaussian(self.pyramid, done)
 
 
-@dataclass
-class Gaussian:
+class Gaussian(nn.Module):
     """Fitted distributions: levels, coarse to fine, with `cross` and `own` the two parts of G_l in the text above."""
 
-    pyramid: Pyramid
-    levels: list[Level]
+    def __init__(self, pyramid: Pyramid, levels: list[Level]) -> None:
+        super().__init__()
+        self.pyramid = pyramid
+        self.register_buffer("grids", torch.tensor(pyramid.grids))
+        for depth, level in enumerate(levels):
+            for name in PARTS:
+                self.register_buffer(f"{name}_{depth}", getattr(level, name))
+
+    @classmethod
+    def of(cls, tensors: Tensors) -> Gaussian:
+        """Builds the distributions from their buffers by name."""
+        grids = tuple((h, w) for h, w in tensors["grids"].tolist())
+        levels = [Level(*(tensors[f"{name}_{depth}"] for name in PARTS)) for depth in range(len(grids))]
+        return cls(Pyramid(grids, tuple(level.mean.shape[1] for level in levels)), levels)
+
+    @property
+    def levels(self) -> list[Level]:
+        """The levels, coarse to fine."""
+        depths = range(len(self.pyramid.grids))
+        return [Level(*(self.get_buffer(f"{name}_{depth}") for name in PARTS)) for depth in depths]
 
     def coarsest(self) -> tuple[Tensor, Tensor]:
         """Returns means and variances (with epsilon), float64 (P, c), of the coarsest level's cells, row by row."""
@@ -132,13 +152,14 @@ class Gaussian:
         """Computes Mahalanobis distances (Eq. 13): maps (B, c, h, w), fine to coarse -> (B, h, w) of the finest."""
         squared: Tensor | None = None
         white: Tensor | None = None
-        for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), self.levels, strict=True)):
+        levels = self.levels
+        for depth, (x, level) in enumerate(zip(self.pyramid.cells(maps), levels, strict=True)):
             y = torch.bmm(level.own, (x - level.mean[:, None]).transpose(1, 2))  # (P, c, B)
             if white is not None:
                 y += torch.bmm(level.families(len(white)), white).view(y.shape)
             squares = y.square().sum(1)
             squared = squares if squared is None else spread(squared, len(squares)) + squares
-            if depth + 1 < len(self.levels):
+            if depth + 1 < len(levels):
                 white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
         assert squared is not None  # a pyramid has one level or more
         return self.pyramid.plane(squared.sqrt_())

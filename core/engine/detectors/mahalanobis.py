@@ -8,27 +8,22 @@ approximating rule, in scikit-learn's form (`Scatter.normal`), where Rippel et a
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.config import STRIDES
-from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
-
-WEIGHTS, ABOUT = "mahalanobis.safetensors", "mahalanobis.json"
 
 
 @dataclass(frozen=True)
@@ -53,15 +48,25 @@ class MahalanobisConfig(Config):
             raise BadConfig("sigma must be 0 or more and batch at least 1")
 
 
-class Normal:
+class Normal(nn.Module):
     """A multivariate normal distribution: mean (D,) and the whitening matrix W (D, D) with W^T W the precision."""
 
+    mean: Tensor
+    whitening: Tensor
+
     def __init__(self, mean: Tensor, whitening: Tensor) -> None:
-        self.mean, self.whitening = mean, whitening
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("whitening", whitening)
 
     def distance(self, x: Tensor) -> Tensor:
         """Computes the distance of x (..., D) -> (...): the square root of (x - mean)^T precision (x - mean)."""
-        return ((x - self.mean) @ self.whitening.T).norm(dim=-1)
+        return distance(x, self.mean, self.whitening)
+
+
+def distance(x: Tensor, mean: Tensor, whitening: Tensor) -> Tensor:
+    """Computes `Normal.distance` of x (..., D) from a mean (D,) and a whitening matrix (D, D) -> (...)."""
+    return ((x - mean) @ whitening.T).norm(dim=-1)
 
 
 class Scatter:
@@ -108,7 +113,9 @@ class Mahalanobis(MapDetector):
     Config = MahalanobisConfig
 
     def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, normals: dict[str, Normal]) -> None:
-        self.encoder, self.config, self.size, self.normals = encoder, config, size, normals
+        super().__init__()
+        self.encoder, self.config, self.size = encoder, config, size
+        self.normals = cast(dict[str, Normal], nn.ModuleDict(normals))
 
     @classmethod
     def fitting(
@@ -131,24 +138,13 @@ class Mahalanobis(MapDetector):
         name = "pooled_roi" if roi is not None and "pooled_roi" in prediction.extras else "pooled"
         return prediction.extras[name].astype(np.float32)
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: encoder/, mahalanobis.safetensors and, last, mahalanobis.json."""
-        folder = Path(folder)
-        save_encoder(self.encoder, folder / "encoder")
-        tensors = {
-            f"{name}.{field}": getattr(n, field) for name, n in self.normals.items() for field in ("mean", "whitening")
-        }
-        write_tensors(folder / WEIGHTS, tensors)
-        write_json(folder / ABOUT, {"config": self.config.to_dict(), "normals": list(self.normals), "size": self.size})
-
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        saved = json.loads((folder / ABOUT).read_text())
-        tensors = load_file(folder / WEIGHTS, device=str(device))
-        normals = {n: Normal(tensors[f"{n}.mean"], tensors[f"{n}.whitening"]) for n in saved["normals"]}
-        config = MahalanobisConfig.from_dict(saved["config"])
-        return cls(load_encoder(folder / "encoder", device), config, saved["size"], normals)
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        names = [name.split(".")[1] for name in tensors if name.endswith(".mean")]
+        normals = {n: Normal(tensors[f"normals.{n}.mean"], tensors[f"normals.{n}.whitening"]) for n in names}
+        return cls(within["encoder"], config, size, normals)
 
 
 class MahalanobisFitting:

@@ -40,8 +40,6 @@ class MapDetector(Detector):
     """Base of detectors on encoder maps. Their Config has `strides`, the maps read, and `batch`, images per step."""
 
     encoder: Encoder
-    config: Any
-    size: int
 
     @functools.cached_property
     def reader(self) -> Encoder:

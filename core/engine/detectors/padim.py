@@ -10,29 +10,23 @@ the finest grid, before up-sampling, where it costs nothing. And the image's sco
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.base import in_order
-from core.engine.backbones.config import NAMED, STRIDES
-from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.backbones.config import STRIDES
+from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, roi_at
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import FitContext, Prediction
-from core.engine.detectors.gaussian import Gaussian, Level, Moments, Pyramid
+from core.engine.detectors.base import FitContext, Prediction, Tensors
+from core.engine.detectors.gaussian import Gaussian, Moments
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.files import write_json, write_tensors
 from core.engine.registry import DETECTORS
-
-PARTS = ("mean", "own", "cross")  # of a Level, as they are saved
 
 
 @dataclass(frozen=True)
@@ -58,15 +52,6 @@ class PaDiMConfig(Config):
         if self.epsilon <= 0 or self.sigma < 0:
             raise BadConfig("PaDiM's epsilon must be above 0, and its sigma 0 or more")
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Also reads `layers`, ResNet's names for the strides, which runs stored before other backbones have."""
-        if "layers" in values:
-            values = {k: v for k, v in values.items() if k != "layers"} | {
-                "strides": tuple(NAMED.get(name, 0) for name in values["layers"])
-            }
-        return super().from_dict(values)
-
 
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
 class PaDiM(MapDetector):
@@ -77,7 +62,9 @@ class PaDiM(MapDetector):
     def __init__(
         self, encoder: Encoder, config: PaDiMConfig, channels: dict[int, Tensor], gaussian: Gaussian, size: int
     ) -> None:
-        self.encoder, self.config, self.kept, self.gaussian, self.size = encoder, config, channels, gaussian, size
+        super().__init__()
+        self.encoder, self.config, self.gaussian, self.size = encoder, config, gaussian, size
+        self.channels = Tensors({str(stride): index for stride, index in channels.items()})
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
@@ -100,6 +87,11 @@ class PaDiM(MapDetector):
         """Computes the distances (B, h, w) on the finest grid, not smoothed."""
         return self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
 
+    @property
+    def kept(self) -> dict[int, Tensor]:
+        """Indices of the channels that are kept, by stride."""
+        return {int(stride): index for stride, index in self.channels.items()}
+
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
         """Measures how alike the `count` normal images of the fit are place by place.
 
@@ -116,32 +108,13 @@ class PaDiM(MapDetector):
         between = np.maximum(mean.var(0) - within / count, 0)  # of the means' scatter, what `count` images bring alone
         return float(between.sum() / (between + within).sum())
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: encoder/, padim.safetensors and, last, padim.json."""
-        folder = Path(folder)
-        save_encoder(self.encoder, folder / "encoder")
-        tensors = {f"channels.{stride}": index for stride, index in self.kept.items()}
-        for depth, level in enumerate(self.gaussian.levels):
-            tensors |= {f"{field}.{depth}": getattr(level, field) for field in PARTS}
-        write_tensors(folder / "padim.safetensors", tensors)
-        grids = [list(grid) for grid in self.gaussian.pyramid.grids]
-        write_json(folder / "padim.json", {"config": self.config.to_dict(), "grids": grids, "size": self.size})
-
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        if not (folder / "padim.json").is_file():
-            raise ValueError(f"{folder} holds no fitted PaDiM (padim.json); fit one first")
-        saved = json.loads((folder / "padim.json").read_text())
-        config = PaDiMConfig.from_dict(saved["config"])
-        tensors = load_file(folder / "padim.safetensors", device=str(device))
-        names = {n: n.removeprefix("channels.") for n in tensors if n.startswith("channels.")}
-        drawn = {NAMED.get(name) or int(name): tensors[n] for n, name in names.items()}
-        channels = {stride: drawn[stride] for stride in config.strides if stride in drawn}
-        levels = [Level(*(tensors[f"{field}.{depth}"] for field in PARTS)) for depth in range(len(saved["grids"]))]
-        pyramid = Pyramid(tuple(map(tuple, saved["grids"])), tuple(level.mean.shape[1] for level in levels))
-        encoder = load_encoder(folder / "encoder", device)
-        return cls(encoder, config, channels, Gaussian(pyramid, levels), saved["size"])
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        channels = {int(stride): index for stride, index in Tensors.below("channels.", tensors).items()}
+        gaussian = Gaussian.of(Tensors.below("gaussian.", tensors))
+        return cls(within["encoder"], config, {s: channels[s] for s in config.strides if s in channels}, gaussian, size)
 
 
 class PaDiMFitting:

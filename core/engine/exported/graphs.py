@@ -78,7 +78,7 @@ def part_of(detector: Detector) -> Part:
 
 
 def _why(detector: Detector) -> str:
-    if detector.name in ("marked", "learnt"):
+    if detector.name == "learnt":
         return "its map follows its base's readings; export the base, or use its safetensors here"
     return f"only {', '.join(sorted(kind.name for kind in PARTS))} and the ensembles of these do"
 
@@ -119,7 +119,7 @@ class _Nearest(_OfMaps):
         patches = patches_of(maps, self.strides)
         height, width = patches.shape[1], patches.shape[2]
         flat = scaled(patches, own.scales).flatten(0, 2)
-        closeness = (flat - memory._centre) @ memory._centred.T - memory._half_norms
+        closeness = (flat - memory.centre) @ memory.centred.T - memory.half_norms
         nearest = closeness.argmax(1)
         distances = (flat - memory.features[nearest]).square().sum(1).sqrt()
         weights = memory.weights(flat, distances, nearest, own.power).view(-1, height * width)

@@ -18,7 +18,7 @@ from core.studio.review.context import RequestContext
 from core.studio.runs import certainty, preferred
 from core.studio.runs.marks import learnt_from
 from core.studio.runs.operating import in_effect
-from core.studio.runs.preferred import TAUGHT, preference
+from core.studio.runs.preferred import LEARNT, preference
 from core.studio.runs.readings import NOT_JUDGED, stored_map
 
 # Tags of cases: put on and taken off many at once; which of them may give a label away.
@@ -255,7 +255,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "masks": masks.versions(context, case_id),
         "marks": {"finished": bool(said.get("finished")), "normal": bool(said.get("normal"))},
     }
-    learners = {r["id"] for r in runs if r["method"] in TAUGHT}
+    learners = {r["id"] for r in runs if r["method"] == LEARNT}
     for run_id, reading in out["readings"].items():
         if reading and run_id in learners and case_id in learnt_from(store, run_id):
             reading["words"] = f"{reading['words']} {LEARNT_FROM}"

@@ -58,20 +58,17 @@ def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
 @functools.lru_cache(maxsize=2)
 def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
     """A run's nearest patches, and the places of the images it holds among the `count` that it was fitted on."""
-    from core.engine.calibration.scale import places_unseen
     from core.engine.detectors.ensemble.ensemble import Ensemble
     from core.engine.detectors.nearest.nearest import Nearest
 
     detector = DETECTORS.get(method).load(folder, "cpu")
     places = np.arange(count)
     if isinstance(detector, Ensemble):
-        fitted_rows = detector.kept
-        places = (
-            places_unseen(count, detector.config.unseen, detector.config.seed)[0]
-            if fitted_rows is None
-            else fitted_rows
-        )
-        detector = getattr(detector.members.get("blend"), "members", detector.members)["fine"]
+        assert detector.kept is not None  # of a fit
+        places = detector.kept
+        blend = dict(detector.members).get("blend", detector)
+        assert isinstance(blend, Ensemble)
+        detector = blend.members["fine"]
     assert isinstance(detector, Nearest)
     return detector, places
 

@@ -18,7 +18,7 @@ from core.studio.jobs.steps import Work, step
 from core.studio.runs import marks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain
-from core.studio.runs.preferred import LEARNT, TAUGHT
+from core.studio.runs.preferred import LEARNT
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.sides import side_for_marks
 
@@ -42,7 +42,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
     last = max((runs.marks_count(r) for r in runs.list_runs(store, study, kind="fit")
-                if r["method"] in TAUGHT and r["status"] != "failed"), default=0)  # fmt: skip
+                if r["method"] == LEARNT and r["status"] != "failed"), default=0)  # fmt: skip
     reached = [step for step in OFFERS if step <= len(cases)]
     of = {
         "whole": len(marks.whole(store, study, reader)),
@@ -103,7 +103,7 @@ def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) 
     base = runs.get_run(store, fit)
     if base["kind"] != "fit" or base["status"] != "done" or "calibration" not in base["summary"]:
         raise ValueError(f"{fit} has not scored the study: fit and score a detector first")
-    if base["method"] in TAUGHT:
+    if base["method"] == LEARNT:
         raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
     there = offered(store, base["study"], reader)
     if there["patients"] < there["least"]:

@@ -10,7 +10,6 @@ USUAL = "blend-head"  # on an encoder that was trained
 PREFERRED = (USUAL, AT_ONCE, "lesion-head")
 LEARNT = "learnt"
 ADOPTED = "adopted:{}"  # the setting that holds a study's adopted run
-TAUGHT = (LEARNT, "marked")  # by readers' marks; "marked" is how version 0.2 did it, and is not fitted any more
 
 
 def preference(method: str) -> int:
@@ -18,7 +17,7 @@ def preference(method: str) -> int:
 
     One that has learnt from marks comes last: it is shown when somebody chooses it.
     """
-    if method in TAUGHT:
+    if method == LEARNT:
         return len(PREFERRED) + 1
     return PREFERRED.index(method) if method in PREFERRED else len(PREFERRED)
 

@@ -17,7 +17,7 @@ from core.studio.medmix.forms import forms as strong_forms
 from core.studio.runs import bin, learnt, marks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
-from core.studio.runs.preferred import TAUGHT, USUAL
+from core.studio.runs.preferred import LEARNT, USUAL
 from core.studio.training import first_weights
 from core.studio.training.live import jobs_of_runs
 
@@ -198,7 +198,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
     def steps() -> list[dict]:
         copy = runs.clone_run(store, run_id, name=f"{old['name']} again", **anew)
-        if old["method"] in TAUGHT:
+        if old["method"] == LEARNT:
             return learnt.steps(copy, store.setting("device", "auto"))
         return chain(copy) if old["kind"] == "pretrain" else chain(None, [copy])
 

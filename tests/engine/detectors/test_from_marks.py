@@ -1,7 +1,6 @@
 """Learning from marks: what is pasted, what is ignored, marks left out, the base where nothing is marked."""
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -196,15 +195,6 @@ def test_an_image_and_its_mirror_image_are_read_alike(fitted):
     )
     once = Learnt(fitted.config.replace(mirror=False), fitted.base, fitted.encoder, SIDE, fitted.decoders)
     assert not np.allclose(once._logits(shown, once.decoders), fitted._logits(shown, fitted.decoders), atol=1e-2)
-
-
-def test_what_was_learnt_before_images_were_read_mirrored_reads_as_then(fitted, tmp_path):
-    fitted.save(tmp_path)
-    about = json.loads((tmp_path / "learnt.json").read_text())
-    assert Learnt.load(tmp_path).config.mirror
-    del about["config"]["mirror"]
-    (tmp_path / "learnt.json").write_text(json.dumps(about))
-    assert not Learnt.load(tmp_path).config.mirror
 
 
 @pytest.mark.long

@@ -1,11 +1,8 @@
 """PaDiM: against a plain loop, saved and loaded, and scored inside a region of interest."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
@@ -68,35 +65,6 @@ def test_score_in_a_region_of_interest(encoder, images):
     cells = np.ones((16, 16), bool)
     cells[6:, 6:] = False
     np.testing.assert_array_equal(inside, [m[cells].max() for m in spotted.maps])
-
-
-@pytest.mark.slow
-def test_save_and_load(encoder, images, tmp_path):
-    padim = PaDiM.fit(encoder, images, PaDiMConfig(seed=5))
-    padim.save(tmp_path / "fit")
-    again = PaDiM.load(tmp_path / "fit")
-    a, b = padim.predict(images), again.predict(images)
-    assert np.array_equal(a.maps, b.maps)
-    assert np.array_equal(padim.image_score(a), again.image_score(b))
-    assert again.config == padim.config
-
-
-@pytest.mark.slow
-def test_a_fit_from_before_other_backbones_is_read(encoder, images, tmp_path):
-    """Such a fit has ResNet's layers where strides are now."""
-    named = {"4": "layer1", "8": "layer2", "16": "layer3"}
-    padim = PaDiM.fit(encoder, images, PaDiMConfig())
-    padim.save(tmp_path)
-    about = json.loads((tmp_path / "padim.json").read_text())
-    assert about["config"].pop("strides") == [4, 8, 16]
-    about["config"]["layers"] = list(named.values())
-    (tmp_path / "padim.json").write_text(json.dumps(about))
-    tensors = load_file(tmp_path / "padim.safetensors")
-    for stride, name in named.items():
-        tensors[f"channels.{name}"] = tensors.pop(f"channels.{stride}")
-    save_file(tensors, tmp_path / "padim.safetensors")
-    again = PaDiM.load(tmp_path)
-    assert again.config == padim.config and np.array_equal(again.predict(images).maps, padim.predict(images).maps)
 
 
 @pytest.mark.slow

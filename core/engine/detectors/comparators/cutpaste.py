@@ -79,7 +79,6 @@ class CutPaste(NetDetector):
     name = "cutpaste"
     Config = CutPasteConfig
     Training = CutPasteTraining
-    takes_encoder = True
     presets = {
         "paper": CutPasteConfig(),
         "published": CutPasteConfig(whole_jitter=True, unit=True),

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import abc
 import copy
-import json
 import math
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.config import STRIDES, EncoderConfig
+from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import Detector, FitContext, Prediction, at_least_one
-from core.engine.files import write_json, write_tensors
+from core.engine.detectors.base import PARTIAL, Detector, FitContext, Prediction, Tensors, at_least_one
 from core.engine.registry import DETECTORS
 from core.engine.tensors import normal, pick_device, to_batch
 from core.engine.training import loop
@@ -104,11 +100,11 @@ class NetDetector(Detector):
     """Base of detectors that train networks of their own. `normals`: what `settle` takes from the normal images."""
 
     Training: ClassVar[type[NetTraining]]
-    takes_encoder: ClassVar[bool] = False  # whether it starts from the given encoder
     net: Any
 
     def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
-        self.net, self.config, self.size, self.normals = net.eval(), config, size, normals or {}
+        super().__init__()
+        self.net, self.config, self.size, self.normals = net.eval(), config, size, Tensors(normals or {})
 
     @property
     def device(self) -> torch.device:
@@ -144,13 +140,13 @@ class NetDetector(Detector):
             net = cls.build(copy.deepcopy(encoder).cpu(), config, size)
         source = fingerprint(images, net.state_dict())
         training = cls.Training(net.to(device), images, config, device, DETECTORS.title(cls.name))
-        folder = None if context.folder is None else Path(context.folder) / "partial"
+        folder = None if context.folder is None else Path(context.folder) / PARTIAL
         identity = {"config": config.to_dict(), "fitted_on": source}
         checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
         if checkpoints is not None:
             checkpoints.save(training)
         learnt = cls(net, config, size)
-        learnt.normals = learnt.settle(images)
+        learnt.normals = Tensors(learnt.settle(images))
         return learnt
 
     @torch.no_grad()
@@ -172,30 +168,12 @@ class NetDetector(Detector):
         """Scores by the map's mean, of the region of interest where that is given: (N,) float32."""
         return mean_inside(prediction.maps, roi)
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: NAME.safetensors and, last, NAME.json; deletes the state of an unfinished fit."""
-        folder = Path(folder)
-        normals = {f"normals.{name}": value.contiguous() for name, value in self.normals.items()}
-        write_tensors(folder / f"{self.name}.safetensors", {**self.net.state_dict(), **normals})
-        encoder = self.net.encoder.config.to_dict() if self.takes_encoder else None
-        saved = {"config": self.config.to_dict(), "size": self.size, "encoder": encoder}
-        write_json(folder / f"{self.name}.json", saved)
-        shutil.rmtree(folder / "partial", ignore_errors=True)
-
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        if not (folder / f"{cls.name}.json").is_file():
-            raise ValueError(f"{folder} holds no fitted {DETECTORS.title(cls.name)} ({cls.name}.json); fit one first")
-        saved = json.loads((folder / f"{cls.name}.json").read_text())
-        config, place = cls.Config.from_dict(saved["config"]), pick_device(str(device))
-        tensors = load_file(folder / f"{cls.name}.safetensors")
-        with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
-            encoder = Encoder(EncoderConfig.from_dict(saved["encoder"] or {}))
-            net = cls.build(encoder, config, saved["size"])
-        net.load_state_dict({k: v for k, v in tensors.items() if not k.startswith("normals.")})
-        normals = {k.removeprefix("normals."): v.to(place) for k, v in tensors.items() if k.startswith("normals.")}
-        return cls(net.to(place), config, saved["size"], normals)
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        normals = {n.removeprefix("normals."): v for n, v in tensors.items() if n.startswith("normals.")}
+        return cls(cls.build(within.get("net.encoder") or Encoder(), config, size), config, size, normals).fill(tensors)
 
 
 def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:

@@ -113,7 +113,6 @@ class PANDA(NetDetector):
     name = "panda"
     Config = PANDAConfig
     Training = PANDATraining
-    takes_encoder = True
     presets = {
         "paper": PANDAConfig(),
         "published": PANDAConfig(squared=True),

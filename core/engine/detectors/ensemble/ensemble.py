@@ -13,13 +13,12 @@ it that have a name (named.py).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
@@ -34,20 +33,17 @@ from core.engine.detectors.ensemble.named import (
     CombinedConfig,
     HeadsConfig,
     Named,
-    of_version_02,
 )
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.detectors.lesion_head.synth import SyntheticValidation
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.detectors.padim import PaDiM
-from core.engine.files import write_json
 from core.engine.mean_colour import MeanColour
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
-ABOUT = "members.json"
 TOP = 0.05  # share of an image's cells
 EVERYWHERE = "everywhere"  # among the extras: the summed map before anything was left out
 ROI = "_roi"  # after the name of a reading's scale: inside the region of interest
@@ -67,6 +63,7 @@ class Ensemble(Detector):
 
     name = "ensemble"
     Config: ClassVar[type[Config]] = EnsembleConfig
+    Stored = EnsembleConfig
 
     def __init__(
         self,
@@ -80,9 +77,10 @@ class Ensemble(Detector):
         say. known: bool (h, w), places that normal images show; None for all. colours: of whole images, `colour`, and
         of regions of interest, `colour_roi`.
         """
-        self.config, self.members = config, dict(members)
+        super().__init__()
+        self.config, self.members = config, cast(dict[str, Detector], nn.ModuleDict(members))
         self.kept, self.known, self.colours = fitted_rows, known, dict(colours or {})
-        self.size = next((member.size for member in self.members.values() if hasattr(member, "size")), 0)
+        self.size = next((member.size for member in self.members.values() if member.size), 0)
         self.map_weights, self.reading_weights = dict(config.maps), dict(config.readings)
         self.map_scales: dict[str, Scale] = {}
         self.reading_scales: dict[str, Scale] = {}
@@ -140,7 +138,8 @@ class Ensemble(Detector):
         prediction = self._joined(parts, images, roi)
         for kind, region in {"": roi if not self.config.by_region else None, ROI: roi}.items():
             for name, values in self._readings(prediction, region).items():
-                scaled = isinstance(self.members.get(name), Ensemble)  # its readings are on that scale already
+                # An ensemble's readings are on that scale already.
+                scaled = name in self.members and isinstance(self.members[name], Ensemble)
                 self.reading_scales[name + kind] = Scale() if scaled else Scale.of(values)
 
     def _learn_weights(self, images: np.ndarray, roi: np.ndarray | None) -> None:
@@ -277,13 +276,8 @@ class Ensemble(Detector):
         read = self.standardised(prediction, roi)
         return np.sum([weight * read[name] for name, weight in self.reading_weights.items()], 0).astype(np.float32)
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: a folder for each member and, last, members.json."""
-        folder = Path(folder)
-        for name, member in self.members.items():
-            member.save(folder / name)
-        saved = {
-            "config": self.config.to_dict(),
+    def about(self) -> dict[str, Any]:
+        return {
             "kept": None if self.kept is None else self.kept.tolist(),
             "known": None if self.known is None else self.known.astype(int).tolist(),
             "colours": {name: colour.to_dict() for name, colour in self.colours.items()},
@@ -292,26 +286,21 @@ class Ensemble(Detector):
             "map_scales": {name: scale.to_dict() for name, scale in self.map_scales.items()},
             "reading_scales": {name: scale.to_dict() for name, scale in self.reading_scales.items()},
         }
-        write_json(folder / ABOUT, saved)
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        """Reads what `save` wrote, or what version 0.2 did."""
-        folder = Path(folder)
-        saved = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).is_file() else of_version_02(folder)
-        config = EnsembleConfig.from_dict(saved["config"])
-        members = {n: DETECTORS.get(m.detector).load(folder / n, device) for n, m in config.members.items()}
-        fitted_rows, known = saved["kept"], saved["known"]
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
         ensemble = cls(
             config,
-            members,
-            None if fitted_rows is None else np.array(fitted_rows),
-            None if known is None else np.array(known, bool),
-            {name: MeanColour.from_dict(values) for name, values in saved["colours"].items()},
+            {name: within[f"members.{name}"] for name in config.members},
+            None if about["kept"] is None else np.array(about["kept"]),
+            None if about["known"] is None else np.array(about["known"], bool),
+            {name: MeanColour.from_dict(values) for name, values in about["colours"].items()},
         )
-        ensemble.map_weights, ensemble.reading_weights = saved["map_weights"], saved["reading_weights"]
-        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in saved["map_scales"].items()}
-        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in saved["reading_scales"].items()}
+        ensemble.map_weights, ensemble.reading_weights = about["map_weights"], about["reading_weights"]
+        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in about["map_scales"].items()}
+        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in about["reading_scales"].items()}
         return ensemble
 
 
@@ -344,7 +333,7 @@ def _fit_members(
     done = 0
     for name, member in others.items():
         kind, settings = DETECTORS.get(member.detector), member.settings
-        place = None if context.folder is None else context.folder / name
+        place = None if context.folder is None else context.folder / f"members.{name}"
         if issubclass(kind, Ensemble):
             assert isinstance(settings, Named)
             inner = context.replace(folder=place, report=None)

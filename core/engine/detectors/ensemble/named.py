@@ -1,16 +1,13 @@
-"""Configurations of the ensemble that have a name, as people set them; and how version 0.2's files are read as such.
+"""Configurations of the ensemble that have a name, as people set them.
 
 Each names its members' settings and the few choices that are made beside them; `ensemble` gives the whole. The settings
-are kept with a run under these names, so that a run of version 0.2 is repeated by the same words.
+are kept with a run under these names.
 """
 
 from __future__ import annotations
 
 import abc
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 from typing_extensions import Self
 
@@ -59,12 +56,6 @@ class BlendConfig(Named):
     aligned: float = 4.0
     class_head: float = 1 / 3
     seed: int = 0
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Also reads whole configurations from before `aligned`: PaDiM's map then had an equal say everywhere."""
-        before = {"aligned": 1.0} if {"maps", "unseen"} <= values.keys() else {}
-        return super().from_dict({**before, **values})
 
     def __post_init__(self) -> None:
         if not 0 < self.unseen < 0.9 or self.stride < 1 or self.aligned < 1:
@@ -224,73 +215,3 @@ class HeadsConfig(Named):
         return EnsembleConfig(
             heads, equal(heads), equal(heads), unseen=self.validation, by_region=False, stride=2, seed=self.seed
         )
-
-
-def of_version_02(folder: Path) -> dict[str, Any]:
-    """Reads what version 0.2 kept of an ensemble in `folder`, as `Ensemble.save` writes it now.
-
-    Raises ValueError if none of its four files is there.
-    """
-    for name, read in {
-        "blend-head.json": _blend_head, "blend.json": _blend, "combined.json": _combined, "ensemble.json": _heads
-    }.items():  # fmt: skip
-        if (folder / name).is_file():
-            stored = json.loads((folder / name).read_text())
-            config: EnsembleConfig
-            config, changes = read(folder, stored)
-            state = {"kept": None, "known": None, "colours": {}, "config": config.to_dict()}
-            return {**state, "map_weights": config.maps, "reading_weights": config.readings, **changes}
-    raise ValueError(f"{folder} holds no fitted ensemble (members.json); fit one first")
-
-
-def _map_scales(stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    return {name: {"mean": scale["map_mean"], "sd": scale["map_sd"]} for name, scale in stored.items()}
-
-
-def _score_scales(stored: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    return {name: {"mean": scale["score_mean"], "sd": scale["score_sd"]} for name, scale in stored.items()}
-
-
-def _scales(stored: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Scales of an ensemble that read a region of interest on the whole image's scale."""
-    scores = _score_scales(stored)
-    regional = {name + "_roi": scale for name, scale in scores.items()}
-    return {"map_scales": _map_scales(stored), "reading_scales": {**scores, **regional}}
-
-
-def _blend(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
-    values = {"colour": bool(stored.get("colours")), **stored["config"]}
-    return BlendConfig.from_dict(values).ensemble(), {
-        "kept": stored.get("kept"),
-        "known": stored.get("known"),
-        "colours": stored.get("colours", {}),
-        "map_scales": _map_scales(stored["scales"]),
-        "reading_scales": _score_scales(stored["readings"]),
-    }
-
-
-def _blend_head(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
-    values = dict(stored["config"])
-    values.pop("seen", None)  # the blend's, since it leaves places out itself
-    blend = json.loads((folder / "blend" / "blend.json").read_text())
-    own = {"mean": 0.0, "sd": 1.0}
-    scales = _score_scales({name: stored["scales"][name] for name in ("head", "head_roi")})
-    return BlendHeadConfig.from_dict(values).ensemble(), {
-        "kept": blend.get("kept"),
-        "known": stored.get("known") or blend.get("known"),
-        "map_scales": _map_scales({name: stored["scales"][name] for name in ("blend", "head")}),
-        "reading_scales": {"blend": own, "blend_roi": own, **scales},
-    }
-
-
-def _combined(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
-    weights = stored["weights"]
-    return CombinedConfig.from_dict(stored["config"]).ensemble(), {
-        "map_weights": {"head": 1.0, "padim": weights["map"]},
-        "reading_weights": {"head": 1.0, "padim": weights["score"]},
-        **_scales(stored["scales"]),
-    }
-
-
-def _heads(folder: Path, stored: dict[str, Any]) -> tuple[EnsembleConfig, dict[str, Any]]:
-    return HeadsConfig.from_dict(stored["config"]).ensemble(), _scales(stored["scales"])

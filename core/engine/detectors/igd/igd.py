@@ -13,25 +13,22 @@ code does.
 from __future__ import annotations
 
 import copy
-import json
-import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.backbones.encoder import Encoder, load_encoder
 from core.engine.calibration.heatmap import blur, counted
-from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.base import PARTIAL, Detector, FitContext, Prediction
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import IGDModel
 from core.engine.detectors.igd.train import steps_of, train
-from core.engine.files import write_json, write_tensors
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
@@ -46,6 +43,7 @@ class IGD(Detector):
     presets = PRESETS
 
     def __init__(self, config: IGDConfig, size: int, whole: IGDModel, local: IGDModel | None) -> None:
+        super().__init__()
         self.config, self.size, self.whole, self.local = config, size, whole.eval(), local.eval() if local else None
         self.grid = Grid(max(size, config.patch), config.patch, config.stride)  # of the local model
 
@@ -72,7 +70,7 @@ class IGD(Detector):
         size = int(images.shape[1])
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         igd = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
-        partial = Path(folder) / "partial" if folder is not None else None
+        partial = Path(folder) / PARTIAL if folder is not None else None
         steps = steps_of(config, len(images))[1]
         done, total = 0, steps * (2 if igd.local else 1)
         for name, model, grid in (("global", igd.whole, None), ("local", igd.local, igd.grid)):
@@ -159,30 +157,9 @@ class IGD(Detector):
             score = self.config.local_share * patches.max(1) + (1 - self.config.local_share) * score
         return score.astype(np.float32)
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: encoder/, local_encoder/ if used, igd.safetensors, last igd.json; deletes `partial`."""
-        folder = Path(folder)
-        save_encoder(self.whole.encoder, folder / "encoder")
-        tensors = {f"global.{k}": v for k, v in self.whole.kept().items() if not k.startswith("encoder.")}
-        if self.local is not None:
-            save_encoder(self.local.encoder, folder / "local_encoder")
-            tensors |= {f"local.{k}": v for k, v in self.local.kept().items() if not k.startswith("encoder.")}
-        write_tensors(folder / "igd.safetensors", tensors)
-        write_json(folder / "igd.json", {"config": self.config.to_dict(), "size": self.size})
-        shutil.rmtree(folder / "partial", ignore_errors=True)
-
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        if not (folder / "igd.json").is_file():
-            raise ValueError(f"{folder} holds no fitted IGD (igd.json); fit one first")
-        saved = json.loads((folder / "igd.json").read_text())
-        config, size = IGDConfig.from_dict(saved["config"]), saved["size"]
-        own = load_encoder(folder / "local_encoder") if config.uses_local(size) else None
-        igd = cls._build(config, size, load_encoder(folder / "encoder"), own, device)
-        tensors = load_file(folder / "igd.safetensors", device=str(device))
-        for name, model in (("global.", igd.whole), ("local.", igd.local)):
-            if model is not None:
-                state = {f"encoder.{k}": v for k, v in model.encoder.state_dict().items()}
-                model.restore(state | {k[len(name) :]: v for k, v in tensors.items() if k.startswith(name)})
-        return igd
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        igd = cls._build(config, size, within["whole.encoder"], within.get("local.encoder"), "cpu")
+        return igd.fill(tensors)

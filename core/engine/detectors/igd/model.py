@@ -13,11 +13,6 @@ from core.engine.detectors.igd.networks import Code, Critic, Generator
 from core.engine.losses.ms_ssim import fit_levels
 
 
-def as_named_now(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Renames the tensors of older files as they are named now: up to version 0.2 the variance was called sigma."""
-    return {"sigma_sq" if k == "sigma" else k: v for k, v in tensors.items()}
-
-
 class IGDModel(nn.Module):
     """The global model (`size` the image's side) or the local one (`size` the patch's)."""
 
@@ -73,17 +68,3 @@ class IGDModel(nn.Module):
         z = self.encode(x)
         back = self.generator(z)
         return self.reconstruction(x, back), gauss(z, self.centre, self.sigma_sq), self.reconstruction.map(x, back)
-
-    def kept(self) -> dict[str, Tensor]:
-        """Returns what the weights file must hold: all but a frozen encoder, which is saved as an encoder."""
-        return {k: v for k, v in self.state_dict().items() if self.tuned or not k.startswith("encoder.")}
-
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Loads what `kept` returned. Raises ValueError if a tensor is missing."""
-        whole, tensors = self.state_dict(), as_named_now(tensors)
-        missing = [k for k in self.kept() if k not in tensors]
-        if missing:
-            raise ValueError(
-                f"this IGD model lacks {missing[0]}: it was saved with another configuration; fit it again"
-            )
-        self.load_state_dict({k: tensors.get(k, v) for k, v in whole.items()})

@@ -11,7 +11,7 @@ from torch import Tensor
 from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import IGDConfig
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.model import IGDModel, as_named_now
+from core.engine.detectors.igd.model import IGDModel
 from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast, to_device
 from core.engine.training import loop
@@ -82,7 +82,6 @@ class IGDTraining(Training):
         return {"centre": self.model.centre, "sigma_sq": self.model.sigma_sq}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
-        tensors = as_named_now(tensors)
         self.model.centre.copy_(tensors["centre"])
         self.model.sigma_sq.copy_(tensors["sigma_sq"])
 

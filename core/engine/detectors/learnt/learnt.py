@@ -9,23 +9,20 @@ from what normal images do not exceed.
 
 from __future__ import annotations
 
-import copy
 import functools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.embed import inference_copy, remembering
-from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import counted, roi_at, upsample
 from core.engine.calibration.outlines import holding
 from core.engine.calibration.percentiles import Calibration
@@ -35,7 +32,6 @@ from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, 
 from core.engine.detectors.learnt.config import LearntConfig, plural
 from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught, taught_on
 from core.engine.detectors.map_detector import maps_of
-from core.engine.files import write_json, write_tensors
 from core.engine.metrics import bootstrap
 from core.engine.metrics.detection import auroc
 from core.engine.metrics.localisation import overlaps_of
@@ -43,7 +39,6 @@ from core.engine.progress import Report, Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
-WEIGHTS, ABOUT = "learnt.safetensors", "learnt.json"
 UNSEEN, MOST_UNSEEN = 0.15, 60  # normal images that scales come from: their share where the base does not say, and most
 LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ends at which the learnt logit and the base's map are cut
 SCORE = (-1.0, 8.0)  # ends at which the base's part of the image's score is cut, in deviations of held-out normals
@@ -148,6 +143,7 @@ class Learnt(Detector):
     """
 
     name = "learnt"
+    bank: Tensor | None
     Config = LearntConfig
 
     def __init__(
@@ -163,9 +159,12 @@ class Learnt(Detector):
         names: tuple[str, ...] = (),
     ) -> None:
         """decoders: none where nothing was marked; the base then reads alone. bank (m, C): of marked lesions."""
+        super().__init__()
         self.config, self.base, self.encoder, self.size = config, base, encoder, size
-        self.decoders, self.rule, self.scales = list(decoders), rule or Rule(), scales or Scales()
-        self.bank, self.names = bank, names
+        self.decoders = cast(list[Decoder], nn.ModuleList(decoders))
+        self.rule, self.scales = rule or Rule(), scales or Scales()
+        self.register_buffer("bank", bank)
+        self.names = names
         self.remarks: tuple[str, ...] = (self.rule.words,)
         self.tried: dict[str, float] = {}
 
@@ -476,44 +475,22 @@ class Learnt(Detector):
         learnt = upsample(prediction.extras["learnt"], side) + maps - upsample(prediction.maps, side)
         return Prediction(maps, {**prediction.extras, "learnt": learnt})
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: base/, encoder/, learnt.safetensors where it has learnt, and, last, learnt.json."""
-        folder = Path(folder)
-        self.base.save(folder / "base")
-        save_encoder(self.encoder, folder / "encoder")
-        if self.decoders:
-            assert self.bank is not None
-            tensors = {f"{i}.{k}": v for i, d in enumerate(self.decoders) for k, v in d.state_dict().items()}
-            write_tensors(folder / WEIGHTS, {**tensors, "bank": self.bank})
-        saved: dict[str, Any] = {
-            "config": self.config.to_dict(),
-            "rule": self.rule.to_dict(),
-            "scales": self.scales.to_dict(),
-        }
-        saved |= {"size": self.size, "decoders": len(self.decoders), "names": list(self.names), "tuned": self.tuned}
-        write_json(folder / ABOUT, saved)
+    def about(self) -> dict[str, Any]:
+        rule, scales = self.rule.to_dict(), self.scales.to_dict()
+        return {"rule": rule, "scales": scales, "decoders": len(self.decoders), "names": list(self.names)}
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        saved = json.loads((folder / ABOUT).read_text())
-        config, encoder = (
-            LearntConfig.from_dict({"mirror": False} | saved["config"]),
-            load_encoder(folder / "encoder", device),
-        )
-        decoders, bank = [], None
-        if saved["decoders"]:
-            tensors = load_file(folder / WEIGHTS, device=str(device))
-            bank = tensors.pop("bank")
-            for i in range(saved["decoders"]):
-                decoder = Decoder(encoder.widths, config.width, len(saved["names"])).to(device)
-                if saved.get("tuned"):
-                    decoder.encoder = copy.deepcopy(encoder)
-                decoder.load_state_dict({k.partition(".")[2]: v for k, v in tensors.items() if k.startswith(f"{i}.")})
-                decoders.append(decoder.eval().requires_grad_(False))
-        base = DETECTORS.get(config.base).load(folder / "base", device)
-        rule, scales = Rule.from_dict(saved["rule"]), Scales.from_dict(saved["scales"])
-        return cls(config, base, encoder, saved["size"], decoders, rule, scales, bank, tuple(saved["names"]))
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        encoder, names = within["encoder"], tuple(about["names"])
+        decoders = [Decoder(encoder.widths, config.width, len(names)) for _ in range(about["decoders"])]
+        for i, decoder in enumerate(decoders):
+            decoder.encoder = within.get(f"decoders.{i}.encoder")
+        rule, scales = Rule.from_dict(about["rule"]), Scales.from_dict(about["scales"])
+        bank = tensors.get("bank")
+        detector = cls(config, within["base"], encoder, size, decoders, rule, scales, bank, names)
+        return detector.fill(tensors).requires_grad_(False)
 
 
 class Progress:

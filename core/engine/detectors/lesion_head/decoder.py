@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
-from core.engine.backbones.config import NAMED
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig, Normal, features_of
+from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig, distance, features_of
 from core.engine.detectors.map_detector import fit_together
 from core.engine.tensors import to_batch
 
@@ -38,7 +37,6 @@ class LesionDecoder(nn.Module):
         self.narrow = nn.Conv2d(width, fine, 1)
         self.logit = nn.Conv2d(fine, 1, 1)
         self.classify = nn.Linear(widths[32], classes)
-        self.register_load_state_dict_pre_hook(_rename)
         # Few cells are lesion: starting from a small probability spares the first steps from unlearning a half.
         with torch.no_grad():
             self.logit.get_parameter("bias").fill_(-3.0)
@@ -54,14 +52,6 @@ class LesionDecoder(nn.Module):
                 finer + F.interpolate(y, finer.shape[-2:], mode="bilinear", align_corners=False)
             )
         return self.logit(y)[:, 0], self.classify(Encoder.pool(maps))
-
-
-def _rename(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
-    """Load-time hook: weights by ResNet's layer names become weights by stride."""
-    for name in [n for n in state if n.startswith(prefix)]:
-        parts = name[len(prefix) :].split(".")
-        if parts[0] in ("lateral", "smooth") and parts[1] in NAMED:
-            state[".".join([f"{prefix}{parts[0]}", str(NAMED[parts[1]]), *parts[2:]])] = state.pop(name)
 
 
 class LesionNet(nn.Module):
@@ -155,5 +145,5 @@ class Distances(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             inputs = maps if self.encoder is None else self.encoder.maps(x.float(), WANTED)
             inputs = {s: inputs[s].float() for s in WANTED}
-            far = Normal(self.mean, self.whitening).distance(features_of(inputs, _CONFIG, None)["cells"])
+            far = distance(features_of(inputs, _CONFIG, None)["cells"], self.mean, self.whitening)
         return ((far - self.level) / self.spread)[:, None]

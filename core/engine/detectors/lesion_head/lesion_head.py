@@ -9,33 +9,27 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
-import shutil
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
-from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import counted
 from core.engine.calibration.scale import leave_out
-from core.engine.detectors.base import Detector, FitContext, Prediction
+from core.engine.detectors.base import Detector, FitContext, Prediction, at_least_one
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.score import ScoreRule, Validation, choose_rule, summaries
 from core.engine.detectors.lesion_head.synth import Pairs, SyntheticValidation
-from core.engine.detectors.lesion_head.train import PARTIAL, train
-from core.engine.files import write_json, write_tensors
+from core.engine.detectors.lesion_head.train import train
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.engine.tensors import autocast, pick_device, to_batch
 from core.engine.training.base import CENTRES, fingerprint, generator
 
-WEIGHTS, ABOUT = "lesion-head.safetensors", "lesion-head.json"
 _CENTRE_IMAGES = 64
 
 
@@ -51,8 +45,13 @@ class LesionHead(Detector):
         self, net: LesionNet, config: LesionHeadConfig, rule: ScoreRule, device: torch.device, fitted_on: str = ""
     ) -> None:
         """fitted_on: fingerprint of what it was fitted on; "" if that is not known."""
+        super().__init__()
         self.net = net.to(device).to(memory_format=torch.channels_last).eval()
-        self.config, self.rule, self.device, self.fitted_on = config, rule, device, fitted_on
+        self.config, self.rule, self.fitted_on = config, rule, fitted_on
+
+    @property
+    def device(self) -> torch.device:
+        return self.net.centres.device
 
     @classmethod
     def fit(
@@ -97,7 +96,7 @@ class LesionHead(Detector):
         cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext
     ) -> Self | None:
         """Returns the head that an earlier fit with these very arguments saved in the context's folder, or None."""
-        if context.folder is None or not (context.folder / ABOUT).is_file():
+        if context.folder is None or not (context.folder / f"{cls.name}.json").is_file():
             return None
         head = cls.load(context.folder, context.device)
         same = head.config == config and head.fitted_on == fitted_on(encoder, images, context.roi)
@@ -151,9 +150,9 @@ class LesionHead(Detector):
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Predicts maps float32 (N, S/2, S/2); extras: `classes` (N, k+1), `margin` (N,), `distances` (N, k+1)."""
-        maps, classes, distances = [], [], []
-        for start in range(0, len(images), batch):
-            x = to_batch(images[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
+        shown, maps, classes, distances = at_least_one(images), [], [], []
+        for start in range(0, len(shown), batch):
+            x = to_batch(shown[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
             views = [x, x.flip(-1)] if self.config.tta else [x]
             logits, probabilities, features = zip(*map(self._forward, views), strict=True)
             if self.config.tta:
@@ -161,13 +160,13 @@ class LesionHead(Detector):
             maps.append(torch.stack(logits).mean(0).cpu().numpy())
             classes.append(torch.stack(probabilities).mean(0).cpu().numpy())
             distances.append(torch.cdist(torch.stack(features).mean(0), self.net.centres).cpu().numpy())
-        distance = np.concatenate(distances)
+        count, distance = len(images), np.concatenate(distances)[: len(images)]
         extras = {
-            "classes": np.concatenate(classes),
+            "classes": np.concatenate(classes)[:count],
             "distances": distance,
             "margin": distance[:, 0] - distance[:, 1:].min(1),
         }
-        return Prediction(np.concatenate(maps), extras)
+        return Prediction(np.concatenate(maps)[:count], extras)
 
     def _forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with autocast(self.device, self.config.autocast):
@@ -178,21 +177,18 @@ class LesionHead(Detector):
         """Scores by the rule chosen at the fit: (N,) float32."""
         return self.rule(self._summaries(prediction, roi, self.rule.threshold))
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: lesion-head.safetensors and, last, lesion-head.json; deletes an unfinished fit."""
-        write_tensors(Path(folder) / WEIGHTS, self.net.state_dict())
-        saved = {"config": self.config.to_dict(), "rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
-        write_json(Path(folder) / ABOUT, saved | {"encoder": self.net.encoder.config.to_dict()})
-        shutil.rmtree(Path(folder) / PARTIAL, ignore_errors=True)
+    def about(self) -> dict[str, Any]:
+        return {"rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
 
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        saved = json.loads((Path(folder) / ABOUT).read_text())
-        config = LesionHeadConfig.from_dict(saved["config"])
-        net = _network(Encoder(EncoderConfig.from_dict(saved["encoder"])), config)
-        net.load_state_dict(load_file(Path(folder) / WEIGHTS))
-        rule, source = ScoreRule.from_dict(saved["rule"]), saved.get("fitted_on", "")
-        return cls(net, config, rule, pick_device(str(device)), source)
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        net = _network(within["net.encoder"], config)
+        if net.distances is not None:
+            net.distances.encoder = within.get("net.distances.encoder")
+        rule = ScoreRule.from_dict(about["rule"])
+        return cls(net, config, rule, torch.device("cpu"), about["fitted_on"]).fill(tensors)
 
 
 def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:

@@ -29,7 +29,7 @@ def summaries(
     the distance to the nearest other centre. threshold: logit above which a cell counts as lesion.
     """
     inside = masked_maps(maps, roi)
-    cells = np.sort(inside.reshape(len(maps), -1), 1)
+    cells = np.sort(inside.reshape(len(maps), inside.shape[1] * inside.shape[2]), 1)
     out = {f"top {share:.1%}": cells[:, -max(1, round(share * cells.shape[1])) :].mean(1) for share in TOP}
     above = inside > threshold
     out["area"] = np.log1p(above.sum((1, 2)).astype(np.float64))

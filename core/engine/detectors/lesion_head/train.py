@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.detectors.base import FitContext
+from core.engine.detectors.base import PARTIAL, FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.synth import Pairs, jitter_view
@@ -24,7 +24,6 @@ from core.engine.training.base import STEP, Average, Training, generator
 from core.engine.training.schedule import set_rate, warm_cosine
 
 Quality = Callable[[LesionNet], float]
-PARTIAL = "partial"  # folder of an unfinished training
 
 
 def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tensor:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
@@ -18,8 +15,7 @@ from core.engine.calibration.heatmap import roi_at
 CHUNK = 1024  # queries compared at a time: 1024 x 8000 distances are 33 MB
 
 
-@dataclass
-class Memory:
+class Memory(nn.Module):
     """M normal patches. features float32 (M, D); rows (M,) training image of each; cells (M,) its flat place there.
 
     neighbours: (M, b), each patch's b nearest of the memory, itself first.
@@ -29,11 +25,18 @@ class Memory:
     rows: Tensor
     cells: Tensor
     neighbours: Tensor
+    centre: Tensor
+    centred: Tensor
+    half_norms: Tensor
 
-    def __post_init__(self) -> None:
-        self._centre = self.features.mean(0)  # products of centred features lose fewer digits
-        self._centred = self.features - self._centre
-        self._half_norms = self._centred.square().sum(1) / 2
+    def __init__(self, features: Tensor, rows: Tensor, cells: Tensor, neighbours: Tensor) -> None:
+        super().__init__()
+        for name, value in {"features": features, "rows": rows, "cells": cells, "neighbours": neighbours}.items():
+            self.register_buffer(name, value)
+        centre = features.mean(0)  # products of centred features lose fewer digits
+        self.register_buffer("centre", centre, persistent=False)
+        self.register_buffer("centred", features - centre, persistent=False)
+        self.register_buffer("half_norms", self.centred.square().sum(1) / 2, persistent=False)
 
     @classmethod
     def of(cls, features: Tensor, rows: Tensor, cells: Tensor, neighbours: int) -> Memory:
@@ -50,8 +53,8 @@ class Memory:
         that equal patches are at 0 exactly.
         """
         indices = []
-        for chunk in (queries - self._centre).split(CHUNK):
-            closeness = torch.addmm(self._half_norms.neg()[None], chunk, self._centred.T)  # |q|^2 is the same for all
+        for chunk in (queries - self.centre).split(CHUNK):
+            closeness = torch.addmm(self.half_norms.neg()[None], chunk, self.centred.T)  # |q|^2 is the same for all
             indices.append(closeness.argmax(1, keepdim=True) if count == 1 else closeness.topk(count, 1).indices)
         index = torch.cat(indices) if indices else torch.zeros(0, count, dtype=torch.long)
         distances = self.distances(queries, index)
@@ -75,14 +78,6 @@ class Memory:
             return torch.ones_like(distances)
         around = self.distances(queries, self.neighbours[index]).pow(power)
         return 1 - (distances.pow(power) - around.logsumexp(1)).exp()
-
-
-def read_about(folder: Path, name: str) -> dict[str, Any]:
-    """Reads the JSON saved beside the memory of patches of detector `name`. Raises ValueError if there is none."""
-    if not (folder / f"{name}.json").is_file():
-        raise ValueError(f"{folder} holds no memory of patches ({name}.json); fit one first")
-    saved: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
-    return saved
 
 
 class Pool:

@@ -16,27 +16,23 @@ where the paper merges and thins blocks of 256; patches are not first reduced to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.base import in_order
 from core.engine.backbones.config import STRIDES
-from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
+from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.config import BadConfig, Config
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.map_detector import MapDetector
-from core.engine.detectors.nearest.memory import Memory, NearestFitting, patches_of, read_about, scaled
-from core.engine.files import write_json, write_tensors
+from core.engine.detectors.nearest.memory import Memory, NearestFitting, patches_of, scaled
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
-
-PARTS = ("features", "rows", "cells", "neighbours")  # of a Memory, as they are saved
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,7 @@ class NearestConfig(Config):
 @DETECTORS.register("nearest", title="Nearest patches", compares=True, section="PatchCore, Roth et al. 2022")
 class Nearest(MapDetector):
     name = "nearest"
+    scales: Tensor
     Config = NearestConfig
     presets = {
         "paper": NearestConfig(patches=8000, pool=40_000),
@@ -95,7 +92,9 @@ class Nearest(MapDetector):
         """scales: what the values of a patch, and its place (y, x), are multiplied by; (D + 2,), or a matrix of as many
         rows.
         """
-        self.encoder, self.config, self.size, self.scales, self.memory = encoder, config, size, scales, memory
+        super().__init__()
+        self.encoder, self.config, self.size, self.memory = encoder, config, size, memory
+        self.register_buffer("scales", scales)
 
     @property
     def power(self) -> int:
@@ -160,22 +159,13 @@ class Nearest(MapDetector):
                 matches.append(Match(box, origin, row=row, distance=distance))
         return matches
 
-    def save(self, folder: Path) -> None:
-        """Saves into `folder`: encoder/, NAME.safetensors and, last, NAME.json."""
-        folder = Path(folder)
-        save_encoder(self.encoder, folder / "encoder")
-        tensors = {name: getattr(self.memory, name) for name in PARTS} | {"scales": self.scales}
-        write_tensors(folder / f"{self.name}.safetensors", tensors)
-        write_json(folder / f"{self.name}.json", {"config": self.config.to_dict(), "size": self.size})
-
     @classmethod
-    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        folder = Path(folder)
-        saved = read_about(folder, cls.name)
-        tensors = load_file(folder / f"{cls.name}.safetensors", device=str(device))
-        memory = Memory(*(tensors[name] for name in PARTS))
-        encoder = load_encoder(folder / "encoder", device)
-        return cls(encoder, cls.Config.from_dict(saved["config"]), saved["size"], tensors["scales"], memory)
+    def restored(
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+    ) -> Self:
+        scales = tensors.pop("scales")
+        memory = Memory(**{name.removeprefix("memory."): value for name, value in tensors.items()})
+        return cls(within["encoder"], config, size, scales, memory)
 
 
 # What a patch was compared with.

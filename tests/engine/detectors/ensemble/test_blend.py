@@ -12,7 +12,7 @@ from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.ensemble.config import ALIKE, aligned_weights
 from core.engine.detectors.ensemble.ensemble import Blend
-from core.engine.detectors.ensemble.named import BlendConfig, BlendHeadConfig
+from core.engine.detectors.ensemble.named import BlendConfig
 from core.engine.metrics.detection import mean_colour_scores
 from tests.conftest import ARCH
 from tests.engine._images import normals
@@ -102,16 +102,6 @@ def test_images_that_do_not_fit_into_memory_give_the_same_blend(monkeypatch):
     assert np.array_equal(blends[0].image_score(one, roi), blends[1].image_score(other, roi))
 
 
-def test_it_is_the_same_after_save_and_load(fitted, tmp_path):
-    detector, images = fitted
-    detector.save(tmp_path)
-    again = Blend.load(tmp_path)
-    before, after = detector.predict(images[:3]), again.predict(images[:3])
-    np.testing.assert_allclose(before.maps, after.maps, atol=1e-5)
-    np.testing.assert_allclose(detector.image_score(before), again.image_score(after), atol=1e-4)
-    assert np.array_equal(again.kept, detector.kept) and len(detector.kept) == 20
-
-
 def test_mean_colour_is_one_of_the_readings(fitted):
     detector, images = fitted
     bright = np.clip(images[:4].astype(int) + 90, 0, 255).astype(np.uint8)
@@ -171,15 +161,6 @@ def test_weights_grow_in_proportion_and_keep_their_sum():
     assert weights["none"] == weights["low"] == {"padim": 0.5, "fine": 0.5}
     assert weights["half"] == pytest.approx({"padim": 2 / 3, "fine": 1 / 3})
     assert weights["whole"] == pytest.approx({"padim": 3 / 4, "fine": 1 / 4})
-
-
-def test_a_blend_that_was_stored_before_is_repeated_with_an_equal_say():
-    before = {k: v for k, v in BlendConfig().to_dict().items() if k != "aligned"}
-    assert BlendConfig.from_dict(before).aligned == 1.0 and BlendConfig.from_dict({}).aligned == 4.0
-    assert BlendConfig.from_dict(BlendConfig().to_dict()) == BlendConfig()
-    headed = BlendHeadConfig().to_dict()
-    assert BlendHeadConfig.from_dict({**headed, "blend": before}).blend.aligned == 1.0
-    assert not BlendConfig.from_dict({**BlendConfig().to_dict(), "maps": ["fine", "coarse"]}).ensemble().aligned
 
 
 def test_only_a_padim_whose_map_counts_may_be_named_and_no_weight_falls():

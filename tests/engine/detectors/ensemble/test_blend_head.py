@@ -151,7 +151,7 @@ def test_stopped_in_the_head_and_taken_up_again(tmp_path):
     folder = tmp_path / "cut"
     with pytest.raises(Stopped):
         BlendHead.fit(encoder(), images, CONFIG, FitContext(folder=folder, should_stop=stops, report=steps.append))
-    assert list((folder / "head").rglob("*.safetensors"))
+    assert list((folder / "members.head").rglob("*.safetensors"))
     resumed = BlendHead.fit(encoder(), images, CONFIG, FitContext(folder=folder))
     assert same(whole.members["head"].net, resumed.members["head"].net)
 

@@ -34,17 +34,6 @@ def test_score_is_the_weighted_sum_of_standardised_scores():
     assert prediction.maps.shape == (5, 16, 16)
 
 
-@pytest.mark.slow
-def test_saved_and_loaded_scores_the_same(tmp_path):
-    detector, images = fitted(), normals(4, seed=5)
-    detector.save(tmp_path)
-    again = DETECTORS.get("combined").load(tmp_path)
-    a, b = detector.predict(images), again.predict(images)
-    assert np.allclose(a.maps, b.maps, atol=1e-5)
-    assert np.allclose(detector.image_score(a), again.image_score(b), atol=1e-5)
-    assert again.map_weights == again.reading_weights == {"head": 1.0, "padim": 0.5}
-
-
 def test_weight_goes_to_the_member_that_knows():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], 300)

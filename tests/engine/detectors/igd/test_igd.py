@@ -138,22 +138,6 @@ def test_a_training_that_diverges_says_so(encoder, images):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [SMALL, BOTH])
-def test_save_and_load(encoder, images, tmp_path, config):
-    igd = IGD.fit(encoder, images, config, FitContext(folder=tmp_path))
-    igd.save(tmp_path)
-    assert not (tmp_path / "partial").exists()
-    again = IGD.load(tmp_path)
-    a, b = igd.predict(images), again.predict(images)
-    assert np.array_equal(a.maps, b.maps)
-    roi = np.ones((12, 64, 64), np.uint8)
-    roi[:, :32] = 0
-    for region in (None, roi):
-        assert np.array_equal(igd.image_score(a, region), again.image_score(b, region))
-    assert a.maps.shape == (12, 32, 32) and a.maps.dtype == np.float32
-
-
-@pytest.mark.slow
 def test_scores_by_their_formulas(encoder, images):
     igd = IGD.fit(encoder, images, BOTH)
     p = igd.predict(images[:5], batch=2)

@@ -124,19 +124,6 @@ def test_scales():
     assert float(even[5]) == pytest.approx(0.5 * 2**0.5, rel=0.01)
 
 
-def test_save_and_load(encoder, images, tmp_path):
-    detector = Nearest.fit(encoder, images[:20], NearestConfig(patches=200, pool=500, position=0.3))
-    detector.save(tmp_path / "fit")
-    again = Nearest.load(tmp_path / "fit")
-    assert again.config == detector.config
-    a, b = detector.predict(images), again.predict(images)
-    np.testing.assert_allclose(a.maps, b.maps, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(detector.image_score(a), again.image_score(b), rtol=1e-4, atol=1e-5)
-    assert [m.row for m in detector.explain(images)] == [m.row for m in again.explain(images)]
-    with pytest.raises(ValueError, match="fit one first"):
-        Nearest.load(tmp_path)
-
-
 def test_several_share_one_pass(encoder, images, monkeypatch):
     wanted = [(PaDiM, PaDiMConfig(channels=20, batch=8)), (Nearest, NearestConfig(patches=200, pool=500, batch=8))]
     alone = [kind.fit(encoder, images, config) for kind, config in wanted]
