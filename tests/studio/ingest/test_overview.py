@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.studio.ingest import overview, studies
-from core.studio.ingest.masks import add_mask, truth_mask, truth_masks
+from core.studio.ingest.masks import add_mask, reference_mask, reference_masks
 from tests.conftest import plain_folder
 
 
@@ -23,7 +23,7 @@ def test_counts_are_those_of_each_case(store, study):
     assert sum(sum(row.values()) for row in found["table"].values()) == len(cases) == 38
     for case in cases:
         assert found["table"][case["split"]][case["label"]] > 0
-    truth = truth_masks(store, study)
+    truth = reference_masks(store, study)
     expected = Counter(case["split"] for case in cases if case["id"] in truth)
     assert truth and found["masks"] == {split: expected[split] for split in overview.SPLITS}
     sizes = Counter(f"{case['width']} x {case['height']}" for case in cases)
@@ -42,12 +42,12 @@ def test_a_sample_takes_as_many_of_each_part_and_the_same_for_a_seed(store, stud
 
 
 def test_the_truth_of_one_case_is_that_of_all(store, study):
-    truth = truth_masks(store, study)
+    truth = reference_masks(store, study)
     case = min(truth)
-    assert truth_mask(store, case) == truth[case]
+    assert reference_mask(store, case) == truth[case]
     height, width = store.one("SELECT height, width FROM cases WHERE id = ?", [case]).values()
     add_mask(store, case, np.ones((height, width), np.uint8), "hand", "ann")
     add_mask(store, case, np.zeros((height, width), np.uint8), "run")
-    assert truth_mask(store, case) == truth_masks(store, study)[case] != truth[case]
+    assert reference_mask(store, case) == reference_masks(store, study)[case] == truth[case]
     normal = store.first("SELECT id FROM cases WHERE study = ? AND label = 'normal'", [study])["id"]
-    assert truth_mask(store, normal) is None
+    assert reference_mask(store, normal) is None

@@ -10,12 +10,12 @@ import sys
 
 import pytest
 
+from core.studio.db.leftovers import is_held
 from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from tests.conftest import wait
 from tests.studio.jobs.conftest import chain, status
-from tests.studio.jobs.test_processes import is_free
 
 SLOW = """
 import sys, time
@@ -114,7 +114,7 @@ def test_a_second_worker_leaves_when_one_works_and_one_waits(store, run, slow):
     jobs.submit(store, [{"step": "score", "run": run}], start=False)
     line = [sys.executable, "-m", "core.studio.jobs.worker", "--home", str(store.home.path)]
     waits = subprocess.Popen(line)
-    wait(lambda: not is_free(store.home.path / "worker.next"))
+    wait(lambda: is_held(store.home.path / "worker.next"))
     third = subprocess.run(line, timeout=120)
     assert third.returncode == 0 and waits.poll() is None
     waits.kill()
