@@ -10,7 +10,7 @@ from tests.benches import reading
 @pytest.mark.longest
 def test_the_figures_come():
     with ThreadPoolExecutor(1) as thread:  # the main one may have a browser's loop already
-        found = thread.submit(reading.run, quick=True).result()
+        found = thread.submit(reading.reading, quick=True).result()
     for when, aims in reading.AIMS.items():
         for what in aims:
             figures = found[when][what]
