@@ -73,7 +73,7 @@ PRETRAIN_PRESETS["sphere"] = PAPER.replace(
         "encoder.arch": "efficientnet-lite0",
         "size": 128,
         "batch": 8,
-        "epochs": 1,
+        "epochs": 1000,
         "steps": 280,
         "fit_size": 224,
         "fit_closer": True,

@@ -14,7 +14,7 @@ from core.engine.config import BadConfig
 from core.engine.losses.pmsacl import pmsacl_loss
 from core.engine.objectives import pmsacl as objective
 from core.engine.objectives.config import PretrainConfig
-from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import OBJECTIVES
 from core.engine.training import checkpoint
 from core.engine.training.base import Diverged
@@ -236,6 +236,11 @@ def test_compiled_it_learns_the_same(tmp_path):
     losses = [[row["loss"] for row in result.history] for result in (plain, compiled)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
     assert load_encoder(tmp_path / "True")(torch.rand(1, 3, 32, 32)).isfinite().all()
+
+
+@pytest.mark.parametrize("images", [60, 240, 5000])
+def test_length_of_the_default_is_its_steps(images):
+    assert PRETRAIN_PRESETS[PRETRAIN_DEFAULT].length(images)[0] == 280
 
 
 @pytest.mark.parametrize("images", (1, 2, 5, 12, 100, 999))
