@@ -165,10 +165,6 @@ class _LesionHead(Part):
         x = floats(images)
         logits, classes, features = self.net(x)
         classes = classes.softmax(1)
-        if self.detector.config.tta:
-            other, its_classes, its_features = self.net(x.flip(-1))
-            logits, classes = (logits + other.flip(-1)) / 2, (classes + its_classes.softmax(1)) / 2
-            features = (features + its_features) / 2
         away = (features[:, None] - self.net.centres).square().sum(2).sqrt()
         margin = away[:, 0] - away[:, 1:].amin(1)
         scores = [self._score(maps, classes, margin) for maps in (logits, masked(logits, roi))]

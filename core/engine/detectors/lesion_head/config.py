@@ -30,7 +30,6 @@ class LesionHeadConfig(Config):
     checks: how often, evenly over the steps, the averaged network is tried on the validation normals with lesions of
     `held_out`; the weights that find those best are kept. 0: the last ones are.
     validation: share of the given normals that is never trained on, for choosing the score.
-    tta: also score the mirrored image and average (twice the time).
     """
 
     preset: str = "quick"
@@ -59,7 +58,6 @@ class LesionHeadConfig(Config):
     checks: int = 0
     validation: float = 0.12
     autocast: bool = True
-    tta: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -153,13 +153,10 @@ class LesionHead(Detector):
         shown, maps, classes, distances = at_least_one(images), [], [], []
         for start in range(0, len(shown), batch):
             x = to_batch(shown[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
-            views = [x, x.flip(-1)] if self.config.tta else [x]
-            logits, probabilities, features = zip(*map(self._forward, views), strict=True)
-            if self.config.tta:
-                logits = (logits[0], logits[1].flip(-1))
-            maps.append(torch.stack(logits).mean(0).cpu().numpy())
-            classes.append(torch.stack(probabilities).mean(0).cpu().numpy())
-            distances.append(torch.cdist(torch.stack(features).mean(0), self.net.centres).cpu().numpy())
+            logits, probabilities, features = self._forward(x)
+            maps.append(logits.cpu().numpy())
+            classes.append(probabilities.cpu().numpy())
+            distances.append(torch.cdist(features, self.net.centres).cpu().numpy())
         count, distance = len(images), np.concatenate(distances)[: len(images)]
         extras = {
             "classes": np.concatenate(classes)[:count],
