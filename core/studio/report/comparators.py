@@ -69,7 +69,16 @@ SOURCES = {
         {"whole_jitter": "the text jitters the piece", "unit": "the text takes features as they are"},
     ),
     "panda": Source("Reiss et al. 2021, released code", {"squared": "the text has distances"}),
-    "igd": Source("Chen et al. 2021, released code", {"flip": "features of a frozen encoder can then be kept"}),
+    "igd": Source(
+        "Chen et al. 2021, released code",
+        {
+            "flip": "features of a frozen encoder can then be kept",
+            "width": "narrower, for CPUs",
+            "local_batch": "as many images as the global model",
+            "overlaps": "the border is covered by fewer patches",
+            "rescale": "features of every backbone then have one scale",
+        },
+    ),
 }
 
 

@@ -153,7 +153,7 @@ def test_the_text_to_the_letter_collapses_and_the_authors_way_does_not(real, tmp
     )
     trained = {}
     for preset in ("as-printed", "paper"):
-        config = PRETRAIN_PRESETS[preset].replace(size=64, batch=8, steps=150, epochs=1, snapshot_every=1000)
+        config = PRETRAIN_PRESETS[preset].replace(size=64, batch=8, steps=130, snapshot_every=1000)
         trained[preset] = pretrain(frames, config, tmp_path / preset)
     alarms = {preset: [line["alarm"] for line in result.history if line["alarm"]] for preset, result in trained.items()}
     accuracy = {p: np.mean([line["aug_accuracy"] for line in r.history[-40:]]) for p, r in trained.items()}

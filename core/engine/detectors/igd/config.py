@@ -9,8 +9,8 @@ from core.engine.config import BadConfig, Config
 
 @dataclass(frozen=True)
 class IGDConfig(Config):
-    """Defaults are the constants of IGD's own paper and released settings; the preset `published` mirrors images by
-    chance as well; `quick` is what fits in a minute on a CPU.
+    """Defaults are the constants of IGD's own paper and released settings; the preset `published` is nearer to the
+    released code; `quick` is what fits in a minute on a CPU.
 
     encoder: 'frozen' (as published: only a linear layer on top is learnt) or 'tuned' (the whole encoder goes on
     learning, as this paper's text has it). local_encoder: the local model's own encoder, a run or its folder; None:
@@ -21,7 +21,10 @@ class IGDConfig(Config):
     patches: drawn per image and step for the local model; 0 takes all of them.
     space: what images are compared in, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
     rho: share of L1 in the reconstruction error. xi_*: share of that error in a score, the rest is the classifier's.
-    local_share: of the local model in score and map, 1 - nu of Eq. 11.
+    local_share: of the local model in the score, 1 - nu of Eq. 11, and in the map unless `local_map_share` says
+    otherwise. local_batch: images of a step of the local model, all their patches at once; 0: `batch`. overlaps: 'mean'
+    or 'sum' of the patches that cover a pixel of the local map. rescale: whether features have mean 0 and deviation 1
+    before the latent layer.
     w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss; gamma: the critic's mix.
     map_gauss: whether a patch's classifier has its part in the local heat map, as it has in the local score.
     sigma: blur of the heat map in pixels at 256. width, critic_width: channels at full resolution.
@@ -58,6 +61,10 @@ class IGDConfig(Config):
     local_levels: tuple[float, ...] = (0.0516, 0.3295, 0.3463, 0.2726)
     xi_local: float = 0.9
     local_share: float = 0.5
+    local_map_share: float | None = None
+    local_batch: int = 0
+    overlaps: str = "mean"
+    rescale: bool = True
     map_gauss: bool = False
     sigma: float = 0.0
     autocast: bool = True
@@ -74,10 +81,18 @@ class IGDConfig(Config):
             raise BadConfig("IGD's batch must be at least 2: an interpolation takes two images")
         if self.lr <= 0 or self.max_steps < 0 or self.patches < 0:
             raise BadConfig("IGD's lr must be above 0, and its max_steps and patches 0 or more")
-        if not all(0 <= share <= 1 for share in (self.flip, self.rho, self.xi, self.xi_local, self.local_share)):
-            raise BadConfig("IGD's flip, rho, xi, xi_local and local_share are shares between 0 and 1")
+        shares = (self.flip, self.rho, self.xi, self.xi_local, self.local_share, self.map_share)
+        if not all(0 <= share <= 1 for share in shares):
+            raise BadConfig("IGD's flip, rho, xi, xi_local and local shares are between 0 and 1")
+        if self.local_batch == 1 or self.local_batch < 0 or self.overlaps not in ("mean", "sum"):
+            raise BadConfig("IGD's local_batch is 0 or at least 2, and its overlaps are mean or sum")
         if self.window % 2 == 0 or self.local_window % 2 == 0:
             raise BadConfig("IGD's windows have an odd number of pixels")
+
+    @property
+    def map_share(self) -> float:
+        """Share of the local model in the heat map."""
+        return self.local_share if self.local_map_share is None else self.local_map_share
 
     def uses_local(self, size: int) -> bool:
         return self.local_share > 0 and size >= max(self.local_from, self.patch)
@@ -85,6 +100,6 @@ class IGDConfig(Config):
 
 PRESETS = {
     "paper": IGDConfig(),
-    "published": IGDConfig(flip=0.5),
+    "published": IGDConfig(flip=0.5, local_batch=2, width=64, overlaps="sum", rescale=False),
     "quick": IGDConfig(width=16, critic_width=16, epochs=80, max_steps=300, lr=1e-3, patches=4),
 }

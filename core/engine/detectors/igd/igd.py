@@ -5,9 +5,10 @@ paper at 64. Score: half the global 0.1 rec + 0.9 gauss, half the highest 0.9 re
 half the global residuals, half the local ones, overlaps averaged. Nothing is ever chosen on test images.
 
 Eq. 11 mixes global and local reconstruction by nu: `local_share` is 1 - nu. Eqs. 10 and 12 contradict each other on the
-sign of h_psi, and the text's kappa in (0, 1] has no value: see `reference.py` of detectors. Ours: images are
-not mirrored (`flip`), so that features of a frozen encoder can be kept; the preset `published` mirrors, as the released
-code does.
+sign of h_psi, and the text's kappa in (0, 1] has no value: see `reference.py` of detectors. The preset `published` has
+what the released code does otherwise: it mirrors images (`flip`), which features kept of a frozen encoder forbid, has
+wider generators (`width`), steps of two images for the local model (`local_batch`), overlaps that are summed
+(`overlaps`), and features as they come (`rescale`). Its residual blocks and LayerNorm in the critic are not here.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class IGD(Detector):
         own = load_encoder(config.local_encoder) if config.local_encoder else None
         igd = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
         partial = Path(folder) / PARTIAL if folder is not None else None
-        steps = steps_of(config, len(images))[1]
-        done, total = 0, steps * (2 if igd.local else 1)
+        steps = {local: steps_of(config, len(images), local)[1] for local in (False, True)}
+        done, total = 0, steps[False] + (steps[True] if igd.local else 0)
         for name, model, grid in (("global", igd.whole, None), ("local", igd.local, igd.grid)):
             if model is None:
                 continue
@@ -87,7 +88,7 @@ class IGD(Detector):
                 part_of(context.report, done, total),
                 context.should_stop,
             )
-            done += steps
+            done += steps[model.local]
         return igd
 
     @property
@@ -121,7 +122,7 @@ class IGD(Detector):
             # A few images at a time: at 256 pixels each has 225 patches.
             scores, laid = zip(*(self._judge_patches(self.local, images) for images in x.split(4)), strict=True)
             terms["patches"] = torch.cat(scores)
-            maps = c.local_share * torch.cat(laid) + (1 - c.local_share) * residual
+            maps = c.map_share * torch.cat(laid) + (1 - c.map_share) * residual
         maps = blur(maps, self.config.sigma * self.size / 256)
         return {"maps": F.avg_pool2d(maps[:, None], STRIDE)[:, 0], **terms}
 
@@ -132,7 +133,7 @@ class IGD(Detector):
         if c.map_gauss:
             residual = c.xi_local * residual + (1 - c.xi_local) * gauss[:, None, None]
         scores = c.xi_local * rec + (1 - c.xi_local) * gauss
-        return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]))
+        return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]), c.overlaps)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
         """Scores by the terms of the global model and the highest patch of the local one: (N,) float32.

@@ -132,10 +132,12 @@ class Grid:
         self.index = index = to_device(self.index, images.device)
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
-    def lay(self, patches: Tensor) -> Tensor:
-        """Lays patches (B, P, patch, patch) out as (B, S, S): at each pixel the mean of those that cover it, or NaN."""
+    def lay(self, patches: Tensor, overlaps: str = "mean") -> Tensor:
+        """Lays patches (B, P, patch, patch) out as (B, S, S): at each pixel mean or sum of those that cover it."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)
+        if overlaps == "sum":
+            return total.view(-1, self.size, self.size)
         covers = flat.new_zeros(self.size**2).index_add_(0, index, torch.ones_like(index, dtype=flat.dtype))
         return (total / covers).view(-1, self.size, self.size)

@@ -19,13 +19,18 @@ from core.engine.training.base import SHARES, Training, fingerprint, generator
 from core.engine.training.schedule import polynomial, set_rate
 
 
-def steps_of(config: IGDConfig, images: int) -> tuple[int, int]:
-    """Counts the steps of one epoch and of the whole training.
+def batch_of(config: IGDConfig, local: bool) -> int:
+    """Returns how many images the local or the global model sees in a step."""
+    return config.local_batch if local and config.local_batch else config.batch
+
+
+def steps_of(config: IGDConfig, images: int, local: bool = False) -> tuple[int, int]:
+    """Counts the steps of one epoch and of the whole training of the local or the global model.
 
     A last batch of one image is left out: it cannot be mixed.
     """
-    rest = images % config.batch
-    per_epoch = images // config.batch + (rest >= 2)
+    batch = batch_of(config, local)
+    per_epoch = images // batch + (images % batch >= 2)
     steps = config.epochs * per_epoch
     return per_epoch, min(steps, config.max_steps) if config.max_steps else steps
 
@@ -64,7 +69,8 @@ class IGDTraining(Training):
             raise ValueError(f"IGD needs at least 2 normal images; there are {len(items)}")
         self.model, self.items, self.config = model, items, config
         self.remedy = f"a learning rate below {config.lr:g}"
-        self.per_epoch, self.steps = steps_of(config, len(items))
+        self.batch = batch_of(config, model.local)
+        self.per_epoch, self.steps = steps_of(config, len(items), model.local)
         self.seed = 2 * config.seed + model.local
         self.networks = {"code": model.code, "generator": model.generator, "critic": model.critic}
         if model.tuned:
@@ -88,7 +94,7 @@ class IGDTraining(Training):
     def prepare(self) -> None:
         """Scales the features before the first step; estimates the classifier's centre and variance when due."""
         config, epoch = self.config, self.step // self.per_epoch
-        if self.step == 0:
+        if self.step == 0 and config.rescale:
             self.model.code.adapt(self.items.blocks(self.model.encoder, config.batch))
         if self.step % self.per_epoch == 0 and epoch % config.reestimate == 0:
             self.model.estimate(self.items, config.batch)
@@ -99,7 +105,7 @@ class IGDTraining(Training):
         set_rate(self.opt_generator, rate)
         set_rate(self.opt_discriminator, rate)
         epoch, at = divmod(self.step, self.per_epoch)
-        chosen = self.items.order(self.seed, epoch)[at * config.batch : (at + 1) * config.batch]
+        chosen = self.items.order(self.seed, epoch)[at * self.batch : (at + 1) * self.batch]
         x, features = self.items.take(chosen, config.patches, self.seed, self.step)
         share = to_device(0.5 * torch.rand(len(x), generator=generator(self.seed, SHARES, self.step)), x.device)
 

@@ -13,6 +13,7 @@ from core.engine.detectors.igd import losses
 from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.networks import Code, Critic, Generator
+from core.engine.detectors.igd.train import steps_of
 from tests.conftest import ARCH
 
 
@@ -106,3 +107,15 @@ def test_paper_preset_is_as_published():
     assert (c.latent, c.rho, c.w_reg, c.gamma, c.reestimate, c.xi, c.xi_local) == (128, 0.15, 0.1, 0.2, 10, 0.1, 0.9)
     assert c.uses_local(256) and not c.uses_local(64)
     assert IGDConfig.from_dict(json.loads(c.to_json())) == c
+
+
+def test_released_settings_change_steps_map_and_latent_layer():
+    """Two images a step for the local model alone; overlaps summed; features as they come; two shares."""
+    published, ours = PRESETS["published"], PRESETS["paper"]
+    assert [steps_of(published, 9, local)[0] for local in (False, True)] == [1, 4]
+    assert [steps_of(ours, 9, local)[0] for local in (False, True)] == [1, 1]
+    grid = Grid(48, 32, 16)
+    ones = torch.ones(1, len(grid), 32, 32)
+    assert grid.lay(ones).unique().tolist() == [1.0] and grid.lay(ones, "sum").unique().tolist() == [1.0, 2.0, 4.0]
+    assert not published.rescale and ours.rescale
+    assert published.map_share == 0.5 and published.replace(local_map_share=0.2).map_share == 0.2
