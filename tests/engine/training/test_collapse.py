@@ -145,6 +145,7 @@ def test_a_healthy_run_gives_no_alarm(tmp_path):
 
 
 @pytest.mark.longest
+@pytest.mark.timeout(1800)  # two trainings of 130 steps, minutes each on a busy core
 def test_the_text_to_the_letter_collapses_and_the_authors_way_does_not(real, tmp_path):
     """The two presets on the same real frames, 64 px, 8 images a step, with nothing else changed."""
     files = sorted((real("hyperkvasir") / "train" / "normal").iterdir())[:96]
