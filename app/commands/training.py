@@ -102,7 +102,7 @@ def _pretrain_together(args) -> int:
     from core.engine.tensors import pick_device
     from core.studio.ingest.studies import show_study
     from core.studio.jobs import here
-    from core.studio.runs import encoder_training
+    from core.studio.runs import encoder_training, pipeline
     from core.studio.runs.records import get_run
 
     if args.objective == "untrained" or args.background:
@@ -121,7 +121,7 @@ def _pretrain_together(args) -> int:
         return 0
     store = open_store(args)
     study, config = show_study(store, args.study)["id"], pretrain_config(args, store).to_dict()
-    run, job = encoder_training.begin(store, study, config, args.name, args.device)
+    run, job = pipeline.begin(store, study, config, args.name, args.device)
     processes.from_first(run)
     say(args, f"Training {run} by {processes.world()} processes")
     row = here.execute(store, job)

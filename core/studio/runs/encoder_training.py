@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from core.engine import processes
@@ -11,8 +10,6 @@ from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.donors import pool_of
 from core.studio.ingest.studies import load_arrays
-from core.studio.jobs import here
-from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import marks
 from core.studio.runs import records as runs
@@ -50,22 +47,3 @@ def train_encoder(
         should_stop=should_stop,
     )
     return result, len(train)
-
-
-def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
-    """Returns (run, queued job) of a training: the last of this configuration that did not finish, or a new one.
-
-    So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
-    """
-    from core.engine.training import checkpoint
-    from core.studio.runs.pipeline import chain, create_pretrain
-
-    stored = json.loads(json.dumps(config))
-    for row in runs.list_runs(store, study, "pretrain"):
-        same = row["config"] == stored and name in (None, row["name"])
-        job = here.unfinished(store, row["id"]) if same else None
-        if job is not None and not checkpoint.has_diverged(runs.run_folder(store, row["id"])):
-            jobs.resume(store, job, start=False)
-            return row["id"], job
-    run = create_pretrain(store, study, config, name)
-    return run, jobs.submit(store, chain(run, device=device), start=False)

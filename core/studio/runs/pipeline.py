@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,8 @@ from core.engine.registry import DETECTORS, OBJECTIVES
 from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store, now
-from core.studio.jobs import orphans
+from core.studio.jobs import here, orphans
+from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Report, Stop, Work, never, nothing, step
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
@@ -157,6 +159,24 @@ def chain(
         names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
         steps += [{"step": name, "run": run, "args": args} for name in names]
     return steps
+
+
+def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
+    """Returns (run, queued job) of a training: the last of this configuration that did not finish, or a new one.
+
+    So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
+    """
+    from core.engine.training import checkpoint
+
+    stored = json.loads(json.dumps(config))
+    for row in runs.list_runs(store, study, "pretrain"):
+        same = row["config"] == stored and name in (None, row["name"])
+        job = here.unfinished(store, row["id"]) if same else None
+        if job is not None and not checkpoint.has_diverged(runs.run_folder(store, row["id"])):
+            jobs.resume(store, job, start=False)
+            return row["id"], job
+    run = create_pretrain(store, study, config, name)
+    return run, jobs.submit(store, chain(run, device=device), start=False)
 
 
 @step("pretrain", long=True)

@@ -9,7 +9,7 @@ import pytest
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.studio.db import journal
 from core.studio.jobs import queue as jobs
-from core.studio.runs import encoder_training
+from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ROOT
 
@@ -40,10 +40,10 @@ def test_two_processes_train_one_encoder(store, home, tiny_study):
 
 def test_the_same_command_goes_on_with_what_did_not_end(store, tiny_study):
     config = PRETRAIN_PRESETS["quick"].replace(size=32).to_dict()
-    run, job = encoder_training.begin(store, tiny_study, config, None, "cpu")
+    run, job = pipeline.begin(store, tiny_study, config, None, "cpu")
     store.execute("UPDATE jobs SET status = 'running', pid = 1, pid_start = 'another boot' WHERE id = ?", [job])
-    assert encoder_training.begin(store, tiny_study, config, None, "cpu") == (run, job)
+    assert pipeline.begin(store, tiny_study, config, None, "cpu") == (run, job)
     assert jobs.get_job(store, job)["status"] == "queued"
     store.execute("UPDATE jobs SET status = 'done' WHERE id = ?", [job])
-    other, _ = encoder_training.begin(store, tiny_study, config, None, "cpu")
+    other, _ = pipeline.begin(store, tiny_study, config, None, "cpu")
     assert other != run

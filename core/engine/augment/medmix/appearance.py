@@ -179,9 +179,9 @@ def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, are
     black = ((level - place + wanted) / level.clamp(min=1e-6)).clamp(min=0)
     needed = torch.stack([white, black]).flatten(2)
     white, black = needed.kthvalue(min(area, needed.shape[2])).values
-    part = torch.minimum(white, black)
-    part = torch.where(shows | (part > 1), 0, part)[:, None, None, None]
-    return torch.lerp(patch, (white <= black).to(patch.dtype)[:, None, None, None].expand_as(patch), part)
+    amount = torch.minimum(white, black)
+    amount = torch.where(shows | (amount > 1), 0, amount)[:, None, None, None]
+    return torch.lerp(patch, (white <= black).to(patch.dtype)[:, None, None, None].expand_as(patch), amount)
 
 
 # How a lesion is joined to the image by its gradients, for the blend `poisson`.

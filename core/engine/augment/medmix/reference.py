@@ -101,8 +101,8 @@ def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: 
         for tone, sign in ((1, 1), (0, -1)):
             missing = u + sign * contrast / max(c, 1e-6) - p
             needed[tone].append(max(0.0, missing / (max(abs(tone - p), 1e-6) * sign)))
-    part, _, tone = min((sorted(parts)[min(area, len(parts)) - 1], -tone, tone) for tone, parts in needed.items())
-    return patch + part * (tone - patch) if part <= 1 else patch
+    amount, _, tone = min((sorted(parts)[min(area, len(parts)) - 1], -tone, tone) for tone, parts in needed.items())
+    return patch + amount * (tone - patch) if amount <= 1 else patch
 
 
 def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Array:
