@@ -300,8 +300,7 @@ def dry(ctx: Studio, who: Sighted, body: DryRunOf):
     One of a reader, two in all: the others wait in the order in which they came.
     """
     ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
-    device = ctx.store().setting("device", "auto")
-    return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready, device)}
+    return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready)}
 
 
 @router.post("/start", response_model=Started)

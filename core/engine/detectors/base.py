@@ -218,7 +218,7 @@ class Detector(nn.Module, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         """Builds the detector from what `save` stored: tensors by name, encoders and detectors within it, `about`."""
 

@@ -140,7 +140,7 @@ class Mahalanobis(MapDetector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         names = [name.split(".")[1] for name in tensors if name.endswith(".mean")]
         normals = {n: Normal(tensors[f"normals.{n}.mean"], tensors[f"normals.{n}.whitening"]) for n in names}

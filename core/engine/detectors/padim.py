@@ -110,7 +110,7 @@ class PaDiM(MapDetector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         channels = {int(stride): index for stride, index in Tensors.below("channels.", tensors).items()}
         gaussian = Gaussian.of(Tensors.below("gaussian.", tensors))

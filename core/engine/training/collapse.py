@@ -133,10 +133,10 @@ class CollapseWatch:
         h.update(1.0 if feature_spread is None else feature_spread)
         if self.alarm is None and max(z.low, h.low) >= self.patience:
             fallen = h if h.low >= self.patience else z
-            kept = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
+            rest = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
             self.alarm = (
                 f"The features have collapsed (step {step}): all images now lie {fallen.closer} times closer together "
-                f"than at the start{kept}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
+                f"than at the start{rest}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
                 f"Start again with {self.remedy}."
             )
         elif self.alarm is None and z.high >= self.patience:

@@ -312,10 +312,10 @@ def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
         if column.refers == "studies":
             return ids.study
         if column.refers is not None:
-            found = ids.of(column.refers).get(value)
-            if found is None and column.required:
+            new = ids.of(column.refers).get(value)
+            if new is None and column.required:
                 raise Refused(f"the bundle's {place} refers to nothing in it: {str(value)[:80]!r}")
-            return found
+            return new
         if place == "cases.path":
             return _path(value, ids)
         kind = KINDS.get(place)

@@ -29,19 +29,19 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
     """Lists a study's map files: ([(file, name inside the bundle)], keys of maps whose files were cleared from the
     cache)."""
     root = store.home.clusters
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     missing = []
     for row in store.query("SELECT key FROM cluster_maps WHERE study = ? ORDER BY created", [study]):
         folder = root / "maps" / row["key"]
-        about = json.loads((folder / "map.json").read_text()) if (folder / "map.json").is_file() else None
-        points = root / "points" / about["points_key"] if about else folder
-        if about is None or not (points / "about.json").is_file():
+        facts = json.loads((folder / "map.json").read_text()) if (folder / "map.json").is_file() else None
+        points = root / "points" / facts["points_key"] if facts else folder
+        if facts is None or not (points / "about.json").is_file():
             missing.append(row["key"])
             continue
         wanted = [folder / name for name in _MAP] + [points / name for name in _POINTS]
-        wanted += [root / "features" / f"{epoch['features_key']}.npy" for epoch in about["epochs"]]
-        found |= {f"clusters/{file.relative_to(root).as_posix()}": file for file in wanted if file.is_file()}
-    return [(file, name) for name, file in found.items()], missing
+        wanted += [root / "features" / f"{epoch['features_key']}.npy" for epoch in facts["epochs"]]
+        files |= {f"clusters/{file.relative_to(root).as_posix()}": file for file in wanted if file.is_file()}
+    return [(file, name) for name, file in files.items()], missing
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
@@ -61,19 +61,19 @@ def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]]
             missing.append(old)
             continue
         try:
-            about = json.loads((folder / "map.json").read_text())
-            key = about["points_key"]
+            facts = json.loads((folder / "map.json").read_text())
+            key = facts["points_key"]
             if key not in points:
                 points[key] = secrets.token_hex(10), _adopt_points(root / "points" / _plain(key), ids)
                 moves.append((root / "points" / key, home / "points" / points[key][0]))
-            for epoch in about["epochs"]:
+            for epoch in facts["epochs"]:
                 name = _plain(epoch["features_key"])
                 if name not in features:
                     features[name] = secrets.token_hex(12)
                     if (root / "features" / f"{name}.npy").is_file():
                         moves.append((root / "features" / f"{name}.npy", home / "features" / f"{features[name]}.npy"))
-            _check_coords(folder, len(about["epochs"]), points[key][1])
-            whole = _about(about, ids) | {"points_key": points[key][0]}
+            _check_coords(folder, len(facts["epochs"]), points[key][1])
+            whole = _about(facts, ids) | {"points_key": points[key][0]}
             for epoch in whole["epochs"]:
                 epoch["features_key"] = features[epoch["features_key"]]
             (folder / "map.json").write_text(json.dumps(whole))
@@ -91,15 +91,15 @@ def _plain(key: Any) -> str:
     return key
 
 
-def _about(about: dict, ids: Ids) -> dict:
+def _about(facts: dict, ids: Ids) -> dict:
     """The known parts of map.json, with the new ids of the run and of its snapshots."""
-    kept = {name: ids.renamed(about[name]) for name in _ABOUT}
-    for epoch in kept["epochs"]:
+    known_facts = {name: ids.renamed(facts[name]) for name in _ABOUT}
+    for epoch in known_facts["epochs"]:
         where = _SNAPSHOT.fullmatch(epoch["snapshot"])
         if where is None or where[1] not in ids.of("runs") or not isinstance(epoch["epoch"], int):
             raise Refused("a map in the bundle is of an encoder that is not in it")
         epoch["snapshot"] = f"runs/{ids.of('runs')[where[1]]}{where[2]}"
-    return kept | {"run": ids.of("runs")[about["run"]], "study": ids.study}
+    return known_facts | {"run": ids.of("runs")[facts["run"]], "study": ids.study}
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:
@@ -107,8 +107,8 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
     with zipfile.ZipFile(file) as packed:
         if sum(i.file_size for i in packed.infolist()) > _LARGEST:
             raise Refused("a map in the bundle is larger than any map")
-    with np.load(file, allow_pickle=False) as kept:
-        return {name: kept[name] for name in kept.files}
+    with np.load(file, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
 
 
 def _adopt_points(folder: Path, ids: Ids) -> int:
@@ -119,17 +119,21 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
         raise Refused("a map's points in the bundle are no columns of whole numbers")
     columns["case_id"] = np.array([ids.of("cases")[int(c)] for c in columns["case_id"]], np.int64)
     np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
-    about = json.loads((folder / "about.json").read_text())
-    kept: dict[str, Any] = {"study": ids.study, "size": int(about["size"]), "groups": [str(g) for g in about["groups"]]}
-    (folder / "about.json").write_text(json.dumps(kept))
+    facts = json.loads((folder / "about.json").read_text())
+    new_facts: dict[str, Any] = {
+        "study": ids.study,
+        "size": int(facts["size"]),
+        "groups": [str(g) for g in facts["groups"]],
+    }
+    (folder / "about.json").write_text(json.dumps(new_facts))
     mixed = int(columns["mixed"].max(initial=-1)) + 1
     if mixed:
         images = np.load(folder / "mixed.npy", mmap_mode="r", allow_pickle=False)
         masks = np.load(folder / "mixed_masks.npy", mmap_mode="r", allow_pickle=False)
-        side = kept["size"]
+        side = new_facts["size"]
         if images.shape[1:] != (side, side, 3) or images.dtype != np.uint8 or min(len(images), len(masks)) < mixed:
             raise Refused("a map's MedMix images in the bundle are not of its size")
-    if not np.isin(columns["group"], range(len(kept["groups"]))).all():
+    if not np.isin(columns["group"], range(len(new_facts["groups"]))).all():
         raise Refused("a map's points in the bundle are of unknown classes")
     return count
 

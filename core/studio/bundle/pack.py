@@ -73,18 +73,18 @@ def manifest_of(bundle: zipfile.ZipFile, limits: Limits) -> Manifest:
         text = file.read(limits.manifest + 1)
     if len(text) > limits.manifest:
         raise Refused("the bundle's list of contents is larger than any study needs")
-    found = read_json(text, "the bundle's list of contents")
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        kind = found.get("format") if isinstance(found, dict) else None
+    contents = read_json(text, "the bundle's list of contents")
+    if not isinstance(contents, dict) or contents.get("format") != FORMAT:
+        kind = contents.get("format") if isinstance(contents, dict) else None
         raise Refused(f"this bundle has format {str(kind)[:20]}; this installation reads {FORMAT}: update it")
-    manifest: Manifest = read(Manifest, found, "the bundle's list of contents")
+    manifest: Manifest = read(Manifest, contents, "the bundle's list of contents")
     return manifest
 
 
 def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list[zipfile.ZipInfo]:
     """The entries to unpack. Raises Refused for names that are unknown, given twice, missing, or too many."""
-    found = [i for i in bundle.infolist() if i.filename != MANIFEST]
-    names = [i.filename for i in found]
+    entries = [i for i in bundle.infolist() if i.filename != MANIFEST]
+    names = [i.filename for i in entries]
     if len(names) > limits.entries:
         raise Refused(f"the bundle holds {len(names)} files; at most {limits.entries} are unpacked")
     if len(set(names)) != len(names):
@@ -98,21 +98,21 @@ def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list
         raise Refused(f"{min(differ)[:200]!r} is either not in the bundle or not in its list of contents")
     if ROWS not in names:
         raise Refused("the bundle has no rows")
-    return found
+    return entries
 
 
 def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Path, limits: Limits) -> dict[str, str]:
     """Unpacks into `folder`; {name: sha256}. Raises Refused if a limit is passed or a hash is not the listed one."""
-    found = _listed(bundle, manifest, limits)
+    entries = _listed(bundle, manifest, limits)
     room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
     free = shutil.disk_usage(folder).free - limits.spare
-    claimed = sum(i.file_size for i in found)
+    claimed = sum(i.file_size for i in entries)
     if claimed > room:
         raise Refused(f"the bundle would unpack to {claimed:,} bytes; at most {room:,} are unpacked")
     if claimed > free:
         raise Refused(f"the bundle needs {claimed:,} bytes on disk; {max(free, 0):,} are to spare")
     digests: dict[str, str] = {}
-    for info in found:
+    for info in entries:
         target = folder.joinpath(*parts_of(info.filename))
         target.parent.mkdir(parents=True, exist_ok=True)
         digest, size = hashlib.sha256(), 0
@@ -144,8 +144,8 @@ class _Sink(io.RawIOBase):
         return len(self.parts[-1])
 
     def take(self) -> bytes:
-        found, self.parts = b"".join(self.parts), []
-        return found
+        written, self.parts = b"".join(self.parts), []
+        return written
 
 
 class BundleWriter:
@@ -239,8 +239,8 @@ class BundleWriter:
         try:
             for table in tables(self.store).values():
                 query = f'SELECT {quoted(table.names)} FROM "{table.name}" WHERE {table.where}'
-                found = db.execute(query, {"study": self.study})
-                rows = (self._without_paths(table.name, dict(zip(table.names, row, strict=True))) for row in found)
+                selected = db.execute(query, {"study": self.study})
+                rows = (self._without_paths(table.name, dict(zip(table.names, row, strict=True))) for row in selected)
                 self.rows[table.name] = _copy(out, table.name, table.names, rows)
             # Of other studies only the links of the chain go along, not what was done there.
             sealed = ", ".join(f"CASE WHEN study IS :study THEN {c} END" for c in EVENTS[1:-2])

@@ -38,10 +38,10 @@ def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
         source.row_factory = sqlite3.Row
         source.execute("PRAGMA trusted_schema = OFF")
         source.execute("PRAGMA cell_size_check = ON")
-        found = source.execute("SELECT type, sql FROM sqlite_master WHERE lower(name) = ?", [table]).fetchone()
-        if found is None:
+        declared = source.execute("SELECT type, sql FROM sqlite_master WHERE lower(name) = ?", [table]).fetchone()
+        if declared is None:
             return
-        if found["type"] != "table" or not _PLAIN.fullmatch(found["sql"] or ""):
+        if declared["type"] != "table" or not _PLAIN.fullmatch(declared["sql"] or ""):
             raise Refused(f"the bundle's {table} is no plain table")
         there = {d[1] for d in source.execute(f'PRAGMA table_info("{table}")')}
         listed = [column for column in columns if column in there]
@@ -66,12 +66,12 @@ def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
     learnt: dict[str, Any] = {}  # what runs say of their marks, whose numbers come later
     for name, table in tables(store).items():
         counts[name] = 0
-        for found in read_rows(file, name, table.names):
+        for source in read_rows(file, name, table.names):
             row: Row = {}
             for column in table.columns:
-                if column.name in found and column.name != table.key:
-                    row[column.name] = stored(name, column, found[column.name], row, ids)
-            old = found.get(table.key) if table.key else None
+                if column.name in source and column.name != table.key:
+                    row[column.name] = stored(name, column, source[column.name], row, ids)
+            old = source.get(table.key) if table.key else None
             if not _complete(store, table, row, ids, last, old):
                 continue
             number = store.db.execute(
@@ -85,7 +85,7 @@ def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
                 ids.of(name)[old] = row.get(table.key, number)
             if name == "cases":
                 ids.sizes[number or 0] = (row.get("width"), row.get("height"))
-            if name == "runs" and isinstance(said := json.loads(found["config"]), dict) and said.get("marks"):
+            if name == "runs" and isinstance(said := json.loads(source["config"]), dict) and said.get("marks"):
                 learnt[row["id"]] = said["marks"]
         if name == "studies" and counts[name] != 1:
             raise Refused("a bundle holds one study")
@@ -136,7 +136,10 @@ def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: An
 def _preset(store: Store, row: Row, ids: Ids) -> bool:
     """Names a preset, apart from another one of that name here. Returns whether it is not here already."""
     here = store.query("SELECT * FROM presets WHERE name = ?", [row["name"]])
-    if any((kept["strong"], json.loads(kept["config"])) == (row["strong"], json.loads(row["config"])) for kept in here):
+    if any(
+        (preset["strong"], json.loads(preset["config"])) == (row["strong"], json.loads(row["config"]))
+        for preset in here
+    ):
         return False
     if here:
         row["name"] = f"{row['name'][:40]} ({ids.study[:16]})"
@@ -268,8 +271,13 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
             moves, lost_maps = maps.adopt(store, staged, ids)
             report = _report(store, study, digests, files)
             report["missing"]["maps"] = [*manifest.missing.get("maps", []), *lost_maps]
-            kept = {"rows": counts, "readers": ids.reader, "bundle": mark, "reviews": audit.seal_reviews(store, study)}
-            audit.record(store, by, "import", study=study, after=kept)
+            record = {
+                "rows": counts,
+                "readers": ids.reader,
+                "bundle": mark,
+                "reviews": audit.seal_reviews(store, study),
+            }
+            audit.record(store, by, "import", study=study, after=record)
             if (staged / "images").is_dir():
                 leftovers.hold(staged / "images")  # it is moved before the study's row is there for others
                 moves.append((staged / "images", files))

@@ -60,20 +60,20 @@ def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: 
     waiting: list[tuple[Any, int]] = [(value, 0)]
     count = 0
     while waiting:
-        part, depth = waiting.pop()
+        nested, depth = waiting.pop()
         count += 1
         if depth > deepest or count > most:
             raise ValueError("these settings are nested too deeply, or too many")
-        if isinstance(part, dict):
-            waiting += [(item, depth + 1) for pair in part.items() for item in pair]
-        elif isinstance(part, (list, tuple)):
-            waiting += [(item, depth + 1) for item in part]
-        elif isinstance(part, str):
-            if len(part) > longest or any("\ud800" <= letter <= "\udfff" for letter in part):
+        if isinstance(nested, dict):
+            waiting += [(item, depth + 1) for pair in nested.items() for item in pair]
+        elif isinstance(nested, (list, tuple)):
+            waiting += [(item, depth + 1) for item in nested]
+        elif isinstance(nested, str):
+            if len(nested) > longest or any("\ud800" <= letter <= "\udfff" for letter in nested):
                 raise ValueError("a text among these settings is too long, or is no text")
-        elif isinstance(part, float) and not math.isfinite(part):
+        elif isinstance(nested, float) and not math.isfinite(nested):
             raise ValueError("a number among these settings is not finite")
-        elif isinstance(part, int) and abs(part) > LARGEST:
+        elif isinstance(nested, int) and abs(nested) > LARGEST:
             raise ValueError("a number among these settings is too large")
     return value
 
@@ -150,7 +150,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 def safe_name(name: str) -> str:
     """Makes the last part of any path a name that `parts_of` takes."""
-    kept = "".join(letter if letter.isprintable() else "_" for letter in name.replace("\\", "/").rpartition("/")[2])
-    while len(kept.encode(errors="replace")) > 240:
-        kept = kept[1:]  # the suffix is kept
-    return kept if kept not in ("", ".", "..") else "file"
+    safe = "".join(letter if letter.isprintable() else "_" for letter in name.replace("\\", "/").rpartition("/")[2])
+    while len(safe.encode(errors="replace")) > 240:
+        safe = safe[1:]  # the suffix is kept
+    return safe if safe not in ("", ".", "..") else "file"

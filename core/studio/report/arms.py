@@ -133,11 +133,11 @@ def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder, fit = kept(store, study, arm, seed, size=size)
-    made = encoder is not None and encoder["status"] in ("done", "collapsed")
+    trained = encoder is not None and encoder["status"] in ("done", "collapsed")
     train = {"study": study, "method": arm.encoder, "name": name, "config": config.to_dict() if config else {}}
     new = {"study": study, "method": arm.detector, "name": "", "config": _fit_of(arm, "", seed)[1].to_dict()}
     return {
-        "encoder": [] if made else [("pretrain", train)],
+        "encoder": [] if trained else [("pretrain", train)],
         "fit": [(step, fit or new) for step in ("fit", "score", "evaluate")],
     }
 

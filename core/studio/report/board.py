@@ -61,9 +61,9 @@ def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any
     network = network_of(settings["budget"], settings["network"], settings["weights"])
     for table in tables_of(settings["tables"], settings["budget"], settings["rows"], network):
         for arm in table.arms:
-            made = {seed: kept_cell(store, study, arm, seed, size=settings["size"]) for seed in settings["seeds"]}
-            took = [cell.seconds for cell in made.values() if cell and cell.seconds]
-            for seed in (seed for seed, cell in made.items() if cell is None):
+            cells_made = {seed: kept_cell(store, study, arm, seed, size=settings["size"]) for seed in settings["seeds"]}
+            took = [cell.seconds for cell in cells_made.values() if cell and cell.seconds]
+            for seed in (seed for seed, cell in cells_made.items() if cell is None):
                 work = work_of(store, study, arm, seed, size=settings["size"])
                 trained = {run["name"] for _, run in work["encoder"]}
                 steps = work["fit"] + (work["encoder"] if trained - encoders else [])

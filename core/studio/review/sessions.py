@@ -73,8 +73,8 @@ def start_session(
         number = added.lastrowid or 0
         rows = ((number, position, case) for position, case in enumerate(cases))
         db.conn.executemany("INSERT INTO reading_session_cases VALUES (?, ?, ?)", rows)
-        kept = {k: row[k] for k in ("blind", "neutral", "shuffled", "choice")}
-        after = {"session": number, "cases": len(cases), **kept}
+        settings = {k: row[k] for k in ("blind", "neutral", "shuffled", "choice")}
+        after = {"session": number, "cases": len(cases), **settings}
         audit.record(store, reader, "session-start", study=study, after=after)
     return number
 

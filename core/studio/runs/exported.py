@@ -224,11 +224,11 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
 
 def _stage(folder: Path, card: Card, staged: Path) -> None:
     """Copies the detector's files, each checked by its digest, and beside it those of its encoder."""
-    found = foreign_runs.files_of(folder / DETECTOR)
+    files = foreign_runs.files_of(folder / DETECTOR)
     listed = {name for name in card.digests if name.startswith(f"{DETECTOR}/")}
-    here = {f"{DETECTOR}/{file.as_posix()}": file for file in found}
-    if not found or (differ := listed.symmetric_difference(here)):
-        which = f"holds {min(differ)[:80]!r}, or lacks it, against card.json" if found else "holds no detector"
+    here = {f"{DETECTOR}/{file.as_posix()}": file for file in files}
+    if not files or (differ := listed.symmetric_difference(here)):
+        which = f"holds {min(differ)[:80]!r}, or lacks it, against card.json" if files else "holds no detector"
         raise Refused(f"{folder} {which}: copy the folder again")
     for name, file in here.items():
         target = staged / DETECTOR / file
@@ -239,7 +239,7 @@ def _stage(folder: Path, card: Card, staged: Path) -> None:
         if file.suffix == ".json":
             read_json(target.read_bytes(), name)
     (staged / "encoder").mkdir()
-    inner = next((file.parent for file in found if file.name == ENCODER[0]), None)
+    inner = next((file.parent for file in files if file.name == ENCODER[0]), None)
     for name in ENCODER:
         if inner is not None and (staged / DETECTOR / inner / name).is_file():
             shutil.copyfile(staged / DETECTOR / inner / name, staged / "encoder" / name)

@@ -261,12 +261,12 @@ def check_map(row: Mapping[str, Any]) -> None:
 
 def files_of(folder: Path, suffixes: tuple[str, ...] = (".json", ".safetensors")) -> list[Path]:
     """Lists the files of a foreign folder, at any depth, relative to it. Links and other kinds of files are refused."""
-    found = []
+    files = []
     for file in sorted(folder.rglob("*")):
         if file.is_symlink() or not (file.is_dir() or file.is_file()):
             raise Refused(f"{file.name[:80]!r} is neither a file nor a folder")
         if file.is_file():
             if file.suffix not in suffixes:
                 raise Refused(f"{file.name[:80]!r} is no file of a detector")
-            found.append(file.relative_to(folder))
-    return found
+            files.append(file.relative_to(folder))
+    return files

@@ -41,8 +41,8 @@ def _train(store: Store, run: dict, args: dict) -> float:
     if not config.get("epochs"):
         return 3.0  # an encoder as it comes
     settings, images = PretrainConfig.from_dict(runs.settings_of(config)), _cases(store, run, "train")
-    seen = settings.length(images)[0] * min(settings.sources, images)
-    return 3.0 + 0.034 * seen * (settings.size / 64) ** 2
+    images_read = settings.length(images)[0] * min(settings.sources, images)
+    return 3.0 + 0.034 * images_read * (settings.size / 64) ** 2
 
 
 def _fit(store: Store, run: dict, args: dict) -> float:

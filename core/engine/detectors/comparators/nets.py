@@ -170,7 +170,7 @@ class NetDetector(Detector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         normals = {n.removeprefix("normals."): v for n, v in tensors.items() if n.startswith("normals.")}
         return cls(cls.build(within.get("net.encoder") or Encoder(), config, size), config, size, normals).fill(tensors)

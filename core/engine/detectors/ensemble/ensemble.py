@@ -289,18 +289,18 @@ class Ensemble(Detector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         ensemble = cls(
             config,
             {name: within[f"members.{name}"] for name in config.members},
-            None if about["kept"] is None else np.array(about["kept"]),
-            None if about["known"] is None else np.array(about["known"], bool),
-            {name: MeanColour.from_dict(values) for name, values in about["colours"].items()},
+            None if facts["kept"] is None else np.array(facts["kept"]),
+            None if facts["known"] is None else np.array(facts["known"], bool),
+            {name: MeanColour.from_dict(values) for name, values in facts["colours"].items()},
         )
-        ensemble.map_weights, ensemble.reading_weights = about["map_weights"], about["reading_weights"]
-        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in about["map_scales"].items()}
-        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in about["reading_scales"].items()}
+        ensemble.map_weights, ensemble.reading_weights = facts["map_weights"], facts["reading_weights"]
+        ensemble.map_scales = {name: Scale.from_dict(values) for name, values in facts["map_scales"].items()}
+        ensemble.reading_scales = {name: Scale.from_dict(values) for name, values in facts["reading_scales"].items()}
         return ensemble
 
 

@@ -160,7 +160,7 @@ class IGD(Detector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         igd = cls._build(config, size, within["whole.encoder"], within.get("local.encoder"), "cpu")
         return igd.fill(tensors)

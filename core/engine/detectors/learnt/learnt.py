@@ -481,13 +481,13 @@ class Learnt(Detector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
-        encoder, names = within["encoder"], tuple(about["names"])
-        decoders = [Decoder(encoder.widths, config.width, len(names)) for _ in range(about["decoders"])]
+        encoder, names = within["encoder"], tuple(facts["names"])
+        decoders = [Decoder(encoder.widths, config.width, len(names)) for _ in range(facts["decoders"])]
         for i, decoder in enumerate(decoders):
             decoder.encoder = within.get(f"decoders.{i}.encoder")
-        rule, scales = Rule.from_dict(about["rule"]), Scales.from_dict(about["scales"])
+        rule, scales = Rule.from_dict(facts["rule"]), Scales.from_dict(facts["scales"])
         bank = tensors.get("bank")
         detector = cls(config, within["base"], encoder, size, decoders, rule, scales, bank, names)
         return detector.fill(tensors).requires_grad_(False)

@@ -179,13 +179,13 @@ class LesionHead(Detector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         net = _network(within["net.encoder"], config)
         if net.distances is not None:
             net.distances.encoder = within.get("net.distances.encoder")
-        rule = ScoreRule.from_dict(about["rule"])
-        return cls(net, config, rule, torch.device("cpu"), about["fitted_on"]).fill(tensors)
+        rule = ScoreRule.from_dict(facts["rule"])
+        return cls(net, config, rule, torch.device("cpu"), facts["fitted_on"]).fill(tensors)
 
 
 def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:

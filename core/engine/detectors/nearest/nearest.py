@@ -161,7 +161,7 @@ class Nearest(MapDetector):
 
     @classmethod
     def restored(
-        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], about: dict[str, Any]
+        cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         scales = tensors.pop("scales")
         memory = Memory(**{name.removeprefix("memory."): value for name, value in tensors.items()})
