@@ -496,7 +496,7 @@ def _results(home: Home, shown: dict, study: str, same) -> None:
     if answer["run"] is None:
         return
     same("runs", shown["options"], [r["id"] for r in answer["runs"]])
-    same("point in force", shown["force"], f"In force: {answer['chosen']['words']}.")
+    same("point in force", shown["force"], f"In effect: {answer['chosen']['words']}.")
 
     def figure(s: dict) -> str:
         if s["value"] is None:

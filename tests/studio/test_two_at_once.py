@@ -338,6 +338,7 @@ EXCUSED = {
 # Names given without core/engine/files.py: to what nobody else knows of before it is there.
 RENAMED = {
     "core/engine/files.py": "the one place",
+    "app/routes/errors.py": "the log before goes to its one other name, under the lock of the log",
     "core/studio/db/backup.py": "tests/studio/db/test_backup.py has several made at once",
     "core/studio/bundle/read.py": "an unpacked bundle goes to names that are new, in one transaction",
     "core/studio/runs/exported.py": "an imported model goes to the folders of runs that have just been made",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.backbones.encoder import load_centres, load_encoder
+from core.engine.backbones.encoder import build_encoder, load_centres, load_encoder
 from core.engine.config import BadConfig
 from core.engine.losses.pmsacl import pmsacl_loss
 from core.engine.objectives import pmsacl as objective
@@ -189,13 +189,12 @@ def test_configuration_round_trips_and_is_checked():
 def test_all_losses_see_features_on_the_unit_sphere(tmp_path, monkeypatch, objective):
     """Centres come from unit features, losses get unit features, and the saved encoder gives unit features."""
     lengths = []
-    loss = OBJECTIVES.get(objective).loss
-    monkeypatch.setattr(
-        OBJECTIVES.get(objective),
-        "loss",
-        lambda self, h, z, *rest: (lengths.append(z.norm(dim=1)), loss(self, h, z, *rest))[1],
-    )
     config = TINY.replace(objective=objective, size=64, epochs=1, **{"encoder.unit": True})
+    kind = type(OBJECTIVES.get(objective)(config, build_encoder(config.encoder)))
+    loss = kind.loss
+    monkeypatch.setattr(
+        kind, "loss", lambda self, h, z, *rest: (lengths.append(z.norm(dim=1)), loss(self, h, z, *rest))[1]
+    )
     result = pretrain(normals(6, 64), config, tmp_path)
     assert len(lengths) == 2 and all(torch.allclose(each, torch.ones_like(each), atol=1e-5) for each in lengths)
     with torch.inference_mode():
@@ -256,7 +255,7 @@ def test_length_epochs_or_steps_whichever_comes_first(images, epochs, steps):
 @pytest.mark.slow
 def test_steps_that_end_within_an_epoch(tmp_path):
     full, _ = TINY.replace(epochs=3).length(len(IMAGES))
-    result = pretrain(IMAGES, TINY.replace(epochs=3, steps=full - 1), tmp_path, holdout=normals(4, seed=9))
+    result = pretrain(IMAGES, TINY.replace(epochs=3, steps=full - 1), tmp_path, held_out=normals(4, seed=9))
     assert f"Trained {full - 1} of {full - 1} steps" in result.message
     assert "val_loss" in result.history[-1], "the encoder that is kept was validated"
     assert len(list((tmp_path / "epochs").iterdir())) == 4
