@@ -91,10 +91,16 @@ def operations(server) -> dict[str, dict]:
     return {f"{method.upper()} {path}": about for path, methods in paths.items() for method, about in methods.items()}
 
 
+# Who may adjudicate is asked of the case's study, inside the route; of those asked here root alone may.
+OF_ADJUDICATORS = {"POST /api/review/reference/{mask_id}"}
+
+
 def expected(row: str, operation: dict) -> tuple:
     """What the declared permission says of nobody, ann, ann while she reads blind, bob and root."""
     role = operation["security"][0]["session"][0].partition(" of the ")[0]
     found = ALLOWED[role]
+    if row in OF_ADJUDICATORS:
+        return (found[0], 403, 403, 403, found[4])
     return (*found[:2], 403, *found[3:]) if row in HIDDEN else found
 
 

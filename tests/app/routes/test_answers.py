@@ -19,7 +19,7 @@ from tests.tools import scripts as _scripts
 def ask(room, monkeypatch):  # noqa: F811
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
     monkeypatch.setattr(demo, "make_demo", lambda *args, **options: STUDY)
-    monkeypatch.setattr(dryrun, "dry_run", dryrun.measure)  # in this process
+    monkeypatch.setattr(dryrun, "dry_run", lambda *given: dryrun.measure(*given, "cpu"))  # in this process
     return every.Asked(room[0])
 
 

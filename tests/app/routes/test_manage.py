@@ -125,7 +125,7 @@ def test_a_bundle_comes_in_by_the_page(asked, bare, tmp_path):  # noqa: F811
     again = other.post("/api/export/bundle", content=(tmp_path / "room.zip").read_bytes())
     assert again.status_code == 400 and "already a study" in again.json()["error"]
     bad = other.post("/api/export/bundle", content=b"no zip")
-    assert bad.status_code == 400 and "no study bundle" in bad.json()["error"]
+    assert bad.status_code == 400 and "was not written by this program" in bad.json()["error"]
 
 
 @pytest.mark.slow

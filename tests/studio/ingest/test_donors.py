@@ -20,7 +20,8 @@ from core.studio.runs.pipeline import pretrain_run
 from core.studio.training import requests as training
 from tests.conftest import ARCH, plain_folder, write
 
-BLUE = {"donor": "foreign", "donor_study": "blue", "p_jitter": 0.0, "p_noise": 0.0, "blend": "paste"}
+BLUE = {"donor": "foreign", "donor_study": "blue", "p_jitter": 0.0, "p_noise": 0.0, "blend": "paste",
+        "match": (0.0, 0.0)}  # fmt: skip
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def untrained(store, study, seed):
 def test_a_run_gives_the_local_model_its_weights(store, tiny_study):
     one, other = (untrained(store, tiny_study, seed) for seed in (0, 5))
     fit = fitted(store, one, local_encoder=other)
-    parts = ((fit + "/local_encoder", other), (fit + "/encoder", one))
+    parts = ((fit + "/local.encoder", other), (fit + "/whole.encoder", one))
     for place, run in parts:
         kept = load_file(store.home.runs / place / "encoder.safetensors")
         given = load_file(runs.run_folder(store, run) / "encoder.safetensors")
