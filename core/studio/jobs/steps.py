@@ -80,7 +80,6 @@ DOING = {  # what a step does, as its job says while it goes on
     "send": "Sending",
     "demo": "Drawing the demo study",
     "report": "Making the report",
-    "plant": "Planting lesions",
 }
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}

@@ -6,6 +6,7 @@ that worklist, figures, maps and exports.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,8 +55,10 @@ COLUMNS = "source, threshold, labels, reader, created"
 
 def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
     """Returns the operating point of each run: the one that was chosen last, else the default."""
-    last = {run: history(store, run)[:1] for run in runs}
-    return {run: points[0] if points else USUAL for run, points in last.items()}
+    of_runs = "run IN (SELECT value FROM json_each(?)) GROUP BY run"
+    query = f"SELECT run, max(id), {COLUMNS} FROM operating_points WHERE {of_runs}"  # the row of the highest id
+    last = {row["run"]: row for row in store.query(query, [json.dumps(runs)])}
+    return {run: of_row(last.get(run)) for run in runs}
 
 
 def history(store: Store, run: str) -> list[OperatingPoint]:
@@ -66,7 +69,9 @@ def history(store: Store, run: str) -> list[OperatingPoint]:
 
 def of_row(row: dict[str, Any] | None) -> OperatingPoint:
     """Builds the operating point of a row with COLUMNS; the default for None."""
-    return USUAL if row is None else OperatingPoint(**{**row, "labels": bool(row["labels"])})
+    if row is None:
+        return USUAL
+    return OperatingPoint(**{name: row[name] for name in COLUMNS.split(", ")} | {"labels": bool(row["labels"])})
 
 
 def choose(

@@ -71,7 +71,9 @@ SECRETS = ("deidentify:", "patients", "audit key", "erased key")  # settings tha
 def contents(store) -> dict[str, dict]:
     """Rows of each table, by a digest of the row."""
     tables = {}
-    for (name,) in store.db.conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+    # A number that was drawn and not used is no row, so SQLite's own counters are left out.
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name != 'sqlite_sequence'"
+    for (name,) in store.db.conn.execute(query).fetchall():
         rows = store.db.conn.execute(f'SELECT * FROM "{name}"')
         columns = [c[0] for c in rows.description]
         keyed = ((hashlib.sha256(repr(row).encode()).digest(), row) for row in rows)

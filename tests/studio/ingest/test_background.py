@@ -20,7 +20,7 @@ def test_an_import_is_stopped_at_its_next_image(store):
             assert go.wait(60)
         return {"study": "all of it"}
 
-    token = imports.start(work)
+    token = imports.start(work, "one")
     wait(lambda: seen)
     assert imports.state(token)["state"] == "running" and imports.state(token)["done"] == 1
     imports.stop(token)

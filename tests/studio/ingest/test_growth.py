@@ -171,7 +171,7 @@ def test_a_new_lesion_mask_is_written_into_its_part_alone(store, tiny_study, add
     load_arrays(store, tiny_study, SIZE)
     add(3)
     arrays, there = load_arrays(store, tiny_study, SIZE), files(store)
-    add_mask(store, int(arrays.case_ids[-1]), np.ones((48, 64), np.uint8), "hand", reader="ann")
+    add_mask(store, int(arrays.case_ids[-1]), np.ones((48, 64), np.uint8), "import")
     changed = load_arrays(store, tiny_study, SIZE)
     assert changed.masks[-1].all() and changed.has_mask[-1] and written(store, there) <= 3 * SIZE * SIZE + BESIDE
     assert np.array_equal(np.asarray(changed.masks)[:-1], np.asarray(arrays.masks)[:-1])

@@ -83,7 +83,7 @@ def test_a_zip_that_cannot_be_unpacked_shows_no_path_of_the_server(store):
                 raise ValueError(uploads.shown(store.home, token, str(error))) from None
 
         imports = Imports(store)
-        task = imports.start(work)
+        task = imports.start(work, "one")
         wait(lambda imports=imports, task=task: imports.state(task)["state"] != "running")
         state = imports.state(task)
         assert state["state"] == "failed" and str(store.home.path) not in state["error"], (list(members), state)
@@ -94,6 +94,6 @@ def test_an_error_of_the_system_shows_no_path_either(store):
         raise OSError(28, "No space left on device", f"{store.home.path}/files/a.png")
 
     imports = Imports(store)
-    task = imports.start(work)
+    task = imports.start(work, "one")
     wait(lambda: imports.state(task)["state"] == "failed")
     assert imports.state(task)["error"] == "No space left on device: a.png"
