@@ -1069,12 +1069,17 @@ export interface components {
             fits: components["schemas"]["LearnFit"][];
             learnt: components["schemas"]["LearntRun"][];
         };
-        /** @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
+        /**
+         * @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
+         *
+         *     against: which masks the figures of outlines are computed against, in words.
+         */
         LearntBeside: {
             base: string;
             run: string;
             cases: number;
             left_out: number;
+            against: string;
             measures: {
                 [key: string]: components["schemas"]["MeasureBeside"];
             };

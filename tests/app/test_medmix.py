@@ -194,6 +194,8 @@ def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, pag
         studies.import_study(opened, "blue", tmp_path, copy=True)
     open_tab(page, page_url, go)
     assert blue(page) == 0
+    page.get_by_text("Colour and grain").click() if not page.locator("[data-key=match]").is_visible() else None
+    change(page, lambda: page.get_by_label("Colour brought to its place, highest").fill("0"))
     for key in ("p_jitter", "p_noise"):
         page.get_by_text("Colour and grain").click() if not page.locator(f"[data-key={key}]").is_visible() else None
         change(page, lambda key=key: set_number(page, key, 0))

@@ -145,7 +145,7 @@ def _trained(config: PretrainConfig, train: Part, held: Part, device: torch.devi
     training = Pretraining(config, Data(train.images, train.roi), device)
     training.prepare()
     alarms = sum(bool(training.advance()["alarm"]) for _ in range(training.steps))
-    row |= validate(training, held.images, held.roi) | {"steps": training.steps, "alarms": alarms}
+    row |= validate(training, Data(held.images, held.roi)) | {"steps": training.steps, "alarms": alarms}
     training.encoder.eval(), training.objective.eval()
     with torch.no_grad():
         batch, inside = to_batch(held.images, device), torch.from_numpy(held.roi)

@@ -85,7 +85,8 @@ def test_times_are_those_of_the_readers_clock(browser, page_url, review_home):
     page.evaluate("import('/page/static/format.js').then((f) => { window.moment = f.moment })")
     page.wait_for_function("window.moment")
     assert page.evaluate("window.moment('2026-11-21T18:10:00.000Z')") == "22 Nov 2026, 03:10"
-    page.evaluate(f"{WIDGET}.review.detail.masks[0].source = 'hand'; {WIDGET}.review.redraw()")
+    drawn = "(m) => Object.assign(m, {source: 'hand', reader: 'ann', reference: false})"
+    page.evaluate(f"{WIDGET}.review.detail.masks.forEach({drawn}); {WIDGET}.review.redraw()")
     text = page.locator("select[aria-label='Version of the lesion mask'] option").nth(1).inner_text()
     assert re.search(r"\d{1,2} \w{3} \d{4}, \d\d:\d\d", text) and "T" not in text.split(",")[-1]
     context.close()
