@@ -114,7 +114,7 @@ def test_another_study_begins_with_the_usual_settings(page, page_url, go):
     epochs = page.locator(".training-room [data-key='epochs'] input[type=number]").first
     was = epochs.input_value()
     pasted = page.locator(".training-room p.lesions")
-    assert pasted.text_content() == "Strong augmentation: MedMix “varied”"
+    assert pasted.text_content() == "Strong augmentation: MedMix “quick”"
     boxes = page.locator(".training-room .detectors input")
     ticked = boxes.evaluate_all("all => all.map((b) => b.checked)")
     set_number(page, "epochs", 3)

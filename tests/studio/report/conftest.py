@@ -34,6 +34,10 @@ def newcomer():
         def load(cls, folder, device="cpu"):
             return cls()
 
+        @classmethod
+        def restored(cls, config, size, tensors, within, facts):
+            return cls()
+
     yield "newcomer"
     DETECTORS._members.pop("newcomer")
     DETECTORS._about.pop("newcomer")
