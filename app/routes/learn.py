@@ -51,16 +51,13 @@ class MeasureBeside(Part):
 
 
 class LearntBeside(Part):
-    """A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
-
-    against: which masks the figures of outlines are computed against, in words.
-    """
+    """A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has."""
 
     base: str
     run: str
     cases: int
     left_out: int
-    against: str
+    against: str  # which masks the figures of outlines are computed against, in words
     measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], MeasureBeside]
     verdict: Literal["better", "worse", "mixed", "same", "few"]
     words: str

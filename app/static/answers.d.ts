@@ -1069,11 +1069,7 @@ export interface components {
             fits: components["schemas"]["LearnFit"][];
             learnt: components["schemas"]["LearntRun"][];
         };
-        /**
-         * @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
-         *
-         *     against: which masks the figures of outlines are computed against, in words.
-         */
+        /** @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
         LearntBeside: {
             base: string;
             run: string;
