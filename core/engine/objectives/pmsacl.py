@@ -80,8 +80,7 @@ class PMSACL(ClassViews):
         return logits
 
     def class_head(self) -> ClassHead:
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are replaced
-            head = ClassHead(self.classifier.in_features, self.classes, self.config.aug_on, self.config.size)
+        head = ClassHead(self.classifier.in_features, self.classes, self.config.aug_on, self.config.size)
         head.linear.load_state_dict(self.classifier.state_dict())
         return head
 

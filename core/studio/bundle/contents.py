@@ -45,7 +45,6 @@ STAYS = {  # tables, or columns of tables: why
     "mask_drafts": "drawings that nobody has saved",
     "neutral_*": "drawn for readers who sign in here",
     "owners": "accounts of this home",
-    "planted_*": "are no part of a study",
     "reader_words": "made by a trigger from the reviews",
     "readers": "accounts, with their passwords",
     "roots": "folders of this machine",
