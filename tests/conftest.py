@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 import cv2
@@ -83,19 +86,36 @@ def store(home):
     opened.close()
 
 
+def shared(kind: str, name: str, variable: str) -> Path:
+    """Finds a folder or file of what is shared beside the repository; skips without it, and fails on CI.
+
+    variable: of the environment, names another place of `kind`.
+    """
+    found = Path(os.environ.get(variable, ROOT.parent / "shared" / kind)) / name
+    if not found.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"on CI the shared {kind} must be there: {found} is not")
+        pytest.skip(f"there is no {found}; set {variable}")
+    return found
+
+
 @pytest.fixture(scope="session")
 def real() -> Callable[[str], Path]:
-    """real("hyperkvasir") -> its folder. Skips where there are no real images; on CI that is a failure."""
+    """real("hyperkvasir") -> its folder. Skips if there are no real images; on CI that is a failure."""
+    return lambda name: shared("data", name, "PMSACL_DATA")
 
-    def find(name: str) -> Path:
-        folder = Path(os.environ.get("PMSACL_DATA", ROOT.parent / "shared" / "data")) / name
-        if not folder.is_dir():
-            if os.environ.get("CI") == "true":
-                pytest.fail(f"on CI the real images must be there: {folder} is not")
-            pytest.skip(f"no real images at {folder}; set PMSACL_DATA")
-        return folder
 
-    return find
+@pytest.fixture(scope="session")
+def cases() -> Callable[[str], ModuleType]:
+    """cases("dicom_headers") -> the shared module that writes such files. Skips as `real` does."""
+
+    def load(name: str) -> ModuleType:
+        folder = str(shared("cases", f"{name}.py", "PMSACL_CASES").parent)
+        if folder not in sys.path:  # its modules import each other
+            sys.path.append(folder)
+        return importlib.import_module(name)
+
+    return load
 
 
 def picture(seed: int, size: tuple[int, int] = (64, 48), blob: bool = False) -> tuple[np.ndarray, np.ndarray]:
