@@ -2,7 +2,7 @@
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { action, el, fill, matrix } from '../../static/dom.js';
-import { fixed, percent, seconds } from '../../static/format.js';
+import { fixed, percent, seconds, shareOf } from '../../static/format.js';
 import { waited } from './waiting.js';
 
 /** @typedef {import('../../static/answers').Probe} Probe */
@@ -11,8 +11,8 @@ import { waited } from './waiting.js';
 function facts(r) {
   /** @type {[string, string][]} */
   const list = [
-    ['Accuracy of a linear probe on the classes', `${percent(r.accuracy, 0)} (guessing ${percent(r.chance, 0)})`],
-    ['Its accuracy on lesion or none', `${percent(r.lesion_accuracy, 0)} (guessing 50 %)`],
+    ['Accuracy of a linear probe on the classes', `${shareOf(r.accuracy, r.images)}, guessing ${percent(r.chance, 0)}`],
+    ['Its accuracy on lesion or none', `${shareOf(r.lesion_accuracy, r.images)}, guessing 50 %`],
   ];
   if (r.survival != null) list.push(['A weak crop keeps, of a lesion', percent(r.survival, 0)]);
   if (r.lost != null) list.push(['Weak views that lose most of it', percent(r.lost, 0)]);

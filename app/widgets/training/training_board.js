@@ -1,7 +1,7 @@
 // What a pre-training has to show while it runs: curves, the batch it is at, speed and confusion.
 import { Chart, COLOURS } from '../../static/chart.js';
 import { fill } from '../../static/dom.js';
-import { bytes, fixed } from '../../static/format.js';
+import { bytes, fixed, shareOf } from '../../static/format.js';
 import { block, confusionTable, figuresOf, table } from './figures.js';
 import { WORDS } from './run_list.js';
 
@@ -91,11 +91,13 @@ export class TrainingBoard {
   #figures(data, s, last) {
     const now = (/** @type {string} */ name) => s[name]?.at(-1)?.[1] ?? null;
     const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
+    const [told, images] = ['val_accuracy', 'val_images'].map(now);
     const pairs = table([
       ['learning rate', rate == null ? null : String(Number(rate.toPrecision(3)))],
       ['views a second', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
       ['memory', memory == null ? null : bytes(memory)],
       ['step', last < 0 ? null : `${last}${data.plan.steps ? ` of ${data.plan.steps}` : ''}`],
+      ['held-out class accuracy', told == null || !images ? null : shareOf(told, images)],
       ['held-out AUROC', auroc == null ? null : fixed(auroc)],
       ...(data.evaluation ? figuresOf(data.evaluation) : []),
       ...data.children.map(

@@ -241,7 +241,7 @@ MOST = 64  # held-out images used, evenly spaced
 def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
     """Computes losses and, where there is a class head, how well it does on images it was not trained with.
 
-    held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0..1) and
+    held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0..1), val_images: of how many images, and
     val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
     """
     c, encoder, objective, device = training.config, training.encoder, training.objective, training.device
@@ -265,6 +265,7 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
     figures = {f"val_{name}": value for name, value in sums.items()}
     if logits:
         said, truth = torch.cat(logits), torch.cat(labels)
+        figures["val_images"] = float(len(chosen))
         figures["val_accuracy"] = float((said.argmax(1) == truth).float().mean())
         score = 1 - said.softmax(1)[:, 0]
         if bool(torch.isfinite(score).all()):

@@ -28,7 +28,7 @@ from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.marks import truth_masks
 from core.studio.runs.preferred import preference
-from core.studio.runs.readings import unpack_map
+from core.studio.runs.readings import unpack_map, unpack_not_judged
 from core.studio.runs.snapshots import Snapshot
 
 _open: dict[tuple, Rows] = {}
@@ -93,11 +93,12 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
 def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
     """Colours a case's heat map by run `fit`: RGBA uint8 (side, side, 4), to be stretched over the picture.
 
-    One scale for all images of the run, from held-out normals; what normal images show too stays transparent.
+    One scale for all images of the run, from held-out normals; what normal images show too stays transparent, and
+    grey lines cross what is not judged.
     """
     check(m, point)
     case_id = int(m.points.case_id[point])
-    query = "SELECT map, map_h, map_w, map_lo, map_hi FROM readings WHERE run = ? AND case_id = ? AND map IS NOT NULL"
+    query = "SELECT * FROM readings WHERE run = ? AND case_id = ? AND map IS NOT NULL"
     row = store.one(query, [fit, case_id]) if m.points.lesions[point] == 0 else None
     if row is None:
         raise ValueError("this run has no heat map of this image")
@@ -105,7 +106,10 @@ def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndar
     values = cv2.resize(unpack_map(row), (side, side), interpolation=cv2.INTER_LINEAR)
     level = np.clip((values - scale.lo) / (scale.hi - scale.lo), 0, 1)
     coloured = cv2.applyColorMap((level * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[:, :, ::-1]
-    return np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
+    shown = np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
+    hidden = cv2.resize(unpack_not_judged(row).astype(np.uint8), (side, side), interpolation=cv2.INTER_NEAREST) > 0
+    shown[hidden & (np.add.outer(np.arange(side), np.arange(side)) % 12 < 2)] = (200, 200, 200, 217)
+    return shown
 
 
 def _mask(store: Store, study: str, case_id: int) -> np.ndarray | None:

@@ -33,7 +33,7 @@ def test_numbers_are_those_of_the_held_out_views(trainer):
         h, z = trainer.features(views.images)
         outcome = trainer.objective.loss(h, z, views, trainer.centres)
     trainer.encoder.train()
-    assert found["val_loss"] == pytest.approx(float(outcome.loss), rel=1e-5)
+    assert found["val_loss"] == pytest.approx(float(outcome.loss), rel=1e-5) and found["val_images"] == 4
     assert found["val_l_con"] == pytest.approx(float(outcome.terms["l_con"]), rel=1e-5)
     said = outcome.logits.softmax(1)
     assert found["val_accuracy"] == pytest.approx(float((said.argmax(1) == views.labels).float().mean()))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
 from core.engine.calibration.outlines import not_judged
 from core.engine.calibration.percentiles import PixelScale
+from core.studio.clusters import explore
+from core.studio.clusters.library import Map
+from core.studio.clusters.points import PointSet
 from core.studio.review import cases
+from core.studio.review.exports.tables import export_scores
 from core.studio.runs import readings, scoring, sheet
 from tests.conftest import scored_padim
 from tests.studio.review.conftest import asks
@@ -28,7 +34,7 @@ def test_not_judged_is_outside_the_region_or_where_normal_images_show_nothing(se
 
 
 @pytest.mark.long
-def test_a_reading_keeps_and_says_where_nothing_was_judged(store, tiny_study, monkeypatch):
+def test_a_reading_keeps_and_says_where_nothing_was_judged(store, tiny_study, tmp_path, monkeypatch):
     monkeypatch.setattr(scoring, "seen_rows", lambda roi, side: HALF)
     _, fit = scored_padim(store, tiny_study)
     rows = store.query("SELECT * FROM readings WHERE run = ?", [fit])
@@ -40,6 +46,14 @@ def test_a_reading_keeps_and_says_where_nothing_was_judged(store, tiny_study, mo
         said = cases.detail(context)["readings"][fit]["words"]
         assert f"{100 * hidden.mean():.0f} % of the image is not judged (hatched)." in said
         assert cases.map_of(context)["not_judged"] == row["not_judged"]
+        points = PointSet("", tiny_study, 32, [], np.array([row["case_id"]]), *np.zeros((4, 1), int), tmp_path)
+        colours = explore.heat(store, Map("", {}, np.zeros((1, 1, 2)), points), 0, fit, side=64)
+        lines = (colours == (200, 200, 200, 217)).all(2)
+        assert lines[:, 34:].mean() > 0.1 and not lines[:, :30].any()
+    export_scores(store, tiny_study, tmp_path / "scores.csv", "tester")
+    with (tmp_path / "scores.csv").open(encoding="utf-8") as file:
+        shares = [float(line[readings.NOT_JUDGED]) for line in csv.DictReader(file) if line["run"] == fit]
+    assert len(shares) == len(rows) and min(shares) >= 0.5
     shown, _ = sheet.cases_by_dice(store, fit)
     assert all(case.hidden[:, 20:].all() and not case.found[case.hidden].any() for case in shown)
 

@@ -16,6 +16,7 @@ from core.studio.ingest import burned_in, volumes
 from core.studio.review import people
 from core.studio.review.cases import scored_runs
 from core.studio.runs.operating import in_effect
+from core.studio.runs.readings import NOT_JUDGED
 
 # De-identification: names, identifiers and dates are remapped, the same way each time for one study and secret.
 
@@ -105,7 +106,7 @@ class Names:
 COLUMNS = (
     "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",
     "flagged", "label", "has_mask", "recording", "frame", "burned_in_text", "tags",
-    "steady", "views_flagged", "score_sd", "lesion_head", "padim",
+    "steady", "views_flagged", "score_sd", "lesion_head", "padim", NOT_JUDGED,
 )  # fmt: skip
 
 
@@ -150,7 +151,7 @@ def export_csv(
     return {"rows": len(rows), "file": str(target), "burned_in": text}
 
 
-SCORES = ("case", "split", "label", "run", "detector", "score", "percentile", "flagged", "operating_point")
+SCORES = ("case", "split", "label", "run", "detector", "score", "percentile", "flagged", "operating_point", NOT_JUDGED)
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
@@ -159,7 +160,8 @@ def export_scores(store: Store, study: str, target: Path, by: str, keep_names: b
     points = in_effect(store, *runs)
     rows = store.query(
         "SELECT c.id, c.name, c.split, c.label, r.run, coalesce(r.score_roi, r.score) AS score, "
-        "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged "
+        "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
+        f"coalesce(json_extract(r.extra, '$.{NOT_JUDGED}'), 0) AS {NOT_JUDGED} "
         "FROM json_each(?) j JOIN readings r ON r.run = j.value JOIN cases c ON c.id = r.case_id AND c.study = ? "
         "ORDER BY c.id, j.key",
         [json.dumps(list(runs)), study],
@@ -187,6 +189,7 @@ def _certainty(extra: str | None) -> dict:
         "score_sd": "" if steady is None else steady["sd"],
         "lesion_head": detail.get("head", ""),
         "padim": detail.get("padim", ""),
+        NOT_JUDGED: detail.get(NOT_JUDGED, 0) if extra else "",
     }
 
 
