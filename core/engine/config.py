@@ -20,6 +20,10 @@ from typing_extensions import Self
 
 T = TypeVar("T")
 DECLARED = "option"  # key in the metadata of a dataclass field
+# Fields that size a network. Settings may come from another installation, and a network is built before its weights
+# are compared with it.
+CHANNELS = ("channels", "critic_width", "dim", "hidden", "latent", "width")
+MOST_CHANNELS = 4096
 
 
 class BadConfig(ValueError):
@@ -212,6 +216,9 @@ class Config:
         unknown = sorted(set(values) - set(kinds))
         if unknown:
             raise BadConfig(f"{cls.__name__} has no {', '.join(unknown)}; it has: {', '.join(sorted(kinds))}")
+        for name in CHANNELS:
+            if isinstance(values.get(name), int) and values[name] > MOST_CHANNELS:
+                raise BadConfig(f"{name} is at most {MOST_CHANNELS}, not {values[name]}")
         return cls(**{k: _read(kinds[k], v, f"{cls.__name__}.{k}") for k, v in values.items()})
 
     def replace(self, **changes: Any) -> Self:

@@ -8,8 +8,16 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from core.engine.config import BadConfig, Config, option, options
+from core.engine.backbones.config import EncoderConfig
+from core.engine.config import CHANNELS, MOST_CHANNELS, BadConfig, Config, option, options
 from core.engine.objectives.config import PretrainConfig
+from core.engine.registry import DETECTORS
+
+COUNTS = {  # integers of a detector that size no network
+    "batch", "checks", "critic_steps", "epochs", "frozen", "k", "local_batch", "local_from", "local_window",
+    "max_steps", "members", "neighbours", "patch", "patches", "pool", "reestimate", "searches", "seed", "side",
+    "steps", "stride", "window",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,3 +96,14 @@ def test_declarations_are_read_without_torch():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.split(maxsplit=1) == [str(len(fields(PretrainConfig))), "[]\n"]
+
+
+@pytest.mark.parametrize("name", [*DETECTORS, "encoder"])
+def test_no_settings_ask_for_a_network_that_fills_the_memory(name):
+    """Whatever number sizes a network is bounded, so that settings of another installation allocate little."""
+    config = EncoderConfig if name == "encoder" else DETECTORS.get(name).Config
+    sizes = {field.name for field in fields(config) if field.type == "int"} - COUNTS
+    assert sizes <= set(CHANNELS), "name it in CHANNELS, or among COUNTS if it sizes no network"
+    for size in sizes:
+        with pytest.raises(BadConfig, match=size):
+            config.from_dict({size: MOST_CHANNELS + 1})

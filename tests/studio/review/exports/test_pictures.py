@@ -32,7 +32,7 @@ def test_a_mask_is_the_same_in_png_and_coco(bare, tmp_path, shape, block):
     mask[0, 0] = mask[-1, -1] = mask[3, 5] = 1
     save_mask(bare, case, mask, "ann")
     export_png(bare, study, tmp_path / "png", "root")
-    written = np.asarray(Image.open(next((tmp_path / "png").iterdir())))
+    written = np.asarray(Image.open(next((tmp_path / "png").glob("*.png"))))
     assert written.dtype == bool and np.array_equal(written, mask.astype(bool))
     export_coco(bare, study, tmp_path / "coco.json", "root")
     coco = COCO(str(tmp_path / "coco.json"))
