@@ -98,7 +98,7 @@ def test_declarations_are_read_without_torch():
     assert out.split(maxsplit=1) == [str(len(fields(PretrainConfig))), "[]\n"]
 
 
-@pytest.mark.parametrize("name", [*DETECTORS, "encoder"])
+@pytest.mark.parametrize("name", [*DETECTORS.names(), "encoder"])
 def test_no_settings_ask_for_a_network_that_fills_the_memory(name):
     """Whatever number sizes a network is bounded, so that settings of another installation allocate little."""
     config = EncoderConfig if name == "encoder" else DETECTORS.get(name).Config
