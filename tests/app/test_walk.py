@@ -496,7 +496,11 @@ def _results(home: Home, shown: dict, study: str, same) -> None:
     if answer["run"] is None:
         return
     same("runs", shown["options"], [r["id"] for r in answer["runs"]])
-    same("point in force", shown["force"], f"In effect: {answer['chosen']['words']}.")
+    point = answer["chosen"]
+    above = "" if point["threshold"] is None else f", above a score of {point['threshold']:.3f}"
+    chosen = point["reader"] and f"; chosen by {point['reader']}"
+    in_effect = re.sub(r"(; chosen by .+) on .+", r"\1.", shown["force"])  # the day is said as the browser says days
+    same("point in effect", in_effect, f"In effect: {point['words']}{above}{chosen}.")
 
     def figure(s: dict) -> str:
         if s["value"] is None:

@@ -82,6 +82,9 @@ class Store:
         self.home = home
         self._local = threading.local()
         self._opened = False
+        # Threads of one process take turns here, each woken by the one before. SQLite alone has them ask again after
+        # pauses of up to 100 ms, and whoever asked long ago waits the longest.
+        self._turn = threading.Lock()
 
     @classmethod
     def reading(cls, file: Path) -> Store:
@@ -159,8 +162,13 @@ class Store:
             return
         acts: list[Callable[[], object]] = []
         self._local.after = acts
-        with self._transaction(db, "BEGIN IMMEDIATE"):
-            yield db
+        if not self._turn.acquire(timeout=BUSY_SECONDS):
+            raise sqlite3.OperationalError("database is locked")
+        try:
+            with self._transaction(db, "BEGIN IMMEDIATE"):
+                yield db
+        finally:
+            self._turn.release()
         for act in acts:
             act()
 

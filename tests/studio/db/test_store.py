@@ -95,6 +95,28 @@ def test_counting_up_from_many_threads_loses_nothing(store):
     assert store.setting("n") == 120
 
 
+def test_threads_that_write_are_woken_by_the_one_before_and_do_not_ask_again(store):
+    """SQLite's busy timeout asks again after pauses of up to 100 ms: where it is 0, whoever would need it fails."""
+    start, failed = threading.Barrier(8), []
+
+    def write(name: str) -> None:
+        store.db.execute("PRAGMA busy_timeout = 0")
+        start.wait()
+        try:
+            for value in range(20):
+                store.set_setting(name, value)
+        except sqlite3.OperationalError as error:
+            failed.append(error)
+        store.close()
+
+    threads = [threading.Thread(target=write, args=[f"writer {n}"]) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and [store.setting(f"writer {n}") for n in range(8)] == [19] * 8
+
+
 def test_a_home_that_cannot_be_made_says_why(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadHome, match="--home"):
