@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn import manifold
 from sklearn.metrics import davies_bouldin_score, silhouette_score
 from sklearn.neighbors import NearestNeighbors
@@ -83,6 +84,22 @@ def cluster_metrics(
         "between_within": between_within(x, y),
         "points": len(x),
     }
+
+
+def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """Measures how often real images lie nearer to an image class with pasted lesions than to normal images.
+
+    features (N, D). classes (N,): n of A_n, -1 for test images. truth (N,): 1 for abnormal and 0 for normal test
+    images, -1 for others. Returns the shares (0..1) whose nearest class mean is not A_0's: lesion_side of abnormal test
+    images, lesion_side_normal of normal ones. One is absent without such images, both where nothing was pasted.
+    """
+    names = np.unique(classes[classes >= 0])
+    if not {0} < set(names.tolist()):
+        return {}
+    means = np.stack([features[classes == name].mean(0) for name in names])
+    beyond = cdist(features, means).argmin(1) > 0
+    keys = {"lesion_side": 1, "lesion_side_normal": 0}
+    return {key: float(beyond[truth == value].mean()) for key, value in keys.items() if (truth == value).any()}
 
 
 def map_trustworthiness(

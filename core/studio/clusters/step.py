@@ -155,6 +155,8 @@ class _Maker:
                     sample=SAMPLE,
                     trustworthiness=trustworthiness,
                 )
+        if "lesions" in said["numbers"]:
+            said["numbers"]["lesions"] |= cluster_metrics.lesion_side(features, kinds["classes"], kinds["lesions"])
         said["trustworthiness"] = trustworthiness
         said["radii"] = [cluster_metrics.radius(features[points.group == g]) for g in range(len(points.groups))]
         said["centres"] = None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.engine.metrics import clusters as cluster_metrics
+from core.engine.metrics.clusters import lesion_side
 
 
 def clouds(distance: float, n: int = 60, d: int = 16, seed: int = 0):
@@ -76,3 +77,16 @@ def test_separation_made_by_centring_alone_is_warned_of():
     numbers = cluster_metrics.map_quality(apart, apart[:, :2], labels, plain=plain)
     assert numbers["plain_knn_purity"] < 0.5 < 0.9 < numbers["knn_purity"]
     assert any("Centring uses" in w for w in numbers["warnings"])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_real_lesions_are_counted_on_the_side_of_the_nearest_class_mean(share):
+    draw = np.random.default_rng(0)
+    classes = np.repeat([0, 1, 2, -1, -1], 40)
+    truth = np.repeat([-1, -1, -1, 0, 1], 40)
+    spots = np.array([[0.0, 0], [9, 0], [0, 9], [1, 1], [1, 1]])[np.repeat(range(5), 40)]
+    spots[160 : 160 + int(40 * share)] = (8, 1)
+    features = spots + draw.normal(0, 0.3, spots.shape)
+    assert lesion_side(features, classes, truth) == {"lesion_side": share, "lesion_side_normal": 0.0}
+    assert lesion_side(features, np.where(classes > 0, -1, classes), truth) == {}
+    assert "lesion_side" not in lesion_side(features, classes, np.where(truth > 0, -1, truth))

@@ -64,6 +64,7 @@ def test_every_epoch_has_its_numbers(made):
         assert 0 < epoch["trustworthiness"] <= 1
         for kind in ("classes", "lesions"):
             assert {"silhouette", "davies_bouldin", "knn_purity", "between_within"} <= set(epoch["numbers"][kind])
+        assert {0 <= epoch["numbers"]["lesions"][key] <= 1 for key in ("lesion_side", "lesion_side_normal")} == {True}
         assert len(epoch["radii"]) == len(made.about["groups"])
         assert len(epoch["centres"]) == 1  # centred features: every centre lies at the origin
 

@@ -9,6 +9,13 @@ const ROWS = [
   ['silhouette', 'Silhouette', 2, '-1 to 1; larger: classes further apart', [-0.2, 1]],
   ['davies_bouldin', 'Davies-Bouldin', 2, '0 and up; smaller: classes further apart', null],
   ['knn_purity', 'Neighbour purity', 2, 'share of the 10 nearest that are of the same class', [0, 1]],
+  [
+    'lesion_side',
+    'On the lesion side',
+    2,
+    'share of real lesions that lie nearer to A\u2081 to A\u2096 than to A\u2080; beside it, of normal test images',
+    [0, 1],
+  ],
   ['between_within', 'Between / within', 2, 'distance between class means over distance to the own mean', null],
 ];
 
@@ -20,6 +27,11 @@ const TRUSTWORTHINESS = [
   'of the map: 1 when neighbours on it are neighbours in the features',
   [0.5, 1],
 ];
+/** What stands beside a number. @type {Record<string, [key: string, title: string, short: string]>} */
+const BESIDE = {
+  knn_purity: ['knn_chance', 'What chance gives', 'chance'],
+  lesion_side: ['lesion_side_normal', 'Of normal test images', 'normal'],
+};
 /** @param {(number | null)[]} course */
 const finite = (course) => course.flatMap((v) => (v == null || !Number.isFinite(v) ? [] : [v]));
 
@@ -63,7 +75,7 @@ export class Numbers {
         values[key],
         epochs.map((e) => e.numbers[this.kind]?.[key]),
         at,
-        key === 'knn_purity' ? values.knn_chance : null,
+        BESIDE[key] ? values[BESIDE[key][0]] : null,
       );
     });
     const map = this.row(
@@ -86,9 +98,7 @@ export class Numbers {
    * @param {number | null} [chance] */
   row([key, title, digits, help, range], value, course, at, chance) {
     const aside =
-      chance != null
-        ? el('span', { class: 'dim chance', title: 'What chance gives' }, ` / ${chance.toFixed(2)}`)
-        : null;
+      chance != null ? el('span', { class: 'dim chance', title: BESIDE[key][1] }, ` / ${chance.toFixed(2)}`) : null;
     const cells = [el('th', {}, title), el('td', { class: 'num' }, fixed(value, digits), aside)];
     if (course.length < 2) return [el('tr', { title: help }, ...cells, el('td', { class: 'curve' }))];
     const open = this.open === key;
@@ -120,13 +130,21 @@ export class Numbers {
       el('td', { class: 'curve' }, this.curve(course, at, range)),
     );
     return open
-      ? [head, el('tr', { class: 'course' }, el('td', { colspan: 3 }, this.course(course, at, digits, chance)))]
+      ? [
+          head,
+          el(
+            'tr',
+            { class: 'course' },
+            el('td', { colspan: 3 }, this.course(course, at, digits, chance, BESIDE[key]?.[2])),
+          ),
+        ]
       : [head];
   }
 
   // The curve at a size at which it can be read: values on the left, epochs below; a click on one goes there.
-  /** @param {(number | null)[]} course @param {number} at @param {number} digits @param {number | null} [chance] */
-  course(course, at, digits, chance) {
+  /** @param {(number | null)[]} course @param {number} at @param {number} digits @param {number | null} [chance]
+   * @param {string} [short] names it */
+  course(course, at, digits, chance, short) {
     const { epochs } = this.pane.map.about;
     const [w, h, l, r, t, b] = [268, 128, 38, 10, 16, 20];
     const known = finite(course);
@@ -159,7 +177,7 @@ export class Numbers {
         ? []
         : [
             line(chance, { stroke: 'var(--dim)', 'stroke-dasharray': '3 4' }),
-            text(w - r, y(chance) - 4, 'end', 'chance'),
+            text(w - r, y(chance) - 4, 'end', short ?? ''),
           ]),
       text(l, h - 5, 'start', `epoch ${epochs[0].epoch}`),
       text(w - r, h - 5, 'end', String(epochs[epochs.length - 1].epoch)),
