@@ -171,9 +171,10 @@ def run_study_annotations(args) -> int:
     store = open_store(args)
     study = show_study(store, args.name)["id"]
     done = import_annotations(store, study, Path(args.file), args.format, BY)
-    words = f"{done['findings']} findings on {done['cases']} cases; {len(done['unknown'])} names without a case"
-    if done["passed_over"]:
-        words += f"; not read: {', '.join(done['passed_over'])}"
+    for why in done["passed_over"]:
+        say(args, f"  skipped: {why}")
+    cut = f"; {done['cut']} cut off at the image's edge" if done["cut"] else ""
+    words = f"{done['findings']} findings on {done['cases']} cases{cut}; {len(done['unknown'])} names without a case"
     return finish(args, {"study": study, **done}, words)
 
 

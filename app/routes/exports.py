@@ -50,12 +50,14 @@ class Bundle(Answer):
 class AnnotationsIn(Answer):
     """What came in with a file of annotations.
 
-    unknown: names of the file that no case has. passed_over: kinds of shapes that are not read.
+    cut: shapes cut off at the image's edge. unknown: names of the file that no case has. passed_over: why other shapes
+    were not taken.
     """
 
     format: str
     cases: int
     findings: int
+    cut: int
     unknown: list[str]
     passed_over: list[str]
 

@@ -106,9 +106,12 @@ export function manage(root, studio, { bring, join, refresh }) {
     const path = /** @type {const} */ (
       `/api/export/${encodeURIComponent(studio.study || '')}/annotations?tool=${tool}`
     );
-    const { cases, findings, unknown } = await api(path, file, { method: 'PUT' });
+    const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
+    const edge = cut ? `; ${plural(cut, 'shape')} cut off at the image's edge` : '';
     const rest = unknown.length ? `; of ${plural(unknown.length, 'name')} there is no case` : '';
-    toast(`${plural(findings, 'finding')} on ${plural(cases, 'case')}${rest}.`, 'good');
+    const skipped = passed_over.length ? `; skipped: ${passed_over.slice(0, 3).join('; ')}` : '';
+    const sentence = `${plural(findings, 'finding')} on ${plural(cases, 'case')}${edge}${rest}${skipped}.`;
+    toast(sentence, skipped || rest ? 'bad' : 'good');
     refresh();
   }
 

@@ -1,143 +1,221 @@
 """Lesions drawn in other tools, both ways: CVAT's XML, Label Studio's JSON and YOLO in and out; COCO and PNG masks in.
 
-In: a case is found by its file's name, as imported or as this studio's own exports call it. Each author's shapes of a
-case become one lesion mask, drawn by hand, and a finding for each shape; both are under "author (tool)", so that they
-are never a reader's own and stay hidden from whoever reads blind. Everything is read before anything is stored.
+In: a case is found by its file's path or name (`ingest.names`), or as this studio's own exports call it. Each author's
+shapes of a case become one lesion mask, drawn by hand, and a finding for each shape; both are under "author (tool)", so
+that they are never a reader's own and stay hidden from whoever reads blind. Everything is read before anything is
+stored. A shape that cannot be taken is passed over, and named with its reason.
 """
 
 from __future__ import annotations
 
-import io
+import itertools
 import json
 import math
 import re
-import urllib.parse
+import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-from PIL import Image
 
 from core.studio.db import audit
-from core.studio.db.foreign import Refused, parts_of, plain, refusing
+from core.studio.db.foreign import Refused, plain, refusing
 from core.studio.db.store import Store, now
-from core.studio.ingest.masks import add_mask, decode_mask, encode_mask
-from core.studio.review.decisions import finding_labels, insert_finding
-from core.studio.review.exports import anomalib, pictures
+from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, read_mask
+from core.studio.ingest.names import Register, folded, stem
+from core.studio.ingest.reader import printable
+from core.studio.ingest.unreadable import Unreadable
+from core.studio.review.decisions import insert_finding
+from core.studio.review.exports import anomalib, pictures, shapes
+from core.studio.review.exports.shapes import LARGEST, Shape
 from core.studio.review.exports.tables import Names
 
-LARGEST = 256 << 20  # bytes of a file, and of all that a zip unpacks to
-MOST_FILES, MOST_SHAPES, MOST_POINTS = 100_000, 200_000, 5_000_000
+MOST_SHAPES, MOST_POINTS = 200_000, 5_000_000
+NAMED = 1000  # names and reasons in an answer
+BEYOND = 0.1  # of the image's side, that a shape may reach over its edge if nothing says which picture it was drawn on
 TOOLS = {"coco": "COCO", "cvat": "CVAT", "label-studio": "Label Studio", "png": "PNG", "yolo": "YOLO"}
+READ = {
+    "coco": shapes.coco, "cvat": shapes.cvat, "label-studio": shapes.label_studio, "png": shapes.png,
+    "yolo": shapes.yolo,
+}  # fmt: skip
 OUT = {"cvat": "zip", "label-studio": "json", "yolo": "zip"}  # suffixes of the files that go out
-
-
-@dataclass
-class Shape:
-    """One drawn lesion. polygon: (N, 2) of x, y in pixels, or in shares of the image. size: width, height as drawn.
-
-    box: x0, y0, x1, y1 likewise. runs: lengths, background first, of `window` (x, y, width, height), down the columns
-    or along the rows. png: a mask as a file.
-    """
-
-    file: str
-    label: str = pictures.DEFAULT
-    author: str | None = None
-    created: str | None = None
-    size: tuple[int, int] | None = None
-    shares: bool = False
-    polygon: np.ndarray | None = None
-    box: tuple[float, ...] | None = None
-    runs: list[int] | None = None
-    window: tuple[int, ...] = ()
-    columns: bool = True
-    png: bytes | None = None
+UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)", re.S)  # Label Studio's name of an upload
 
 
 def import_annotations(store: Store, study: str, file: Path, format: str, by: str) -> dict:
     """Stores the lesions of another tool's file as masks and findings of the study's cases.
 
-    Returns {"cases", "findings", "unknown": names without a case, "passed_over": shapes of a kind that is not read}.
-    Raises Refused, and stores nothing, if the file is not of the format, is too large or fits no case.
+    Returns {"cases", "findings", "cut": shapes cut off at the image's edge, "unknown": names without a case,
+    "passed_over": why other shapes were not taken}. Raises Refused, and stores nothing, if the file is not of the
+    format, is too large or holds nothing that can be taken.
     """
     if format not in TOOLS:
         raise Refused(f"annotations come in as one of {', '.join(TOOLS)}, not {format!r}")
     file = Path(file)
     if file.stat().st_size > LARGEST:
         raise Refused(f"A file of annotations has at most {LARGEST:,} bytes.")
-    passed: list[str] = []
-    known, unknown = _by_name(store, study), set()
-    drawn: dict[tuple[int, str], list[tuple[Shape, tuple[float, ...]]]] = {}
-    masks: dict[tuple[int, str], bytes] = {}
+    taken = _Taken(_Cases(store, study), by, TOOLS[format])
     with refusing(f"{file.name} is no {TOOLS[format]} file that can be read: it"):
-        shapes = sorted(map(_checked, _limited(_READ[format](file, passed))), key=lambda shape: shape.file)
-        for shape in shapes:
-            case = known.get(PurePosixPath(shape.file.replace("\\", "/")).name)
-            if case is None:
-                unknown.add(shape.file)
-                continue
-            mask, box = _pixels(shape, case)
-            key = (case["id"], f"{(shape.author or by).strip()[:60]} ({TOOLS[format]})")
-            drawn.setdefault(key, []).append((shape, box))
-            if mask is not None:
-                if key in masks:
-                    mask |= decode_mask(masks[key]).astype(bool)
-                masks[key] = encode_mask(mask)
-    if not drawn:
-        raise Refused(f"Nothing was stored: {file.name} names no image of this study.")
+        for shape in sorted(_limited(READ[format](file)), key=lambda shape: shape.file):
+            taken.find(shape)
+        taken.take()
+    if not taken.drawn:
+        raise Refused(f"Nothing was stored: {file.name} {taken.why()}.")
     findings = 0
     with store.write():
-        for key, several in drawn.items():
-            case_id, author = key
+        for (case_id, author), several in taken.drawn.items():
             latest = max(_when(shape.created) for shape, _ in several)
             version = None
-            if key in masks:
-                version = add_mask(store, case_id, masks[key], "hand", author, created=latest)
+            if (case_id, author) in taken.masks:
+                mask = taken.masks[case_id, author]
+                version = add_mask(store, case_id, mask, "hand", author, created=latest)
             for shape, box in several:
-                row = {"label": shape.label.strip()[:60] or pictures.DEFAULT, "comment": "", "mask_version": version}
+                row = {"label": printable(shape.label).strip()[:60] or shapes.LESION}
+                row |= {"comment": "", "mask_version": version}
                 insert_finding(store, case_id, author, row, box, _when(shape.created))
                 findings += 1
-        after = {"format": format, "cases": len({case for case, _ in drawn}), "findings": findings}
-        audit.record(store, by, "annotations", study=study, after=after | {"unknown": len(unknown)})
-    return {**after, "unknown": sorted(unknown)[:1000], "passed_over": sorted(set(passed))}
+        after = {"format": format, "cases": len({case for case, _ in taken.drawn}), "findings": findings}
+        audit.record(store, by, "annotations", study=study, after=after | {"unknown": len(taken.unknown)})
+    return {**after, "cut": taken.cut, "unknown": sorted(taken.unknown)[:NAMED], "passed_over": taken.reasons()}
 
 
-def _checked(shape: Shape) -> Shape:
-    for text in (shape.file, shape.label, shape.author or ""):
-        plain(text)
-    return shape
+class _Cases:
+    """The cases of a study by every name that a file may give them."""
+
+    def __init__(self, store: Store, study: str) -> None:
+        rows = store.query("SELECT * FROM cases WHERE study = ? ORDER BY id", [study])
+        if not rows:
+            raise Refused(f"there is no study {study!r} with images")
+        self.by_id = {case["id"]: case for case in rows}
+        self.ours: dict[str, int] = {}  # as exports call them
+        frames, paths = Counter(case["path"] for case in rows), list[tuple[str, int]]()
+        named = Names(store, study, True), Names(store, study)
+        for case in rows:
+            folder, _, name = case["path"].replace("\\", "/").rpartition("/")
+            paths += [(f"{folder}/{one}", case["id"]) for one in {case["name"], name}]
+            if frames[case["path"]] > 1:
+                del paths[-1 if name != case["name"] else len(paths) :]
+            for called in (names.case(case) for names in named):
+                stems = anomalib.stem_of(called, case["id"])
+                for ours in (called, pictures.file_name(called, case["id"]), stems, stems + anomalib.MASK):
+                    self.ours.setdefault(ours, case["id"])
+        self.paths = Register(paths)
+
+    def find(self, shape: Shape) -> list[int]:
+        """Returns the ids of the cases that a shape may be of: none if its image is unknown, several if ambiguous."""
+        readings = list(dict.fromkeys((shape.file, *shape.names)))
+        for name in [*readings, *filter(None, map(_uploaded, readings))]:
+            for called in (name, stem(name)):
+                parts = called.replace("\\", "/").split("/")
+                for start in range(len(parts)):
+                    if (case := self.ours.get("/".join(parts[start:]))) is not None:
+                        return [case]
+            if name and (found := self.paths.find(name)):
+                return found
+        return []
 
 
-def _by_name(store: Store, study: str) -> dict[str, dict]:
-    """Name of a file, with and without its suffix and as exports call it -> its case; names of two cases are none."""
-    cases = store.query("SELECT * FROM cases WHERE study = ?", [study])
-    if not cases:
-        raise Refused(f"there is no study {study!r} with images")
-    kept, remapped = Names(store, study, True), Names(store, study)
-    known: dict[str, dict | None] = {}
-    for case in cases:
-        plain = [names.case(case) for names in (kept, remapped)]
-        own = {case["name"], *plain, *(f"{name}.png" for name in plain)}
-        own |= {PurePosixPath(name).name for name in own}
-        own |= {pictures.file_name(name, case["id"]) + ".png" for name in plain}
-        own |= {f"{anomalib.stem_of(name, case['id'])}{end}.png" for name in plain for end in ("", anomalib.MASK)}
-        for name in own:
-            known[name] = None if name in known else case
-    return {name: case for name, case in known.items() if case is not None}
+def _uploaded(name: str) -> str | None:
+    """The name of an image that Label Studio was given as an upload, without the digits that it puts before it."""
+    folder, slash, last = name.replace("\\", "/").rpartition("/")
+    match = UPLOADED.fullmatch(last)
+    return match and f"{folder}{slash}{match[1]}"
 
 
-def _limited(shapes: Iterator[Shape]) -> Iterator[Shape]:
+class _Taken:
+    """What is taken of a file, by (case, author); and what is not, with its reason."""
+
+    def __init__(self, cases: _Cases, by: str, tool: str) -> None:
+        self.cases, self.by, self.tool, self.cut = cases, by, tool, 0
+        self.drawn: dict[tuple[int, str], list[tuple[Shape, tuple[float, ...]]]] = {}
+        self.masks: dict[tuple[int, str], bytes] = {}
+        self.unknown = set[str]()
+        self._of: dict[int, dict[str, list[Shape]]] = {}  # case -> name in the file -> its shapes
+        self._passed: dict[str, list[str]] = {}
+
+    def find(self, shape: Shape) -> None:
+        """Notes of which case a shape is."""
+        try:
+            plain("".join((shape.file, *shape.names, shape.label, shape.author or "")))
+        except ValueError:
+            shape.problem, shape.file = "a name or a label is no text", printable(shape.file)
+        found = [] if shape.problem else self.cases.find(shape)
+        if shape.problem:
+            self._pass(shape.problem, shape)
+        elif len(found) > 1:
+            self._pass("several images of the study bear this name", shape)
+        elif found:
+            name = folded(shape.file)  # the masks of one image, several files, lie in one folder
+            name = name if shape.image is None else name.rpartition("/")[0]
+            self._of.setdefault(found[0], {}).setdefault(name, []).append(shape)
+        else:
+            self.unknown.add(shape.file)
+
+    def take(self) -> None:
+        """Places what was found; of several images of a file that are one case's, that whose folders agree best."""
+        for number, named in self._of.items():
+            case = self.cases.by_id[number]
+            shared = {name: _shared(name, case["path"], folder=several[0].image is not None)
+                      for name, several in named.items()}  # fmt: skip
+            best = [name for name, count in shared.items() if count == max(shared.values())]
+            for name, several in named.items():
+                for shape in several:
+                    if [name] != best:
+                        self._pass("the file has several images of this name, the study one", shape)
+                        continue
+                    try:
+                        self._add(shape, case, *place(shape, case))
+                    except Refused as error:
+                        self._pass(str(error), shape)
+
+    def _pass(self, why: str, shape: Shape) -> None:
+        self._passed.setdefault(why, []).append(shape.file)
+
+    def _add(self, shape: Shape, case: dict, mask: np.ndarray | None, box: tuple[float, ...], cut: bool) -> None:
+        key = (case["id"], f"{(shape.author or self.by).strip()[:60]} ({self.tool})")
+        self.drawn.setdefault(key, []).append((shape, box))
+        self.cut += cut
+        if mask is not None:
+            if key in self.masks:
+                mask |= decode_mask(self.masks[key]).astype(bool)
+            self.masks[key] = encode_mask(mask)
+
+    def reasons(self) -> list[str]:
+        """Returns each reason with how many shapes it concerns, and the first of their images."""
+        lines = []
+        for why, files in sorted(self._passed.items())[:NAMED]:
+            first = next((file for file in files if file), "")
+            count = f"{len(files)} shapes" if len(files) > 1 else "1 shape"
+            lines.append(f"{why} ({count}{', first ' if len(files) > 1 else ' '}on {first})" if first else why)
+        return lines
+
+    def why(self) -> str:
+        """Returns the end of the sentence that says why nothing of the file can be taken."""
+        if self._passed:
+            return "holds nothing that can be taken: " + "; ".join(self.reasons()[:3])
+        named = ", ".join(map(repr, sorted(self.unknown)[:3]))
+        return f"names no image of this study (it names {named})" if named else "holds no shapes"
+
+
+def _shared(name: str, path: str, folder: bool) -> int:
+    """Counts the last folders that a file's name (or the folder itself) and a case's path have in common."""
+    one, other = (folded(text).split("/") for text in (name, path))
+    pairs = zip(reversed(one if folder else one[:-1]), reversed(other[:-1]), strict=False)
+    return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+def _limited(found: Iterator[Shape]) -> Iterator[Shape]:
     points = 0
-    for number, shape in enumerate(shapes, 1):
-        points += 0 if shape.polygon is None else len(shape.polygon)
-        points += 0 if shape.runs is None else len(shape.runs)
-        if number > MOST_SHAPES or points > MOST_POINTS:
+    for count, shape in enumerate(found, 1):
+        points += sum(map(len, shape.rings)) + len(shape.runs or shape.brush or ())
+        if count > MOST_SHAPES or points > MOST_POINTS:
             raise Refused(f"A file has at most {MOST_SHAPES:,} shapes with {MOST_POINTS:,} points in all.")
         yield shape
 
@@ -153,214 +231,84 @@ def _when(text: str | None) -> str:
         return now()
 
 
-def _pixels(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...]]:
-    """Bool (H, W) of the case's image, None for a box alone; and the box. ValueError if it does not lie there."""
+def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...], bool]:
+    """Returns a shape's pixels, bool (H, W) of the case's image, None for a box alone; its box; and whether it was cut.
+
+    Raises Refused if it does not lie in the image.
+    """
     w, h = case["width"], case["height"]
     if shape.size is not None and shape.size != (w, h):
-        raise Refused(f"{shape.file} was drawn on {shape.size[0]} x {shape.size[1]} pixels; its image is {w} x {h}.")
-    scale = (w, h) if shape.shares else (1, 1)
-    if shape.box is not None:
-        box = [v * scale[i % 2] for i, v in enumerate(shape.box)]
-        _demand_inside(shape, np.array(box).reshape(2, 2), w, h)
-        x0, y0, x1, y1 = (min(max(v, 0), (w, h)[i % 2]) for i, v in enumerate(box))
-        return None, (min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+        raise Refused(f"a shape was drawn on {shape.size[0]} x {shape.size[1]} pixels, its image has {w} x {h}")
     mask = np.zeros((h, w), np.uint8)
-    if shape.polygon is not None:
-        points = np.asarray(shape.polygon, float).reshape(-1, 2) * scale
-        _demand_inside(shape, points, w, h)
-        cv2.fillPoly(mask, [np.rint(points).clip(0, [w - 1, h - 1]).astype(np.int32)], 1)
-    elif shape.runs is not None:
+    if shape.runs is not None:
         x, y, wide, high = shape.window or (0, 0, w, h)
-        if min(x, y) < 0 or min(wide, high) < 1 or x + wide > w or y + high > h or min(shape.runs, default=-1) < 0:
-            raise Refused(f"A mask of {shape.file} does not lie in the image.")
-        if sum(shape.runs) != wide * high:
-            raise Refused(f"A mask of {shape.file} has {sum(shape.runs):,} pixels, its place {wide * high:,}.")
+        cut = _reach(shape, np.array([[x, y], [x + wide, y + high]]), w, h)
+        if min(wide, high, *shape.runs) < 0 or sum(shape.runs) != wide * high:
+            raise Refused("the run lengths of a mask are not those of its place")
         flat = np.repeat(np.arange(len(shape.runs)) % 2, shape.runs).astype(np.uint8)
         part = flat.reshape(wide, high).T if shape.columns else flat.reshape(high, wide)
-        mask[y : y + high, x : x + wide] = part
-    elif shape.png is not None:
-        try:
-            with Image.open(io.BytesIO(shape.png), formats=["PNG"]) as image:
-                if image.size != (w, h):
-                    raise Refused(f"The mask {shape.file} is {image.size[0]} x {image.size[1]}; its image {w} x {h}.")
-                mask = (np.asarray(image.convert("L")) > 0).astype(np.uint8)
-        except (OSError, SyntaxError, Image.DecompressionBombError):
-            raise Refused(f"The mask {shape.file} is no PNG file that can be read.") from None
-    if not mask.any():
-        raise Refused(f"A mask of {shape.file} is empty.")
-    x, y, wide, high = cv2.boundingRect(mask)
-    return mask.astype(bool), (x, y, x + wide, y + high)
-
-
-def _demand_inside(shape: Shape, points: np.ndarray, w: int, h: int) -> None:
-    if not len(points) or not np.isfinite(points).all() or (points < -1).any() or (points > [w + 1, h + 1]).any():
-        raise Refused(f"A shape of {shape.file} does not lie in the image of {w} x {h} pixels.")
-
-
-# What each tool writes.
-
-
-def _coco(file: Path, passed: list[str]) -> Iterator[Shape]:
-    body = json.loads(file.read_text("utf-8"))
-    images = {image["id"]: image for image in body["images"]}
-    labels = {kind["id"]: str(kind["name"]) for kind in body.get("categories", ())}
-    for drawn in body["annotations"]:
-        image, kept = images[drawn["image_id"]], drawn.get("segmentation")
-        common: dict[str, Any] = {
-            "file": str(image["file_name"]),
-            "label": labels.get(drawn.get("category_id"), pictures.DEFAULT),
-            "size": (int(image["width"]), int(image["height"])) if "width" in image else None,
-        }
-        if isinstance(kept, dict):
-            counts, (h, w) = kept["counts"], kept["size"]
-            runs = _run_lengths(counts) if isinstance(counts, str) else [int(n) for n in counts]
-            yield Shape(**(common | {"size": (int(w), int(h))}), runs=runs)
-        elif kept:
-            for points in kept:
-                yield Shape(**common, polygon=np.array(points, float).reshape(-1, 2))
-        else:
-            x, y, w, h = (float(v) for v in drawn["bbox"])
-            yield Shape(**common, box=(x, y, x + w, y + h))
-
-
-def _run_lengths(text: str) -> list[int]:
-    """COCO's compressed run lengths: six bits a letter, the lowest first, each a difference from the last but one."""
-    runs: list[int] = []
-    value = shift = 0
-    for letter in text.encode("ascii"):
-        code = letter - 48
-        if not 0 <= code < 64 or shift > 40:
-            raise Refused("run lengths of COCO have letters of another kind")
-        value |= (code & 31) << shift
-        shift += 5
-        if not code & 32:
-            value -= (1 << shift) if code & 16 else 0
-            runs.append(value + (runs[-2] if len(runs) > 2 else 0))
-            value = shift = 0
-    return runs
-
-
-def _cvat(file: Path, passed: list[str]) -> Iterator[Shape]:
-    if zipfile.is_zipfile(file):
-        text = next((body.decode() for name, body in _unpacked(file) if name.endswith(".xml")), "")
+        mask[max(y, 0) : y + high, max(x, 0) : x + wide] = part[max(-y, 0) : h - y, max(-x, 0) : w - x]
+    elif shape.brush is not None:
+        mask, cut = shapes.brush_mask(shape.brush, w, h).astype(np.uint8), False
+    elif shape.image is not None:
+        mask, cut = _mask_file(shape.image, w, h), False
+    elif shape.box is not None:
+        left, upper, right, lower = shape.box
+        corners = _turned(np.array([[left, upper], [right, upper], [right, lower], [left, lower]]), shape, w, h)
+        cut = _reach(shape, corners, w, h)
+        (x0, y0), (x1, y1) = corners.min(0).clip(0, [w, h]), corners.max(0).clip(0, [w, h])
+        if min(x1 - x0, y1 - y0) <= 0:
+            raise Refused("a box has no area")
+        return None, (x0, y0, x1, y1), cut
     else:
-        text = file.read_text("utf-8")
-    if "<!DOCTYPE" in text or "<!ENTITY" in text:  # CVAT writes none; entities could grow without end
-        raise Refused(f"{file.name} declares a document type or entities; CVAT's files have none.")
-    top = ElementTree.fromstring(text)
-    if top.tag != "annotations":
-        raise Refused(f"{file.name} is no CVAT file: it begins with <{top.tag[:60]}>.")
-    meta = top.find("meta")
-    author = created = None
-    if meta is not None:
-        author = meta.findtext(".//assignee/username") or meta.findtext(".//owner/username")
-        created = meta.findtext(".//updated") or meta.findtext("dumped")
-    for image in top.iter("image"):
-        common: dict[str, Any] = {"file": image.attrib["name"], "author": author, "created": created}
-        common["size"] = (int(image.attrib["width"]), int(image.attrib["height"]))
-        for drawn in image:
-            own = drawn.attrib
-            one = {**common, "label": own.get("label", pictures.DEFAULT)}
-            if drawn.tag == "polygon":
-                points = [[float(v) for v in pair.split(",")] for pair in own["points"].split(";")]
-                yield Shape(**one, polygon=np.array(points))
-            elif drawn.tag == "box":
-                yield Shape(**one, box=tuple(float(own[k]) for k in ("xtl", "ytl", "xbr", "ybr")))
-            elif drawn.tag == "mask":
-                runs = [int(n) for n in own["rle"].split(",")]
-                window = tuple(int(own[k]) for k in ("left", "top", "width", "height"))
-                yield Shape(**one, runs=runs, window=window, columns=False)
-            elif drawn.tag == "ellipse":
-                x, y, rx, ry = (float(own[k]) for k in ("cx", "cy", "rx", "ry"))
-                yield Shape(**one, polygon=_ellipse(x, y, rx, ry))
-            else:
-                passed.append(drawn.tag[:60])
+        rings = [ring * ((w, h) if shape.shares else (1, 1)) for ring in shape.rings]
+        if shape.ellipse is not None:
+            rings = [_turned(_ellipse(*shape.ellipse), shape, w, h)]
+        cut = any([_reach(shape, ring, w, h) for ring in rings])
+        for ring in rings:
+            cv2.fillPoly(mask, [np.rint(ring).astype(np.int32)], 1)
+    if not mask.any():
+        raise Refused("a mask or outline is empty")
+    x, y, wide, high = cv2.boundingRect(mask)
+    return mask.astype(bool), (x, y, x + wide, y + high), cut
+
+
+def _reach(shape: Shape, points: np.ndarray, w: int, h: int) -> bool:
+    """Whether points (N, 2) reach over the image's edge, by more than rounding. Raises Refused if they lie elsewhere.
+
+    A picture's size in the file, or shares of it, say that it is the same picture: then a whole image's side at most.
+    """
+    over = np.maximum(-points.min(0), points.max(0) - [w, h])
+    room = (1 if shape.size or shape.shares else BEYOND) * np.array([w, h])
+    if (over > room).any() or (points.max(0) < 0).any() or (points.min(0) > [w, h]).any():
+        raise Refused(f"a shape does not lie in the image of {w} x {h} pixels")
+    return bool((over > 1).any())
+
+
+def _turned(points: np.ndarray, shape: Shape, w: int, h: int) -> np.ndarray:
+    """Points (N, 2) of a box or an ellipse in pixels, turned clockwise about its middle or its upper left corner."""
+    points = points * ((w, h) if shape.shares else (1, 1))
+    pivot = points[0] if shape.corner else (points.min(0) + points.max(0)) / 2
+    turn = math.radians(shape.turn % 360)
+    return (points - pivot) @ np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]) + pivot
 
 
 def _ellipse(x: float, y: float, rx: float, ry: float) -> np.ndarray:
+    if min(rx, ry) <= 0:
+        raise Refused("an ellipse has no area")
     turn = np.linspace(0, 2 * math.pi, 72, endpoint=False)
     return np.stack([x + rx * np.cos(turn), y + ry * np.sin(turn)], 1)
 
 
-def _label_studio(file: Path, passed: list[str]) -> Iterator[Shape]:
-    for task in json.loads(file.read_text("utf-8")):
-        data = task["data"]
-        address = task.get("file_upload") or data.get("image") or next((v for v in data.values() if v), "")
-        address = urllib.parse.unquote(str(address).split("?d=")[-1])
-        name = re.sub(r"^[0-9a-f]{8}-", "", PurePosixPath(address.replace("\\", "/")).name)
-        for kept in task.get("annotations", ()):
-            if kept.get("was_cancelled"):
-                continue
-            who = kept.get("completed_by")
-            author = who.get("email") or who.get("username") if isinstance(who, dict) else who
-            for drawn in kept["result"]:
-                value, kind = drawn["value"], drawn["type"]
-                size = (int(drawn["original_width"]), int(drawn["original_height"]))
-                label = (value.get(kind) or [pictures.DEFAULT])[0]
-                one: dict[str, Any] = {
-                    "file": name, "label": str(label), "size": size, "shares": True, "created": kept.get("created_at"),
-                    "author": None if author is None else f"user {author}" if isinstance(author, int) else str(author),
-                }  # fmt: skip
-                if kind == "polygonlabels":
-                    yield Shape(**one, polygon=np.array(value["points"], float).reshape(-1, 2) / 100)
-                elif kind == "rectanglelabels" and not value.get("rotation"):
-                    x, y, w, h = (float(value[k]) / 100 for k in ("x", "y", "width", "height"))
-                    yield Shape(**one, box=(x, y, x + w, y + h))
-                elif kind == "ellipselabels" and not value.get("rotation"):
-                    place = (float(value[k]) / 100 for k in ("x", "y", "radiusX", "radiusY"))
-                    yield Shape(**one, polygon=_ellipse(*place))
-                else:
-                    passed.append(str(kind)[:60])
-
-
-def _unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of a zip, held in memory one by one and counted; none is written under the name it bears."""
-    left = LARGEST
-    with zipfile.ZipFile(file) as given:
-        if len(given.infolist()) > MOST_FILES:
-            raise Refused(f"{file.name} holds more than {MOST_FILES:,} files.")
-        for entry in given.infolist():
-            parts_of(entry.filename.rstrip("/"))
-            if entry.is_dir():
-                continue
-            with given.open(entry) as opened:
-                body = opened.read(left + 1)
-            left -= len(body)
-            if left < 0:
-                raise Refused(f"{file.name} unpacks to more than {LARGEST:,} bytes.")
-            yield entry.filename, body
-
-
-def _yolo(file: Path, passed: list[str]) -> Iterator[Shape]:
-    texts = {name: body.decode() for name, body in _unpacked(file) if name.endswith((".txt", ".yaml"))}
-    labels: dict[int, str] = {}
-    for name, text in texts.items():
-        if PurePosixPath(name).name == "classes.txt":
-            labels |= dict(enumerate(text.splitlines()))
-        elif name.endswith(".yaml"):
-            labels |= {int(i): said.strip(" '\"") for i, said in re.findall(r"^\s+(\d+):\s*(.+)$", text, re.M)}
-    for name, text in texts.items():
-        path = PurePosixPath(name)
-        if path.suffix != ".txt" or path.name == "classes.txt":
-            continue
-        for line in text.splitlines():
-            kind, *values = line.split()
-            one: dict[str, Any] = {"file": path.stem, "shares": True}
-            one["label"] = labels.get(int(kind), pictures.DEFAULT)
-            if len(values) == 4:
-                x, y, w, h = (float(v) for v in values)
-                yield Shape(**one, box=(x - w / 2, y - h / 2, x + w / 2, y + h / 2))
-            else:
-                yield Shape(**one, polygon=np.array(values, float).reshape(-1, 2))
-
-
-def _png(file: Path, passed: list[str]) -> Iterator[Shape]:
-    for name, body in _unpacked(file):
-        if name.endswith(".png"):
-            yield Shape(PurePosixPath(name).name, png=body)
-
-
-_READ = {"coco": _coco, "cvat": _cvat, "label-studio": _label_studio, "png": _png, "yolo": _yolo}
+def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
+    """Reads a mask's file as an import reads it."""
+    with tempfile.NamedTemporaryFile(suffix=".png") as file:
+        file.write(body)
+        file.flush()
+        try:
+            return read_mask(file.name, (w, h))
+        except Unreadable as error:
+            raise Refused(str(error).split(";")[0]) from None
 
 
 def export_annotations(
@@ -368,22 +316,20 @@ def export_annotations(
 ) -> dict:
     """Writes masks as one file of a tool, a shape for each component; {"shapes", "masks", "file", "burned_in"}.
 
-    One mask at a time is in memory. CVAT has each pixel; a polygon of Label Studio or YOLO has no holes. Raises
-    NothingToExport if there is no mask. masks: the kind, as `pictures.Masks` takes it.
+    One mask at a time is in memory. CVAT has each pixel of a component; an outline of Label Studio or YOLO runs around
+    its holes as well. Raises NothingToExport if there is no mask. masks: the kind, as `pictures.Masks` takes it.
     """
-    names, found, own = Names(store, study, keep_names), pictures.labels_of(store, study), finding_labels(store, study)
-    cases, labels, shapes, of = list[int](), list[str](), 0, pictures.Masks(store, study, masks)
+    names, called = Names(store, study, keep_names), pictures.Labels(store, study)
+    cases, labels, count, of = list[int](), dict[str, int](), 0, pictures.Masks(store, study, masks)
 
     def drawn() -> Iterator[_Drawn]:
-        nonlocal shapes
+        nonlocal count
         for row in of:
             mask = decode_mask(row["png"])
             if mask.any():
-                one = _Drawn(row, names.case(row), pictures.label_of(row, found, own), mask)
                 cases.append(row["id"])
-                labels.extend({one.label} - set(labels))
-                shapes += pictures.label_map(mask)[1]
-                yield one
+                count += pictures.label_map(mask)[1]
+                yield _Drawn(row, names.case(row), called, mask)
 
     target = Path(target)
     if format == "label-studio":
@@ -399,12 +345,12 @@ def export_annotations(
                         xml.write(part.encode())
             else:
                 for one in drawn():
-                    out.writestr(f"labels/{one.name}.txt", _yolo_lines(one, labels.index(one.label)))
+                    out.writestr(f"labels/{one.name}.txt", _yolo_lines(one, labels))
                 out.writestr("classes.txt", "\n".join(labels))
     if not cases:
         raise pictures.NothingToExport
-    burned = pictures.recorded(store, study, by, names, format, cases, shapes=shapes)
-    return {"shapes": shapes, "masks": dict(of.counts), "file": str(target), "burned_in": burned}
+    burned = pictures.recorded(store, study, by, names, format, cases, shapes=count)
+    return {"shapes": count, "masks": dict(of.counts), "file": str(target), "burned_in": burned}
 
 
 def _joined(first: str, between: str, parts: Iterable[str], last: str) -> Iterator[str]:
@@ -417,50 +363,70 @@ def _joined(first: str, between: str, parts: Iterable[str], last: str) -> Iterat
 
 @dataclass
 class _Drawn:
-    """A mask that goes out: its case's row, the name and the label that the file gives it."""
+    """A mask that goes out: its case's row, the name that the file gives it, and what its components are called."""
 
     row: dict
     name: str
-    label: str
+    labels: pictures.Labels
     mask: np.ndarray
 
-    def parts(self) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-        """((x, y, width, height), pixels inside that) of each component."""
+    def parts(self) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+        """(label, (x, y, width, height), pixels inside that) of each component."""
         labelled, _ = pictures.label_map(self.mask)
         for i, part in enumerate(pictures.components(self.mask), 1):
             x, y, wide, high = (int(v) for v in part.bbox)
-            yield (x, y, wide, high), (labelled[y : y + high, x : x + wide] == i).astype(np.uint8)
+            alone = (labelled[y : y + high, x : x + wide] == i).astype(np.uint8)
+            yield printable(self.labels.of(self.row, part.bbox)), (x, y, wide, high), alone
 
-    def outlines(self) -> Iterator[np.ndarray]:
-        """(N >= 3, 2) of each component, in shares of the image."""
-        for (x, y, _, _), alone in self.parts():
-            found = cv2.findContours(alone, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE, offset=(x, y))[0][0]
-            outline = found.reshape(-1, 2)
+    def outlines(self) -> Iterator[tuple[str, np.ndarray]]:
+        """(label, (N >= 3, 2) in shares of the image) of each component."""
+        for label, (x, y, _, _), alone in self.parts():
+            outline = outline_of(alone)
             outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # of a speck
-            yield outline / self.mask.shape[::-1]
+            yield label, (outline + [x, y]) / self.mask.shape[::-1]
+
+
+def outline_of(part: np.ndarray) -> np.ndarray:
+    """Draws one outline around a component uint8 (h, w): (N, 2) of x, y, which filled by even and odd is the component.
+
+    Each hole is joined to what lies left of it by a cut, there and back, through pixels of the component.
+    """
+    contours, tree = cv2.findContours(part, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    rings = [(of[3] >= 0, contour.reshape(-1, 2)) for contour, of in zip(contours, tree[0], strict=True)]
+    (_, outline), *holes = sorted(rings, key=lambda ring: (ring[0], ring[1][:, 0].min()))
+    for _, hole in holes:
+        hole = np.roll(hole, -hole[:, 0].argmin(), axis=0)
+        x, y = hole[0]
+        left = x - part[y, : x + 1][::-1].argmin() + 1 if not part[y, : x + 1].all() else 0
+        at = int(np.flatnonzero((outline == [left, y]).all(1))[0]) + 1
+        outline = np.concatenate([outline[:at], hole, hole[:1], outline[at - 1 :]])
+    before, after = np.roll(outline, 1, 0), np.roll(outline, -1, 0)
+    turns = ((outline - before) != (after - outline)).any(1)
+    return outline[turns] if turns.any() else outline
 
 
 def _cvat_image(one: _Drawn) -> ElementTree.Element:
     h, w = one.mask.shape
     about = {"id": str(one.row["id"]), "name": f"{one.name}.png", "width": str(w), "height": str(h)}
     image = ElementTree.Element("image", about)
-    for box, alone in one.parts():
+    for label, box, alone in one.parts():
         place = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
-        kept = {"label": one.label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
+        kept = {"label": label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
         ElementTree.SubElement(image, "mask", kept | place)
     return image
 
 
-def _yolo_lines(one: _Drawn, kind: int) -> str:
-    lines = [" ".join(f"{v:.8f}" for v in outline.ravel()) for outline in one.outlines()]
-    return "\n".join(f"{kind} {line}" for line in lines)
+def _yolo_lines(one: _Drawn, labels: dict[str, int]) -> str:
+    """A line for each component; labels: numbers of the classes, to which new ones are added."""
+    outlines = ((labels.setdefault(label, len(labels)), outline) for label, outline in one.outlines())
+    return "\n".join(f"{kind} " + " ".join(f"{v:.8f}" for v in outline.ravel()) for kind, outline in outlines)
 
 
 def _task(one: _Drawn, names: Names) -> dict[str, Any]:
     h, w = one.mask.shape
     results = []
-    for i, outline in enumerate(one.outlines(), 1):
-        value = {"points": (outline * 100).round(8).tolist(), "polygonlabels": [one.label], "closed": True}
+    for i, (label, outline) in enumerate(one.outlines(), 1):
+        value = {"points": (outline * 100).round(8).tolist(), "polygonlabels": [label], "closed": True}
         results.append({"id": f"{one.row['id']}-{i}", "type": "polygonlabels", "from_name": "label",
                         "to_name": "image", "original_width": w, "original_height": h,
                         "image_rotation": 0, "value": value})  # fmt: skip

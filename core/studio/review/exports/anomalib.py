@@ -2,6 +2,8 @@
 
     train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255)
 
+Normals that are held out for thresholds lie in validation/good, as MVTec LOCO has them: nothing is trained on them.
+
 Names begin with a number of one length: the readers lay images beside masks by the order of their names.
 """
 
@@ -15,17 +17,16 @@ import numpy as np
 
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.names import folded
 from core.studio.ingest.originals import image_of
 from core.studio.ingest.unreadable import Unreadable
-from core.studio.review.decisions import finding_labels
 from core.studio.review.exports.pictures import (
+    Labels,
     Masks,
     NothingToExport,
     Target,
     clean,
     each,
-    label_of,
-    labels_of,
     put,
     recorded,
 )
@@ -33,6 +34,7 @@ from core.studio.review.exports.tables import Names
 from core.studio.review.results import settled
 
 NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
+PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # the folder of each split
 
 
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
@@ -43,13 +45,10 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
     abnormal image: where some have one, those without are left out. So are images that nobody decided, and those whose
     file is gone. Raises NothingToExport if there is no normal image to train with.
     """
-    names, words = Names(store, study, keep_names), settled(store, study)
-    found, own = labels_of(store, study), finding_labels(store, study)
+    names, words, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
     of = Masks(store, study, masks)
-    kept = {
-        row["id"]: (label_of(row, found, own), row["png"], row["kind"]) for row in of if decode_mask(row["png"]).any()
-    }
-    written, drawn, left = list[int](), Counter[str](), dict[str, int]()
+    kept = {row["id"]: (called.named(row), row["png"], row["kind"]) for row in of if decode_mask(row["png"]).any()}
+    written, drawn, left, spelled = list[int](), Counter[str](), dict[str, int](), dict[str, str]()
     for case in each(store, "SELECT id FROM cases WHERE study = ? ORDER BY id", [study], _CASE):
         label = case["label"] if case["label"] != "unknown" else words.get(case["id"], "unknown")
         why = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
@@ -63,12 +62,11 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
             left[why] = left.get(why, 0) + 1
             continue
         stem = stem_of(names.case(case), case["id"])
-        part = "test" if case["split"] == "test" else "train"
-        kind = (
-            NORMAL
-            if label == "normal"
-            else _folder(kept.get(case["id"], ("",))[0] or next(iter(json.loads(case["tags"])), ""))
-        )
+        kind = NORMAL
+        if label != "normal":
+            kind = _folder(kept.get(case["id"], (None,))[0] or next(iter(json.loads(case["tags"])), ""))
+            kind = spelled.setdefault(folded(kind), kind)
+        part = PARTS[case["split"]]
         put(out, f"{part}/{kind}/{stem}.png", _png(image[..., ::-1]))
         if kind != NORMAL and kept:
             mask = decode_mask(kept[case["id"]][1])

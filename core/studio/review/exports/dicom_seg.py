@@ -23,7 +23,6 @@ from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
 from core.studio.ingest.dicom import is_dicom
 from core.studio.ingest.masks import decode_mask
-from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports import pictures
 from core.studio.review.exports.pictures import Masks, NothingToExport, Target, put
 from core.studio.review.exports.tables import UID_ROOT, Names
@@ -134,7 +133,7 @@ def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names:
     the reference or a reader's. masks: the kind, as `Masks` takes it. Raises NothingToExport if there is none.
     """
     names, known = Names(store, study, keep_names), dict[str, Algorithm]()
-    found, own = pictures.labels_of(store, study), study_labels(store, study)
+    labels = pictures.Labels(store, study)
 
     def files(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         mask = decode_mask(row["png"])
@@ -142,7 +141,7 @@ def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names:
             if row["run"] and row["run"] not in known:
                 known[row["run"]] = Algorithm.of(store, row["run"])
             made = _segmentation(
-                source, mask, pictures.label_of(row, found, own), names.reader(row["drawn_by"]) or "import",
+                source, mask, labels.named(row) or pictures.DEFAULT, names.reader(row["drawn_by"]) or "import",
                 known.get(row["run"]), row["threshold"], row["version"], row["kind"],
             )  # fmt: skip
             yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(made, names.when(row["drawn"]) or "")

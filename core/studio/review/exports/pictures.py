@@ -66,20 +66,38 @@ def components(mask: np.ndarray) -> Iterator[Component]:
         yield Component(np.diff(edges).tolist(), int(box[4]), [float(v) for v in box[:4]])
 
 
-def labels_of(store: Store, study: str) -> dict[tuple[int, int], str]:
-    """Returns (case, version of its mask) -> the label of the newest finding made with that version."""
-    rows = store.query(
-        "SELECT f.case_id, f.mask_version, f.label FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? "
-        "AND f.mask_version IS NOT NULL ORDER BY f.id",
-        [study],
-    )
-    return {(r["case_id"], r["mask_version"]): r["label"] for r in rows}
+class Labels:
+    """What the masks of a study, and the components of these, are called: by the findings made with them."""
 
+    def __init__(self, store: Store, study: str) -> None:
+        rows = store.query(
+            "SELECT f.case_id, f.mask_version, f.label, f.box FROM findings f JOIN cases c ON c.id = f.case_id "
+            "WHERE c.study = ? AND f.mask_version IS NOT NULL ORDER BY f.id",
+            [study],
+        )
+        self._found: dict[tuple[int, int], list[tuple[str, list[float] | None]]] = {}
+        for row in rows:
+            box = json.loads(row["box"]) if row["box"] else None
+            self._found.setdefault((row["case_id"], row["mask_version"]), []).append((row["label"], box))
+        self._listed = study_labels(store, study)
 
-def label_of(row: dict, found: dict[tuple[int, int], str], known: list[str]) -> str:
-    """Finds what a mask (a row of `Masks`) shows: its finding's label, else its note if that is in `known`."""
-    named = found.get((row["id"], row["version"]))
-    return named or (row["note"] if row["note"] in known else DEFAULT)
+    def named(self, row: dict) -> str | None:
+        """Returns the label of a mask (a row of `Masks`): its newest finding's, else its note if the study lists that;
+        None if nobody named it."""
+        found = self._found.get((row["id"], row["version"]))
+        return found[-1][0] if found else row["note"] if row["note"] in self._listed else None
+
+    def of(self, row: dict, bbox: Sequence[float]) -> str:
+        """Returns the label of a component, bbox x, y, width, height: that of the finding whose box is most like it."""
+        x, y, w, h = bbox
+        best, most = self.named(row) or DEFAULT, 0.0
+        for label, box in self._found.get((row["id"], row["version"]), ()):
+            if box is not None:
+                wide, high = min(x + w, box[2]) - max(x, box[0]), min(y + h, box[3]) - max(y, box[1])
+                common = max(wide, 0) * max(high, 0)
+                alike = common / (w * h + (box[2] - box[0]) * (box[3] - box[1]) - common)
+                best, most = (label, alike) if alike >= most and alike > 0 else (best, most)
+        return best
 
 
 # Lesion masks as PNG files and as COCO (RLE by pycocotools), one annotation for each connected component.
@@ -177,8 +195,9 @@ def file_name(name: str, case_id: int) -> str:
 
 
 def clean(name: str) -> str:
-    """Makes a name one that a file may have: other characters than letters, digits and `-_. ` become `_`."""
-    return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
+    """Makes a name one that a file may have, others around it: letters, digits and `-_. `, 180 bytes at most."""
+    plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
+    return plain.encode()[:180].decode(errors="ignore")
 
 
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False, masks: str = "") -> dict:
@@ -204,18 +223,16 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
             image["burned_in_text"] = True
         images.append(image)
     known = {c["id"] for c in cases}
-    found, own = labels_of(store, study), study_labels(store, study)
-    labels = [DEFAULT]
+    labels, called = list[str](), Labels(store, study)
     annotations: list[dict] = []
     of = Masks(store, study, masks)
     for row in of:
         if row["id"] not in known:
             continue
-        label = label_of(row, found, own)
-        if label not in labels:
-            labels.append(label)
         size = [row["height"], row["width"]]
         for part in components(decode_mask(row["png"])):
+            label = called.of(row, part.bbox)
+            labels.extend({label} - set(labels))
             code = rle.frPyObjects({"counts": part.counts, "size": size}, *size)
             annotations.append(
                 {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import hmac
 import json
@@ -13,6 +14,8 @@ from pathlib import Path
 from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in, volumes
+from core.studio.ingest.names import folded, stem
+from core.studio.ingest.reader import printable
 from core.studio.review import people
 from core.studio.review.cases import scored_runs
 from core.studio.runs.operating import in_effect
@@ -39,8 +42,7 @@ class Names:
     """A study's names as a file carries them: remapped, or with `keep=True` as they are."""
 
     def __init__(self, store: Store, study: str, keep: bool = False):
-        self.keep = keep
-        self.study = study
+        self.keep, self.store, self.study = keep, store, study
         if not keep:
             secret = store.setting(f"deidentify:{study}")
             if secret is None:
@@ -54,13 +56,33 @@ class Names:
         return hmac.new(self._key, text.encode(), hashlib.sha256).digest()
 
     def case(self, case: dict) -> str:
-        """Names a case without its suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'."""
+        """Names a case without its suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'.
+
+        No two cases of a study share a name, in capitals or without: where they would, folders stand before them.
+        """
         if self.keep:
-            name, sign, number = case["name"].rpartition(" #")
-            if sign and number.isdigit():
-                return f"{name.rsplit('.', 1)[0]} #{number}"
-            return case["name"].rsplit(".", 1)[0]
+            return self._longer.get(case["id"]) or _bare(case["name"])
         return f"case-{self._digest('case ' + str(case['id'])).hex()[:12]}"
+
+    @functools.cached_property
+    def _longer(self) -> dict[int, str]:
+        """Names of the cases that would share theirs with another one."""
+        alike: dict[str, list[dict]] = {}
+        for case in self.store.query("SELECT id, name, path FROM cases WHERE study = ? ORDER BY id", [self.study]):
+            alike.setdefault(folded(_bare(case["name"])), []).append(case)
+        longer, used = dict[int, str](), set(alike)
+        for several in (cases for cases in alike.values() if len(cases) > 1):
+            ways = [[case["name"] for case in several]]
+            folders = [case["path"].replace("\\", "/").strip("/").split("/")[:-1] for case in several]
+            for depth in range(1, 1 + max(map(len, folders))):
+                above = zip(folders, several, strict=True)
+                ways.append(["/".join([*parts[-depth:], _bare(case["name"])]) for parts, case in above])
+            ways.append([f"{_bare(case['name'])} ({case['id']})" for case in several])
+            free = (way for way in ways if len({*map(folded, way)} - used) == len(way))
+            way = list(map(printable, next(free, ways[-1])))
+            used.update(map(folded, way))
+            longer |= dict(zip((case["id"] for case in several), way, strict=True))
+        return longer
 
     def file(self, name: str) -> str:
         """Names an image or a folder that is no case of the study."""
@@ -99,6 +121,12 @@ class Names:
             return (datetime.strptime(text, "%Y%m%d") + self._shift).strftime("%Y%m%d")
         except ValueError:
             return ""
+
+
+def _bare(name: str) -> str:
+    """The name of a case without its file's suffix."""
+    file, sign, number = name.rpartition(" #")
+    return f"{stem(file)} #{number}" if sign and number.isdigit() else stem(name)
 
 
 # Decisions as CSV, one line for each review that counts.

@@ -1,0 +1,431 @@
+"""What other programs draw: one reader for each tool's files, each giving shapes, one item after another.
+
+An item that is not understood is a shape with a `problem`, in people's words; it keeps no other out. A file that is not
+of its format is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+import urllib.parse
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import yaml
+
+from core.studio.db.foreign import Refused
+
+LARGEST = 256 << 20  # bytes of a file, and of all that a zip unpacks to
+MOST_FILES = 100_000
+FARTHEST = 1e7  # pixels, or shares of an image: no picture reaches there
+LESION = "lesion"  # of what bears no label
+ODD = "a shape is not written as this tool writes it"
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
+
+
+@dataclass
+class Shape:
+    """One drawn lesion, in pixels or, with `shares`, in shares of the image; or the `problem` why it is not read.
+
+    file: the image's name; names: other readings of it, tried in turn. size: width and height of the image as drawn.
+    rings: (N, 2) of x, y, which are united. box: x0, y0, x1, y1. ellipse: centre and radii. turn: degrees clockwise, by
+    which box or ellipse is turned about its middle, or about the box's upper left `corner`. runs: lengths, background
+    first, of `window` (x, y, width, height), down the columns or along the rows. brush: Label Studio's own run lengths.
+    image: a mask as a file.
+    """
+
+    file: str
+    label: str = LESION
+    author: str | None = None
+    created: str | None = None
+    names: tuple[str, ...] = ()
+    size: tuple[int, int] | None = None
+    shares: bool = False
+    rings: list[np.ndarray] = field(default_factory=list)
+    box: tuple[float, ...] | None = None
+    ellipse: tuple[float, ...] | None = None
+    turn: float = 0.0
+    corner: bool = False
+    runs: list[int] | None = None
+    window: tuple[int, ...] = ()
+    columns: bool = True
+    brush: list[int] | None = None
+    image: bytes | None = None
+    problem: str | None = None
+
+
+def item(file: str, read: Callable[..., Shape], *given: Any) -> Shape:
+    """Returns `read(*given)`; if that fails, a shape of the file whose problem is the studio's sentence, or ODD."""
+    try:
+        return read(*given)
+    except Refused as error:
+        return Shape(file, problem=str(error))
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
+        return Shape(file, problem=ODD)
+
+
+def number(value: Any) -> float:
+    """Reads a coordinate. Raises Refused for what is no finite number of a size that pictures have."""
+    found = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
+    if not abs(found) < FARTHEST:
+        raise Refused("a coordinate is no number, or lies beyond any picture")
+    return found
+
+
+def _ring(values: Iterable[Any]) -> np.ndarray:
+    flat = [number(value) for value in values]
+    if len(flat) < 6 or len(flat) % 2:
+        raise Refused("an outline has fewer than three corners, or half a corner")
+    return np.array(flat).reshape(-1, 2)
+
+
+def _box(x: Any, y: Any, w: Any, h: Any, share: float = 1.0) -> tuple[float, ...]:
+    x, y, w, h = (number(value) / share for value in (x, y, w, h))
+    return x, y, x + w, y + h
+
+
+def _size(width: Any, height: Any) -> tuple[int, int] | None:
+    return (int(number(width)), int(number(height))) if width and height else None
+
+
+def text_of(body: bytes) -> str:
+    """Decodes a text file: UTF-8 or UTF-16, with or without a mark, or as its XML declaration says."""
+    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return body.decode("utf-16")
+    named = re.match(rb"<\?xml[^>]*encoding=[\"']([A-Za-z0-9._-]{1,40})[\"']", body)
+    return body.decode(named[1].decode() if named else "utf-8-sig").removeprefix("\ufeff")
+
+
+def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Yields the files of a zip, held in memory one by one and counted; none is written under the name it bears."""
+    left = LARGEST
+    with zipfile.ZipFile(file) as given:
+        if len(given.infolist()) > MOST_FILES:
+            raise Refused(f"{file.name} holds more than {MOST_FILES:,} files.")
+        for entry in given.infolist():
+            name = entry.filename
+            if not entry.flag_bits & 0x800:  # as many programs write UTF-8, without the mark that says so
+                with contextlib.suppress(UnicodeError):
+                    name = name.encode("cp437").decode("utf-8")
+            name = name.replace("\\", "/")
+            if ".." in name.split("/") or name.startswith("/"):
+                raise Refused(f"{file.name} names a file outside itself: {name[:200]!r}")
+            hidden = any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+            if entry.is_dir() or name.endswith("/") or hidden:
+                continue
+            with given.open(entry) as opened:
+                body = opened.read(left + 1)
+            left -= len(body)
+            if left < 0:
+                raise Refused(f"{file.name} unpacks to more than {LARGEST:,} bytes.")
+            yield name, body
+
+
+# COCO: images, annotations, categories.
+
+
+def coco(file: Path) -> Iterator[Shape]:
+    body = json.loads(text_of(file.read_bytes()))
+    if not isinstance(body, dict) or not all(isinstance(body.get(key), list) for key in ("images", "annotations")):
+        raise Refused(f"{file.name} is no COCO file: it has no lists of images and of annotations.")
+    images: dict[str, list[dict]] = {}
+    for image in body["images"]:
+        images.setdefault(_id(image["id"]), []).append(image)
+    kinds = body.get("categories") or ()
+    labels = {_id(kind["id"]): str(kind["name"]) for kind in kinds}
+    for drawn in body["annotations"]:
+        of = images.get(_id(drawn.get("image_id")), []) if isinstance(drawn, dict) else []
+        name = str(of[0].get("file_name", "")) if of else ""
+        yield item(name, _coco_shape, drawn, of, labels)
+
+
+def _id(value: Any) -> str:
+    """Identifiers compare as texts: some tools write 7, others "7" or 7.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _coco_shape(drawn: dict, of: list[dict], labels: dict[str, str]) -> Shape:
+    if not of:
+        raise Refused("an annotation is of no image that the file lists")
+    if len(of) > 1:
+        raise Refused("the file lists several images with one id")
+    image, kept, kind = of[0], drawn.get("segmentation"), drawn.get("category_id")
+    label = labels.get(_id(kind), LESION if kind is None else f"class {_id(kind)}")
+    shape = Shape(str(image["file_name"]), label[:60], size=_size(image.get("width"), image.get("height")))
+    original = (image.get("extra") or {}).get("name")  # as Roboflow keeps it
+    shape.names = (str(original),) if original else ()
+    if isinstance(kept, dict):
+        counts, (h, w) = kept["counts"], kept["size"]
+        shape.runs = _run_lengths(counts) if isinstance(counts, str) else [int(n) for n in counts]
+        shape.size = int(number(w)), int(number(h))
+    elif rings := [ring for ring in kept or () if ring]:
+        shape.rings = [_ring(ring) for ring in rings]
+    elif drawn.get("bbox"):
+        shape.box = _box(*drawn["bbox"])
+        shape.turn = number((drawn.get("attributes") or {}).get("rotation") or 0)  # as CVAT writes it
+    else:
+        what = "keypoints have" if "keypoints" in drawn else "an annotation has"
+        raise Refused(f"{what} no area")
+    return shape
+
+
+def _run_lengths(text: str) -> list[int]:
+    """COCO's compressed run lengths: six bits a letter, the lowest first, each a difference from the last but one."""
+    runs: list[int] = []
+    value = shift = 0
+    for letter in text.encode("ascii", "replace"):
+        code = letter - 48
+        if not 0 <= code < 64 or shift > 40:
+            raise Refused("run lengths have letters of another kind than COCO's")
+        value |= (code & 31) << shift
+        shift += 5
+        if not code & 32:
+            value -= (1 << shift) if code & 16 else 0
+            runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+            value = shift = 0
+    return runs
+
+
+# CVAT's XML, alone or in a zip.
+
+
+def cvat(file: Path) -> Iterator[Shape]:
+    if zipfile.is_zipfile(file):
+        texts = [text_of(body) for name, body in unpacked(file) if name.lower().endswith(".xml")]
+    else:
+        texts = [text_of(file.read_bytes())]
+    if any("<!DOCTYPE" in text or "<!ENTITY" in text for text in texts):  # entities could grow without end
+        raise Refused(f"{file.name} declares a document type or entities; CVAT's files have none.")
+    tops = [top for top in map(ElementTree.fromstring, texts) if top.tag == "annotations"]
+    if not tops:
+        raise Refused(f"{file.name} is no CVAT file: it has no <annotations>.")
+    for top in tops:
+        author, created = (
+            next(filter(None, map(top.findtext, places)), None)
+            for places in (
+                (".//meta//assignee/username", ".//meta//owner/username"), (".//meta//updated", ".//meta/dumped"),
+            )
+        )  # fmt: skip
+        for track in top.iter("track"):
+            kinds = sorted({drawn.tag for drawn in track})
+            yield Shape("", problem=f"a video track ({', '.join(kinds)[:60]}) is not read: export it as images")
+        for image in top.iter("image"):
+            name = image.get("name", "")
+            for drawn in image:
+                yield item(name, _cvat_shape, drawn, image, author, created)
+
+
+def _cvat_shape(drawn: ElementTree.Element, image: ElementTree.Element, author: Any, created: Any) -> Shape:
+    own = drawn.attrib
+    size = _size(image.get("width"), image.get("height"))
+    shape = Shape(image.attrib["name"], own.get("label", LESION), author, created, size=size)
+    if drawn.tag == "polygon":
+        shape.rings = [_ring(v for pair in own["points"].split(";") for v in pair.split(","))]
+    elif drawn.tag == "box":
+        shape.box = tuple(number(own[k]) for k in ("xtl", "ytl", "xbr", "ybr"))
+        shape.turn = number(own.get("rotation") or 0)
+    elif drawn.tag == "ellipse":
+        shape.ellipse = tuple(number(own[k]) for k in ("cx", "cy", "rx", "ry"))
+        shape.turn = number(own.get("rotation") or 0)
+    elif drawn.tag == "mask":
+        shape.runs = [int(n) for n in own["rle"].split(",")]
+        shape.window = tuple(int(number(own[k])) for k in ("left", "top", "width", "height"))
+        shape.columns = False
+    else:
+        raise Refused(f"{_a(drawn.tag)} has no area")
+    return shape
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind[:60]}"
+
+
+# Label Studio's JSON and JSON-MIN.
+
+
+def label_studio(file: Path) -> Iterator[Shape]:
+    body = json.loads(text_of(file.read_bytes()))
+    tasks = [body] if isinstance(body, dict) else body
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise Refused(f"{file.name} is no Label Studio file: it is no list of tasks.")
+    if not any("data" in task or _regions_of(task) for task in tasks):
+        raise Refused(f"{file.name} is no Label Studio file: no task in it has data or shapes.")
+    for task in tasks:
+        data = task.get("data") if isinstance(task.get("data"), dict) else task
+        name, names = _address(task, data)
+        if "data" not in task:
+            for region in _regions_of(task):
+                yield item(name, _ls_shape, name, names, [region], task.get("annotator"), task)
+            continue
+        for kept in task.get("annotations") or ():
+            if not isinstance(kept, dict) or kept.get("was_cancelled"):
+                continue
+            who = kept.get("completed_by")
+            who = who.get("email") or who.get("username") if isinstance(who, dict) else who
+            grouped: dict[Any, list[dict]] = {}  # a shape, its label and its comment bear one id
+            for place, drawn in enumerate(kept.get("result") or ()):
+                key = drawn.get("id") if isinstance(drawn, dict) else None
+                grouped.setdefault(place if key is None else str(key), []).append(drawn)
+            for parts in grouped.values():
+                yield item(name, _ls_shape, name, names, parts, who, kept)
+
+
+def _regions_of(task: dict) -> list[dict]:
+    """The shapes of a task as JSON-MIN has them: under the names of the labelling tags, each with its own size."""
+    lists = [value for value in task.values() if isinstance(value, list)]
+    return [region for value in lists for region in value if isinstance(region, dict) and "original_width" in region]
+
+
+def _address(task: dict, data: dict) -> tuple[str, tuple[str, ...]]:
+    """The name of a task's image, and other readings of it: without a query, decoded, without an upload's digits."""
+    texts = [value for value in data.values() if isinstance(value, str) and value]
+    likely = (t for t in texts if PurePosixPath(t.split("?d=")[-1].split("?")[0]).suffix.lower() in IMAGES)
+    raw = data.get("image") or next(likely, None) or task.get("file_upload") or next(iter(texts), "")
+    plain = str(raw).split("?d=")[-1]
+    plain = plain.split("?")[0] if "://" in plain or plain.startswith("/data/") else plain
+    return str(raw), (plain, urllib.parse.unquote(plain))
+
+
+WORDS = ("textarea", "choices", "taxonomy", "rating", "number", "datetime", "pairwise", "ranker", "relation")
+
+
+def _ls_shape(name: str, names: tuple[str, ...], parts: list[dict], who: Any, kept: dict) -> Shape:
+    """One region. parts: the results that bear its id, or its value alone in JSON-MIN."""
+    drawn = [part for part in parts if part.get("type") not in WORDS]
+    kind = str((drawn or parts)[0].get("type") or "shape").removesuffix("labels")
+    values = {key: value for part in drawn for key, value in (part.get("value") or part).items()}
+    about = next((part for part in drawn if part.get("original_width")), {})
+    label = next((v for k, v in values.items() if k.endswith("labels") and isinstance(v, list) and v), [LESION])[0]
+    author = None if who is None else f"user {who}" if isinstance(who, int) else str(who)
+    size = _size(about.get("original_width"), about.get("original_height"))
+    shape = Shape(name, str(label), author, kept.get("created_at"), names, size, shares=True)
+    if about.get("image_rotation"):
+        raise Refused("a shape was drawn on a picture that was turned in Label Studio")
+    if {"x", "y", "width", "height"} <= set(values):
+        shape.box, shape.corner = _box(*(values[k] for k in ("x", "y", "width", "height")), share=100), True
+    elif {"x", "y", "radiusX", "radiusY"} <= set(values):
+        shape.ellipse = tuple(number(values[k]) / 100 for k in ("x", "y", "radiusX", "radiusY"))
+    elif "points" in values and values.get("closed", True):
+        shape.rings = [_ring(v for pair in values["points"] for v in pair) / 100]
+    elif "rle" in values:
+        shape.brush = [int(n) for n in values["rle"]]
+    else:
+        raise Refused(f"{_a(kind or 'label')} has no area")
+    shape.turn = number(values.get("rotation") or 0)
+    return shape
+
+
+def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
+    """Decodes a brush of Label Studio -> bool (H, W): what its alpha channel covers.
+
+    Its run lengths are a stream of bits: the number of values (4 for each pixel), the bits of a value and of four kinds
+    of lengths, then runs of one value and stretches of several. Raises Refused if it is another picture's, or cut off.
+    """
+    if min(codes, default=0) < 0 or max(codes, default=0) > 255:
+        raise Refused("a brush mark is not written as Label Studio writes it")
+    bits, at = np.unpackbits(np.array(codes, np.uint8)), 0
+
+    def take(count: int) -> int:
+        nonlocal at
+        if at + count > len(bits):
+            raise Refused("a brush mark is cut off")
+        value = int("".join(map(str, bits[at : at + count])), 2)
+        at += count
+        return value
+
+    count = take(32)
+    if count != 4 * width * height:
+        raise Refused(f"a brush mark is of {count // 4:,} pixels, its image has {width * height:,}")
+    deep = take(5) + 1
+    lengths = [take(4) + 1 for _ in range(4)]
+    out, done = np.zeros(count, bool), 0
+    while done < count:
+        same = take(1)
+        end = done + 1 + take(lengths[take(2)])
+        words = deep * (1 if same else end - done)
+        if end > count or at + words > len(bits):
+            raise Refused("a brush mark is cut off")
+        out[done:end] = bits[at : at + words].reshape(-1, deep).any(1)
+        done, at = end, at + words
+    return out.reshape(height, width, 4)[..., 3]
+
+
+# YOLO's labels in a zip: a text for each image, and somewhere the names of the classes.
+
+_NO_LABELS = re.compile(r"(readme.*|train|val|valid|test|classes|labels|predefined_classes)\.txt$", re.I)
+_CLASSES = re.compile(r"(classes|labels|predefined_classes)\.txt$|.*\.names$", re.I)
+
+
+def yolo(file: Path) -> Iterator[Shape]:
+    wanted = (".txt", ".yaml", ".yml", ".names", ".json")
+    texts = {name: text_of(body) for name, body in unpacked(file) if name.lower().endswith(wanted)}
+    labels, points = _yolo_names(file, texts)
+    rows = [
+        (name.rsplit(".", 1)[0], line.split())
+        for name, text in texts.items()
+        if name.lower().endswith(".txt") and not _NO_LABELS.match(PurePosixPath(name).name)
+        for line in text.splitlines()
+        if line.strip()
+    ]
+    single = not labels and len({row[0] for _, row in rows}) == 1
+    for name, row in rows:
+        yield item(name, _yolo_shape, name, row, labels, single, points)
+
+
+def _yolo_names(file: Path, texts: dict[str, str]) -> tuple[dict[int, str], bool]:
+    """Names of classes by their numbers, and whether the labels are boxes with points behind them."""
+    lists: list[dict[int, str]] = []
+    points = False
+    for name, text in texts.items():
+        if _CLASSES.match(PurePosixPath(name).name):
+            lines = enumerate(line.strip() for line in text.splitlines())
+            lists.append({place: label for place, label in lines if label})
+        elif name.lower().endswith((".yaml", ".yml")):
+            try:
+                said = yaml.safe_load(text)
+            except (yaml.YAMLError, RecursionError):
+                raise Refused(f"{PurePosixPath(name).name} in {file.name} is no YAML that can be read.") from None
+            said = said if isinstance(said, dict) else {}
+            points = points or "kpt_shape" in said
+            named = said.get("names")
+            pairs = enumerate(named) if isinstance(named, list) else named.items() if isinstance(named, dict) else ()
+            lists.append({int(number(place)): str(label) for place, label in pairs})
+    lists = [named for named in lists if named]
+    if any(named != lists[0] for named in lists):
+        raise Refused(f"{file.name} names its classes twice, each time differently.")
+    return (lists[0] if lists else {}), points
+
+
+def _yolo_shape(name: str, row: list[str], labels: dict[int, str], single: bool, points: bool) -> Shape:
+    kind, values = number(row[0]), [number(value) for value in row[1:]]
+    if kind != int(kind) or kind < 0:
+        raise Refused("a line begins with no number of a class")
+    shape = Shape(name, labels.get(int(kind), LESION if single else f"class {int(kind)}"), shares=True)
+    scored = len(values) == 5 and 0 <= values[4] <= 1  # a detector's confidence stands behind
+    tracked = len(values) == 6 and values[5] > 1  # and the number of a track
+    if points or len(values) == 4 or scored or tracked:
+        x, y, w, h = values[:4]
+        shape.box = _box(x - w / 2, y - h / 2, w, h)
+    else:
+        shape.rings = [_ring(values[:-1] if len(values) % 2 and len(values) > 6 else values)]
+    return shape
+
+
+# Masks as PNG files in a zip.
+
+
+def png(file: Path) -> Iterator[Shape]:
+    for name, body in unpacked(file):
+        suffix = PurePosixPath(name).suffix.lower()
+        if suffix == ".png":
+            yield Shape(name, image=body)
+        elif suffix in IMAGES:
+            yield Shape(name, problem=f"a mask is a {suffix[1:].upper()} file; masks come in as PNG")
