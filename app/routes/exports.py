@@ -50,8 +50,7 @@ class Bundle(Answer):
 class AnnotationsIn(Answer):
     """What came in with a file of annotations.
 
-    cut: shapes cut off at the image's edge. unknown: names of the file that no case has. passed_over: why other shapes
-    were not taken.
+    cut: shapes cut off at the edge. unknown: names that no case has. passed_over: why other shapes were not taken.
     """
 
     format: str

@@ -83,7 +83,7 @@ export interface components {
         /**
          * @description What came in with a file of annotations.
          *
-         *     unknown: names of the file that no case has. passed_over: kinds of shapes that are not read.
+         *     cut: shapes cut off at the edge. unknown: names that no case has. passed_over: why other shapes were not taken.
          */
         AnnotationsIn: {
             /** @constant */
@@ -91,6 +91,7 @@ export interface components {
             format: string;
             cases: number;
             findings: number;
+            cut: number;
             unknown: string[];
             passed_over: string[];
         };

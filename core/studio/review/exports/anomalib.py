@@ -2,8 +2,6 @@
 
     train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255)
 
-Normals that are held out for thresholds lie in validation/good, as MVTec LOCO has them: nothing is trained on them.
-
 Names begin with a number of one length: the readers lay images beside masks by the order of their names.
 """
 
@@ -21,6 +19,7 @@ from core.studio.ingest.names import folded
 from core.studio.ingest.originals import image_of
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.exports.pictures import (
+    DEFAULT,
     Labels,
     Masks,
     NothingToExport,
@@ -34,14 +33,15 @@ from core.studio.review.exports.tables import Names
 from core.studio.review.results import settled
 
 NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
-PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # the folder of each split
+PARTS = {"train": "train", "holdout": "train", "test": "test"}  # the folder of each split
 
 
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes the study's images and masks in anomalib's layout; an image at a time is in memory.
 
     Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image whose import says no label
-    has that of its readers. Its folder is named by its finding, else by its first tag. anomalib asks for a mask of each
+    has that of its readers. Its folder is named by its finding, else by its first tag (so import keeps the defect's
+    kind). anomalib asks for a mask of each
     abnormal image: where some have one, those without are left out. So are images that nobody decided, and those whose
     file is gone. Raises NothingToExport if there is no normal image to train with.
     """
@@ -64,7 +64,8 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
         stem = stem_of(names.case(case), case["id"])
         kind = NORMAL
         if label != "normal":
-            kind = _folder(kept.get(case["id"], (None,))[0] or next(iter(json.loads(case["tags"])), ""))
+            named = kept.get(case["id"], (None,))[0] or next(iter(json.loads(case["tags"])), None)
+            kind = _folder(named or (DEFAULT if case["id"] in kept else ""))
             kind = spelled.setdefault(folded(kind), kind)
         part = PARTS[case["split"]]
         put(out, f"{part}/{kind}/{stem}.png", _png(image[..., ::-1]))

@@ -122,7 +122,7 @@ def zipped(file, entries):
 
 
 def test_a_hostile_file_gives_a_sentence_and_stores_nothing(room, tmp_path, monkeypatch):
-    from core.studio.review.exports import annotations
+    from core.studio.review.exports import annotations, shapes
 
     store, _ = room
     case = store.first("SELECT * FROM cases WHERE split = 'test' ORDER BY id")
@@ -131,8 +131,7 @@ def test_a_hostile_file_gives_a_sentence_and_stores_nothing(room, tmp_path, monk
     xml = {
         "entities": f'<!DOCTYPE a [<!ENTITY b "bbbb">]><annotations>{image}{polygon}</image></annotations>',
         "cut": f"<annotations>{image}{polygon}",
-        "outside": f'<annotations>{image}{polygon}<box label="a" xtl="0" ytl="0" xbr="1e9" ybr="3"/>'
-        "</image></annotations>",
+        "outside": f'<annotations>{image}<box label="a" xtl="0" ytl="0" xbr="1e9" ybr="3"/></image></annotations>',
         "nan": f'<annotations>{image}<polygon label="a" points="nan,1;2,2"/></image></annotations>',
         "size": f"<annotations>{image.replace('72', '73')}{polygon}</image></annotations>",
         "runs": f'<annotations>{image}<mask label="a" rle="0,99999999999" left="0" top="0" width="9" height="9"/>'
@@ -154,7 +153,7 @@ def test_a_hostile_file_gives_a_sentence_and_stores_nothing(room, tmp_path, monk
     zipped(tmp_path / "up.zip", {f"../{stem}.txt": "0 .5 .5 .1 .1"})
     with pytest.raises(ValueError, match="outside itself"):
         import_annotations(store, "room", tmp_path / "up.zip", "yolo", "root")
-    monkeypatch.setattr(annotations, "LARGEST", 100_000)
+    monkeypatch.setattr(shapes, "LARGEST", 100_000)
     zipped(tmp_path / "bomb.zip", {f"{stem}.png": b"\0" * 10_000_000})
     with pytest.raises(ValueError, match="unpacks to more"):
         import_annotations(store, "room", tmp_path / "bomb.zip", "png", "root")
