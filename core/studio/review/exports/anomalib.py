@@ -40,10 +40,10 @@ def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: 
     """Writes the study's images and masks in anomalib's layout; an image at a time is in memory.
 
     Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image whose import says no label
-    has that of its readers. Its folder is named by its finding, else by its first tag (so import keeps the defect's
-    kind). anomalib asks for a mask of each
-    abnormal image: where some have one, those without are left out. So are images that nobody decided, and those whose
-    file is gone. Raises NothingToExport if there is no normal image to train with.
+    has that of its readers. Its folder is named by its finding, else by its first tag, which for an imported defect is
+    its kind. anomalib asks for a mask of each abnormal image: where some have one, those without are left out. So are
+    images that nobody decided, and those whose file is gone. Raises NothingToExport if there is no normal image to
+    train with.
     """
     names, words, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
     of = Masks(store, study, masks)
