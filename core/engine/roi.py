@@ -13,7 +13,9 @@ import numpy as np
 
 WORKING_SIDE = 288  # the search runs at this short side; every length below is in pixels of it
 BLACK = 16  # a border's brightest channel: 0..5 as measured on three sets, plus what JPEG adds beside an edge
-GLYPH = (4, 12)  # height of a line of burned-in text
+GLYPH = (4, 14)  # height of a line of burned-in text
+EVEN = 0.7  # the darkest letter of a line is as bright as so much of the brightest
+ROUGH, SMOOTH = 22, 8  # grey levels of fine detail around a line of text; around one of fewer than four letters
 FRAME = 44  # some insets have a dark grey frame of 15..40
 RIM = 5  # an inset may stand this far from the edge of the image
 SMALLEST_VIEW = 0.2  # a field of view below this part of the image is taken for a mistake
@@ -127,8 +129,8 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 def find_text(image: np.ndarray) -> np.ndarray:
     """Finds burned-in text: image uint8 (h, w, 3) -> bool (h, w), boxes around its lines.
 
-    Glyphs are thin, white and stand in a row with one height; a specular highlight is white but alone, or in a
-    crowd without a common line.
+    Letters are thin, white and equally bright, and stand on one foot before something smooth. Specular highlights and
+    speckle are white too, but stand in a crowd, and a bright rim is long without the strokes of letters.
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)
@@ -137,30 +139,63 @@ def find_text(image: np.ndarray) -> np.ndarray:
     text = np.zeros(white.shape, bool)
     if not strokes.any():
         return text
-    _, _, stats, centres = cv2.connectedComponentsWithStats(strokes)
-    heights = stats[:, cv2.CC_STAT_HEIGHT]
-    glyphs = [
-        i
-        for i in range(1, len(stats))
-        if GLYPH[0] <= heights[i] <= GLYPH[1] and stats[i, cv2.CC_STAT_WIDTH] <= 9 * heights[i]
-    ]
-    glyphs.sort(key=lambda i: stats[i, cv2.CC_STAT_LEFT])
-    lines: list[list[int]] = []
-    for i in glyphs:
-        left, top, _, tall = stats[i, :4]
-        for line in lines:
-            j = line[-1]
-            gap = left - (stats[j, 0] + stats[j, 2])
-            foot = abs(top + tall - stats[j, 1] - stats[j, 3])
-            if gap <= 8 and foot <= 1 and abs(top - stats[j, 1]) <= 1:
-                line.append(i)
-                break
-        else:
-            lines.append([i])
-    for line in lines:
-        box = stats[line]
-        left, top = box[:, 0].min(), box[:, 1].min()
-        right, bottom = (box[:, 0] + box[:, 2]).max(), (box[:, 1] + box[:, 3]).max()
-        if right - left >= 3.5 * (bottom - top) and (len(line) >= 4 or right - left >= 5 * (bottom - top)):
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(strokes)
+    lines = []
+    for line in _lines(stats):
+        boxes = [_box(stats[i]) for i in line]
+        letters = [labels[box] == i for i, box in zip(line, boxes, strict=True)]
+        count = sum(map(_letters, letters))
+        peaks = [int(white[box][letter].max()) for box, letter in zip(boxes, letters, strict=True)]
+        uneven = min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1
+        if count < 2 or min(peaks) < EVEN * max(peaks) or (count < 4 and uneven):
+            continue
+        rows, columns = ([box[axis] for box in boxes] for axis in (0, 1))
+        ends = ((min(s.start for s in axis), max(s.stop for s in axis)) for axis in (rows, columns))
+        lines.append((ROUGH if count >= 4 else SMOOTH, *ends))
+    beside = np.ones(text.shape, np.uint8)  # what is no line: a line makes nothing rough around the next
+    for _, (top, bottom), (left, right) in lines:
+        beside[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = 0
+    detail = thin * beside
+    for most, (top, bottom), (left, right) in lines:
+        far = bottom - top + 2
+        around = slice(max(0, top - far), bottom + far), slice(max(0, left - far), right + far)
+        if detail[around].sum() <= most * beside[around].sum():
             text[max(0, top - 2) : bottom + 2, max(0, left - 3) : right + 3] = True
     return text
+
+
+def _box(stats: np.ndarray) -> tuple[slice, slice]:
+    left, top, width, height = (int(v) for v in stats[:4])
+    return slice(top, top + height), slice(left, left + width)
+
+
+def _lines(stats: np.ndarray) -> list[list[int]]:
+    """Finds components that stand in a row on one foot; returns their numbers, line by line."""
+    heights = stats[:, cv2.CC_STAT_HEIGHT]
+    fits = (heights >= GLYPH[0]) & (heights <= GLYPH[1]) & (stats[:, cv2.CC_STAT_WIDTH] <= 9 * heights)
+    numbers = np.flatnonzero(fits[1:]) + 1  # 0 is what lies between the components
+    lines: list[list[int]] = []
+    latest: dict[int, list[int]] = {}  # by the foot of its last letter, the line that was continued last
+    for i in numbers[np.argsort(stats[numbers, cv2.CC_STAT_LEFT], kind="stable")]:
+        left, top, _, tall = (int(v) for v in stats[i, :4])
+        foot = top + tall
+        for line in (latest[f] for f in (foot, foot - 1, foot + 1) if f in latest):
+            before = stats[line[-1]]
+            gap = left - (before[cv2.CC_STAT_LEFT] + before[cv2.CC_STAT_WIDTH])
+            other = before[cv2.CC_STAT_HEIGHT]
+            if 0.6 <= tall / other <= 1.7 and gap <= max(4, 1.2 * max(tall, other)):
+                line.append(int(i))
+                break
+        else:
+            line = [int(i)]
+            lines.append(line)
+        latest[foot] = line
+    return lines
+
+
+def _letters(component: np.ndarray) -> int:
+    """How many letters a component bool (h, w) may hold: one for its height in width, if there are as many strokes."""
+    height, width = component.shape
+    middle = component[height // 4 : height - height // 4].astype(np.int8)
+    strokes = np.median((np.diff(middle, axis=1, prepend=0) > 0).sum(1))
+    return max(1, min(round(width / (0.8 * height)), int(strokes)))

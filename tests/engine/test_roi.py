@@ -75,6 +75,48 @@ def test_burned_in_text_is_left_out_and_highlights_are_not():
     assert found.mean() > 0.97
 
 
+def speckle(seed: int) -> np.ndarray:
+    """Draws ultrasound's grain: the envelope of noise with the grain of a scanner, logarithmic, in strong contrast."""
+    draw = np.random.default_rng(seed)
+    grain = draw.uniform(0.8, 2.2)
+    parts = [cv2.GaussianBlur(draw.normal(size=(288, 384)).astype(np.float32), (0, 0), grain) for _ in range(2)]
+    envelope = np.hypot(*parts)
+    level = cv2.resize(draw.uniform(0.1, 1, (6, 7)).astype(np.float32), (384, 288), interpolation=cv2.INTER_CUBIC)
+    decibels = 20 * np.log10(envelope / envelope.mean() * np.clip(level, 0.02, 1) + 1e-3)
+    grey = np.clip((decibels + 32) / draw.uniform(18, 30) * 255, 0, 255)
+    return np.repeat(cv2.GaussianBlur(grey.astype(np.float32), (0, 0), 0.6).astype(np.uint8)[..., None], 3, 2)
+
+
+def test_speckle_highlights_and_rims_are_no_text():
+    found = [roi.find_text(speckle(seed)).mean() for seed in range(20)]
+    assert np.mean(found) < 0.001 and max(found) < 0.01
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        image = tissue(288, 340, seed) // 2
+        for _ in range(30):  # of moist tissue
+            place = (int(draw.integers(340)), int(draw.integers(288)))
+            cv2.ellipse(image, place, (int(draw.integers(2, 7)), 2), draw.uniform(0, 180), 0, 360, (255,) * 3, -1)
+        assert roi.find_text(image).mean() < 0.005
+        rim = np.zeros((288, 340, 3), np.uint8)
+        axes = (int(draw.integers(60, 120)), int(draw.integers(80, 130)))
+        cv2.ellipse(rim, (170, 144), axes, 0, 0, 360, (190,) * 3, int(draw.integers(3, 7)), cv2.LINE_AA)
+        assert not roi.find_text(rim).any()
+
+
+@pytest.mark.parametrize("word", ["RT2", "AP", "SUPINE", "LT KIDNEY", "12:45:07", "2019/03/11", "Name 0042", "MI 0.9"])
+def test_words_on_something_smooth_are_found_whatever_their_length(word):
+    kept = []
+    for seed in range(12):
+        draw = np.random.default_rng(seed)
+        image = cv2.GaussianBlur(tissue(288, 340, seed) // 2, (0, 0), 4)
+        size, letters = draw.uniform(0.32, 0.45), np.zeros_like(image)
+        (width, height), _ = cv2.getTextSize(word, cv2.FONT_HERSHEY_SIMPLEX, size, 1)
+        x, y = int(draw.integers(5, 335 - width)), int(draw.integers(height + 5, 280))
+        cv2.putText(letters, word, (x, y), cv2.FONT_HERSHEY_SIMPLEX, size, (255, 255, 255), 1, cv2.LINE_AA)
+        kept.append(roi.find_text(np.maximum(image, letters))[y - height : y, x : x + width].mean())
+    assert np.mean([share > 0.7 for share in kept]) >= 0.75, kept
+
+
 def test_grey_and_empty_images():
     assert find_roi(tissue()[..., 0]).all()
     assert find_roi(np.zeros((40, 50, 3), np.uint8)).all()
@@ -92,6 +134,14 @@ def test_it_finds_the_drawn_frames_octagon_and_keeps_their_lesions():
         assert not roi[:6, :6].any() and not roi[-6:, -6:].any()
         kept.append(roi[case.mask > 0].mean())
     assert np.mean(kept) > 0.99
+
+
+@pytest.mark.parametrize("name", ["brain", "idrid"])
+def test_real_images_without_text_have_none(real, name):
+    """A skull's rim is as white, thin and long as a line of text: before letters were counted, 20 of 89 had some."""
+    files = sorted((Path(real(name)) / "train/normal").iterdir())[::4]
+    found = [roi.find_text(cv2.resize(cv2.imread(str(file)), (288, 288))).any() for file in files]
+    assert np.mean(found) <= 0.03
 
 
 @pytest.mark.parametrize("name", ["hyperkvasir", "idrid"])
