@@ -149,14 +149,14 @@ def find_text(image: np.ndarray) -> np.ndarray:
         uneven = min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1
         if count < 2 or min(peaks) < EVEN * max(peaks) or (count < 4 and uneven):
             continue
-        rows, columns = ([box[axis] for box in boxes] for axis in (0, 1))
-        ends = ((min(s.start for s in axis), max(s.stop for s in axis)) for axis in (rows, columns))
-        lines.append((ROUGH if count >= 4 else SMOOTH, *ends))
+        top, left = (min(box[axis].start for box in boxes) for axis in (0, 1))
+        bottom, right = (max(box[axis].stop for box in boxes) for axis in (0, 1))
+        lines.append((ROUGH if count >= 4 else SMOOTH, top, bottom, left, right))
     beside = np.ones(text.shape, np.uint8)  # what is no line: a line makes nothing rough around the next
-    for _, (top, bottom), (left, right) in lines:
+    for _, top, bottom, left, right in lines:
         beside[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = 0
     detail = thin * beside
-    for most, (top, bottom), (left, right) in lines:
+    for most, top, bottom, left, right in lines:
         far = bottom - top + 2
         around = slice(max(0, top - far), bottom + far), slice(max(0, left - far), right + far)
         if detail[around].sum() <= most * beside[around].sum():
