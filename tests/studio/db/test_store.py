@@ -149,3 +149,10 @@ def test_a_second_store_of_a_process_leaves_the_locks_of_the_first(home):
     assert first.setting("x") == 1 and second.setting("x") == 1
     second.close()
     first.close()
+
+
+@pytest.mark.slow
+def test_a_worker_starts_without_pandas_which_can_be_loaded_later():
+    code = "import sys, core.studio.jobs.worker; print('pandas' in sys.modules); import pandas; print(pandas.Series)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert answer.stdout.split("\n")[0] == "False"
