@@ -569,6 +569,7 @@ def test_steps_show_nothing_that_is_not_so(walked, browser, steps):
 
 
 @pytest.mark.longest
+@pytest.mark.timeout(1800)  # seconds; two minutes on quiet cores
 @pytest.mark.parametrize("seed", range(10, 20))
 def test_two_thousand_steps_show_nothing_that_is_not_so(walked, browser, seed):
     stroll(walked, browser, seed, steps=200)
