@@ -24,7 +24,19 @@ def _add_study(subparsers) -> None:
     importing.add_argument(
         "--copy", action="store_true", help="copy the images into the home instead of referring to them"
     )
-    importing.add_argument("--layout", help="table, plain, bmad, mvtec or flat; found by looking at the folder")
+    importing.add_argument(
+        "--layout",
+        help="table, flat (all images are normal), plain, loco, bmad, mvtec, visa or classes; found by looking",
+    )
+    importing.add_argument(
+        "--class",
+        dest="answers",
+        action="append",
+        default=[],
+        metavar="GROUP=LABEL",
+        help="say what a group of images is that the folder does not explain: normal, abnormal or out; repeatable",
+    )
+    importing.add_argument("--dry-run", action="store_true", help="show what the folder means and store nothing")
     importing.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
     _add_sampling(importing)
     importing.add_argument(
@@ -121,13 +133,38 @@ def run_study_recipe(args) -> int:
     for line in recipe.differences:
         say(args, f"  {line}")
     args.folder, args.copy, args.layout, args.fps, args.every, args.patients = str(recipe.table), False, *[None] * 4
-    args.again = False
+    args.again, args.dry_run, args.answers = False, False, []
     return run_study_import(args)
 
 
 def run_study_import(args) -> int:
-    from core.studio.ingest.studies import import_study
+    from core.studio.ingest.layouts import ANSWERS, Unclear
+    from core.studio.ingest.studies import import_study, plan
 
+    answers = dict(pair.rpartition("=")[::2] for pair in args.answers)
+    try:
+        if args.dry_run:
+            layout, groups = plan(args.folder, args.layout, answers)
+            return finish(args, {"layout": layout, "groups": _groups(args, layout, groups)}, "Nothing was stored.")
+        return _import(args, answers, import_study)
+    except Unclear as question:
+        listed = _groups(args, question.layout, question.groups)
+        asked = [group["name"] for group in listed if not group["meaning"]]
+        say(args, f"Answer with --class '{asked[0]}={'|'.join(ANSWERS)}', or --layout flat if all are normal.")
+        raise UserError(str(question), 1) from None
+
+
+def _groups(args, layout: str, groups: list) -> list[dict]:
+    """Says what a folder means, group by group; returns the same for programs."""
+    say(args, f"Read as {layout}:")
+    for group in groups:
+        masks = f", {group.masks} with masks" if group.masks else ""
+        why = f" ({group.why})" if group.why else ""
+        say(args, f"  {group.images:6,} {group.meaning or 'ASKED'}: {group.name}{masks}{why}")
+    return [{k: v for k, v in vars(group).items() if k != "samples"} for group in groups]
+
+
+def _import(args, answers: dict[str, str], import_study) -> int:
     with progress(args, f"Importing {args.name}") as show:
         report = import_study(
             open_store(args),
@@ -141,15 +178,23 @@ def run_study_import(args) -> int:
             args.patients,
             by=BY,
             again=args.again,
+            answers=answers,
+            on_plan=lambda layout, groups: _groups(args, layout, groups),
         )
     counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
-    say(args, f"{report.study} ({report.layout}): {report.accepted} images ({counts}), {report.masks} lesion masks")
+    say(
+        args,
+        f"{args.name} ({report.study}, {report.layout}): {report.accepted} images ({counts}), "
+        f"{report.masks} lesion masks",
+    )
     return _print_report(args, report)
 
 
 def _print_report(args, report) -> int:
     for row in report.rejected:
         say(args, f"  left out {row['path']}: {row['reason']}")
+    if report.copies:
+        say(args, f"  {report.copies}")
     for row in report.duplicates:
         say(args, f"  {row['kind']} duplicate: {row['train']} (train) and {row['test']} (test)")
     if report.patients:
@@ -203,7 +248,8 @@ def run_study_list(args) -> int:
 
     rows = list_studies(open_store(args))
     for row in rows:
-        say(args, f"{row['id']}  {row['cases']} images, {row['masks']} masks  {row['folder']}")
+        name = row["name"] if row["name"] == row["id"] else f"{row['name']} ({row['id']})"
+        say(args, f"{name}  {row['cases']} images, {row['masks']} masks  {row['folder']}")
     return finish(args, {"studies": rows}, None if rows else "No studies yet; `study import NAME FOLDER` makes one")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
 
 import cv2
@@ -48,6 +49,21 @@ def near_pairs(
             if alike >= NEAR_CORRELATION:
                 pairs.append((i, int(j), alike))
     return pairs
+
+
+def alike(thumbs: list[np.ndarray]) -> str:
+    """Says how many of the normal images are the same picture, or hold nothing at all; "" if none are.
+
+    thumbs: uint8 (64, 64) of all of them.
+    """
+    counts = Counter(thumb.tobytes() for thumb in thumbs)
+    same, blank = max(counts.values(), default=0), sum(int(thumb.max()) - int(thumb.min()) < 4 for thumb in thumbs)
+    said = []
+    if same > 1 and same * 10 >= len(thumbs):
+        said.append(f"{same} of {len(thumbs)} normal images are the same picture")
+    if blank * 10 >= len(thumbs) > 0 and blank:
+        said.append(f"{blank} of {len(thumbs)} normal images show one shade and nothing else")
+    return "; ".join(said) + (": what is learnt from them tells little of other images" if said else "")
 
 
 def _standard(thumb: np.ndarray) -> np.ndarray:

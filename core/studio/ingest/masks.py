@@ -6,12 +6,17 @@ import io
 import os
 import time
 
+import cv2
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
+from scipy import ndimage
 
 from core.studio.db.store import Store, now
-from core.studio.ingest.decode import read_raw
-from core.studio.ingest.unreadable import Unreadable
+from core.studio.ingest.decode import probe, read_raw
+from core.studio.ingest.unreadable import Unreadable, refusing
+
+FEW = 16  # values that a mask of classes may have, however they lie
+SOFT = 0.15  # of neighbouring pixels that differ, where values run into each other
 
 
 def encode_mask(mask: np.ndarray) -> bytes:
@@ -29,22 +34,86 @@ def decode_mask(png: bytes) -> np.ndarray:
 
 
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Reads a mask file: uint8 (H, W) of 0 and 1. Raises Unreadable if it is empty or not of `size`.
+    """Reads a mask file: uint8 (H, W) of 0 and 1, as `lesion` finds it. Raises Unreadable if it is not of `size`.
 
-    size: (width, height) of its image. Values up to 31 are taken for labels (all but 0 is lesion), larger ones for grey
-    (above half is lesion).
+    size: (width, height) of its image.
     """
-    values = read_raw(path)
-    if values.ndim == 3:
-        values = values.max(2)
-    if size is not None and values.shape[::-1] != tuple(size):
-        have = " x ".join(map(str, values.shape[::-1]))
+    values = _stored(path)
+    shape = values.shape[1::-1]
+    if size is not None and shape != tuple(size):
+        have = " x ".join(map(str, shape))
         raise Unreadable(f"the mask is {have} pixels, its image {size[0]} x {size[1]}; the image was taken without it")
-    top = values.max()
-    mask = values > (0 if top < 32 else (32767 if top > 255 else 127))
-    if not mask.any():
-        raise Unreadable("the mask is empty; the image was taken without it")
-    return mask.astype(np.uint8)
+    return lesion(values)
+
+
+@refusing
+def _stored(path: str | os.PathLike) -> np.ndarray:
+    """The values of a mask's file: indices of a palette as they are, colours by how opaque they are, with the alpha."""
+    if probe(path).format not in ("PNG", "GIF", "TIFF", "WEBP", "BMP"):
+        return read_raw(path)
+    with Image.open(path) as image:
+        if image.mode == "P":
+            return np.asarray(ImageOps.exif_transpose(image))
+        if image.mode not in ("RGBA", "LA", "PA"):
+            return read_raw(path)
+        colours = np.asarray(ImageOps.exif_transpose(image).convert("RGBA")).astype(np.uint16)
+        colours[..., :3] = colours[..., :3] * colours[..., 3:] // 255
+        return colours
+
+
+def lesion(values: np.ndarray) -> np.ndarray:
+    """Finds what differs from a mask's background: (H, W) or (H, W, channels) of any values -> uint8 (H, W), 0 and 1.
+
+    The background is 0 if a quarter of the border is that, else the border's most frequent value. So classes, numbers
+    of instances, colours and drawings on transparency all count. Values that run into each other, as JPEG or resizing
+    leaves them, are lesion above half of the highest value of their component; what differs from the background as
+    little as a speckled border does is none.
+    """
+    distance = _from_background(values.reshape(*values.shape[:2], -1))
+    top, noise = distance.max(initial=0), _speckle(distance)
+    marked = distance > noise
+    if not marked.any() or not _is_soft(distance, marked):
+        return marked.astype(np.uint8)
+    count, parts = cv2.connectedComponents((distance > max(noise, top / 8)).astype(np.uint8), connectivity=8)
+    highest = ndimage.maximum(distance, parts, np.arange(count))
+    highest[0] = np.inf
+    return (distance > highest[parts] / 2).astype(np.uint8)
+
+
+def _speckle(distance: np.ndarray) -> float:
+    """The highest value of single pixels scattered along the border, at most a quarter of all; 0 if there are none."""
+    ring = np.concatenate([distance[0], distance[:, -1], distance[-1, ::-1], distance[::-1, 0]])
+    quiet = ring[ring < distance.max(initial=0) / 4]
+    lit = np.count_nonzero(quiet)
+    return float(quiet.max()) if lit >= FEW and np.count_nonzero(np.diff(quiet)) > lit / 2 else 0.0
+
+
+def _from_background(values: np.ndarray) -> np.ndarray:
+    """How far each pixel's value is from the background's, in its farthest channel: (H, W, channels) -> float32."""
+    border = np.concatenate([values[0], values[-1], values[:, 0], values[:, -1]])
+    kinds, counts = np.unique(border, axis=0, return_counts=True)
+    nothing = counts[(kinds[:, :3] == 0).all(1)].sum()
+    background = np.zeros_like(kinds[0]) if nothing * 4 >= len(border) else kinds[counts.argmax()]
+    if not background.any() and values.shape[2] == 1:
+        return np.abs(values[..., 0].astype(np.float32))
+    return np.abs(values.astype(np.float32) - background.astype(np.float32)).max(2)
+
+
+def _is_soft(distance: np.ndarray, marked: np.ndarray) -> bool:
+    """Whether the values of a mask run into each other: many of them, and seldom the same side by side.
+
+    Pairs within the most frequent value are not counted, which is the inside of the lesions.
+    """
+    kinds, counts = np.unique(distance[marked], return_counts=True)
+    if len(kinds) <= FEW:
+        return False
+    inside = distance == kinds[counts.argmax()]
+    pairs = differing = 0
+    for a, b in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
+        counted = marked[a] & marked[b] & ~(inside[a] & inside[b])
+        pairs += np.count_nonzero(counted)
+        differing += np.count_nonzero(counted & (distance[a] != distance[b]))
+    return differing > SOFT * pairs
 
 
 def add_mask(

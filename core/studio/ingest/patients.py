@@ -7,22 +7,22 @@ the key stays in the home.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import hmac
 import re
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from core.studio.db.store import Store
+from core.studio.ingest.names import Register, folded
+from core.studio.ingest.tables import open_table
 
 TABLE = "patients.csv"
-COLUMNS = ("patient", "patient_id", "examination")  # of a table, the first that is there
 LONGEST = 200  # characters of a pattern
 UNKNOWN = (
     "Whose images these are is not known: held-out ones may be of patients who were learnt from, and then more images "
@@ -52,12 +52,12 @@ class Patients:
             self._pattern = re.compile(pattern) if pattern else None
         except re.error as error:
             raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
-        self._named = {} if folder is None else _table(folder)
+        self._listed = listed(folder) if folder else lambda path: None
         self._key = _key(store)
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
         """declared: what the layout or the file's own header says, used where neither table nor pattern knows."""
-        text = self._named.get(path.name) or self._named.get(path.stem) or self._found(path.name) or declared
+        text = self._listed(path) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
 
@@ -81,20 +81,29 @@ def _key(store: Store) -> bytes:
     return bytes.fromhex(key)
 
 
-def _table(folder: Path) -> dict[str, str]:
+def listed(folder: Path) -> Callable[[Path], str | None]:
+    """Returns the patient of a file by the folder's `patients.csv`: what all rows say that may mean it, else None.
+
+    A row may name the folders that a file lies in. Raises ValueError for a table without its columns.
+    """
     file = (folder if folder.is_dir() else folder.parent) / TABLE
-    if not file.is_file():
-        return {}
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            rows = csv.DictReader(lines)
-            head = {(c or "").strip().lower(): c for c in rows.fieldnames or ()}
-            column = next((head[c] for c in COLUMNS if c in head), None)
-            if "name" not in head or column is None:
-                raise ValueError(f"{TABLE} needs the columns name and patient")
-            return {Path(row[head["name"]] or "").name: row[column] or "" for row in rows}
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{TABLE} is no table that can be read: {error}") from None
+    rows = Register[tuple[str, str]](())
+    if file.is_file():
+        table = open_table(file, lambda _: False)
+        if not {"path", "patient"} <= set(table.columns):
+            raise ValueError(f"{TABLE} needs the columns name and patient")
+        named = (row for _, row in table.rows() if row.get("path"))
+        rows = Register((row["path"], (row["path"], row.get("patient", ""))) for row in named)
+
+    def whose(path: Path) -> str | None:
+        above = f"/{folded(path.parent.as_posix())}"
+        fits = {
+            patient for name, patient in rows.find(path.as_posix())
+            if above.endswith(folded(f"/{name}".rpartition("/")[0]))
+        }  # fmt: skip
+        return fits.pop() if len(fits) == 1 else None
+
+    return whose
 
 
 def straddling(cases: Sequence[dict]) -> list[dict]:

@@ -11,7 +11,7 @@ import unicodedata
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +44,7 @@ class Found:
     row: dict
     thumb: object
     mask: bytes | None = None
-    mask_problem: str | None = None
+    mask_problems: list[tuple[Path, str]] = field(default_factory=list)
     measured: Measured | None = None
     patient: str | None = None  # as layout or header give it; the database has its keyed hash alone
     uid: str | None = None  # SOP instance UID of a DICOM file
@@ -86,9 +86,8 @@ def read_all(
         else:
             paths.add(entry.path)
             files += result
-            problem = result[0].mask_problem
-            if problem and entry.mask is not None:
-                rejected.add(entry.mask, problem)
+            for mask, problem in result[0].mask_problems:
+                rejected.add(mask, problem)
         if on_progress:
             on_progress(done, total)
     return volumes.in_order(files), rejected.rows()
@@ -152,14 +151,35 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         return f"cannot be read: {error.strerror or error}"
     except Exception as error:  # a decoder's own fault must not lose the other files
         return f"cannot be decoded: {type(error).__name__}: {error}"
-    if entry.mask is not None:
-        try:
-            if head.frames > 1:
-                raise Unreadable("a mask for a file of several frames; the frames were taken without it")
-            frames[0].mask = encode_mask(read_mask(entry.mask, (frames[0].row["width"], frames[0].row["height"])))
-        except (Unreadable, OSError) as error:
-            frames[0].mask_problem = str(error)
+    if entry.masks and (problem := _add_masks(frames[0], head.frames)):
+        return problem
     return frames
+
+
+def _add_masks(found: Found, frames: int) -> str | None:
+    """Adds the lesions of all masks of an image; returns why the image is left out, if it is."""
+    lesion, empty = None, list[Path]()
+    for path in found.entry.masks:
+        try:
+            if frames > 1:
+                raise Unreadable("a mask for a file of several frames; the frames were taken without it")
+            mask = read_mask(path, (found.row["width"], found.row["height"]))
+        except (Unreadable, OSError) as error:
+            found.mask_problems.append((path, str(error)))
+            continue
+        if mask.all():
+            found.mask_problems.append((path, "the mask covers the whole image; the image was taken without it"))
+        elif not mask.any():
+            empty.append(path)
+        else:
+            lesion = mask if lesion is None else lesion | mask
+    if lesion is not None and found.entry.label == "normal":
+        return "it is named normal, and its mask shows a lesion"
+    if found.entry.label != "normal":
+        what = "nothing; the image was taken without it" if lesion is None else "nothing; the other masks were taken"
+        found.mask_problems += [(path, f"the mask is empty: it marks {what}") for path in empty]
+    found.mask = None if lesion is None else encode_mask(lesion)
+    return None
 
 
 def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, np.ndarray]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import unicodedata
@@ -14,6 +15,7 @@ from core.studio.db.store import NotFound, Store, parsed
 _SETTINGS = ("adopted", "blind", "deidentify", "import", "kind", "labels", "scored", "tags")  # of a study, NAME:STUDY
 
 
+LONGEST = 60  # characters of a study's id
 _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{24,}|\d+(?:\.\d+){6,}", re.I)
 
 
@@ -43,12 +45,20 @@ def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
 
 
 def slug(name: str) -> str:
-    """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'. Raises ValueError if nothing is left."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    plain = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60]
-    if not plain:
+    """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'; the same for any case and spacing.
+
+    A name that Latin letters and digits do not hold, or not all of, has the start of its hash as well, so that no two
+    names share an id: '肺部' -> 'study-3f0b1c9a'. Raises ValueError if nothing is left.
+    """
+    whole = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    parted = unicodedata.normalize("NFKD", whole)
+    if not any(unicodedata.category(c)[0] in "LNS" for c in parted):
         raise ValueError(f"a study's name needs a letter or a digit; {name!r} has none")
-    return plain
+    plain = re.sub(r"[^a-z0-9]+", "-", parted.encode("ascii", "ignore").decode()).strip("-")
+    lost = any(unicodedata.category(c)[0] in "LNS" for c in parted if not c.isascii() or c in "+<=>|~^`$")
+    if not lost and len(plain) <= LONGEST:
+        return plain
+    return f"{plain[: LONGEST - 9].strip('-') or 'study'}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def list_studies(store: Store) -> list[dict]:
@@ -61,8 +71,10 @@ def list_studies(store: Store) -> list[dict]:
 
 
 def study_row(store: Store, study: str) -> dict:
-    """Returns the study's own row, nothing counted. Raises NotFound, which lists the studies there are."""
-    row = store.one("SELECT * FROM studies WHERE id = ?", [study])
+    """Returns the row of the study of this id or name, nothing counted. Raises NotFound, which lists the studies."""
+    row = store.one("SELECT * FROM studies WHERE id = ?", [study]) or store.one(
+        "SELECT * FROM studies WHERE name = ? OR name = ?", [study, unicodedata.normalize("NFC", study)]
+    )
     if row is not None and row["binned"]:
         raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
     if row is None:

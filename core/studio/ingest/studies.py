@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from core.studio.db.store import Store, now
 from core.studio.ingest import erased, reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import ADDED, copying
+from core.studio.ingest.duplicates import alike
 from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
-from core.studio.ingest.layouts import ANYWHERE, Entry, confined, files_under, read_layout
+from core.studio.ingest.layouts import ANYWHERE, Entry, Group, conclude, confined, files_under, read_layout
 from core.studio.ingest.patients import Patients, straddling
 from core.studio.ingest.records import (
     delete_study,
@@ -40,7 +41,8 @@ __all__ = [
 class ImportReport:
     """What an import did. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}];
 
-    burned_in: names of cases with likely text in the picture; patients: how many are known; straddling: of them,
+    burned_in: names of cases with likely text in the picture; copies: a sentence on normals that are the same picture;
+    patients: how many are known; straddling: of them,
     those with images in training and in test, [{"train", "test"}] of names.
     """
 
@@ -52,6 +54,7 @@ class ImportReport:
     rejected: list[dict] = field(default_factory=list)
     duplicates: list[dict] = field(default_factory=list)
     burned_in: list[str] = field(default_factory=list)
+    copies: str = ""
     patients: int = 0
     straddling: list[dict] = field(default_factory=list)
 
@@ -72,6 +75,8 @@ def import_study(
     within: Within = ANYWHERE,
     by: str | None = None,
     again: bool = False,
+    answers: Mapping[str, str] | None = None,
+    on_plan: Callable[[str, list[Group]], object] | None = None,
 ) -> ImportReport:
     """Makes a study from a folder or a CSV. Originals are not altered: referenced, or copied into the home with `copy`.
 
@@ -79,15 +84,20 @@ def import_study(
     `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
     `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
 
-    `again`: also take images that were erased from this home. `size` also builds the arrays of that size.
+    `again`: also take images that were erased from this home. `size` also builds the arrays of that size. `answers`:
+    group -> normal, abnormal or out, where the folder does not say it. `on_plan(layout, groups)`: called with what was
+    concluded before any image is read.
 
-    Raises ValueError if the name is in use, and if no file of the folder
-    can be read.
+    Raises ValueError if the name is in use, if no file of the folder can be read, and as Unclear if it is not clear
+    which images are normal.
     """
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
     demand_free_name(store, study)
-    layout, entries = read_layout(folder, layout, within)
+    layout, entries = read_layout(folder, layout, within, answers)
+    groups = conclude(layout, entries, answers)
+    if on_plan:
+        on_plan(layout, groups)
     sampling = sampling or Sampling()
     whose = Patients(store, folder, patients)
     files, rejected = reader.read_all(entries, on_progress, sampling)
@@ -119,10 +129,22 @@ def import_study(
             db.table("studies").insert({**row, "config": json.dumps(config)})
             _insert(store, study, files, report, by)
     report.duplicates = _duplicates(store, study, files)
+    report.copies = alike([f.thumb for f in files if f.row.get("split", f.entry.split) != "test"])
     store.set_setting(f"import:{study}", report.to_dict())
     if size:
         load_arrays(store, study, size, on_progress)
     return report
+
+
+def plan(
+    folder: str | os.PathLike, layout: str | None = None, answers: Mapping[str, str] | None = None
+) -> tuple[str, list[Group]]:
+    """Returns the layout of a folder and what its images are, group by group; nothing is stored and no image is read.
+
+    Raises Unclear as `import_study` does.
+    """
+    name, entries = read_layout(Path(folder).expanduser().absolute(), layout, answers=answers)
+    return name, conclude(name, entries, answers)
 
 
 def add_cases(

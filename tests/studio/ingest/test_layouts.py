@@ -10,7 +10,7 @@ from tests.conftest import picture, write
 
 
 def kinds(entries):
-    return sorted((e.path.name, e.split, e.label, e.mask.name if e.mask else None) for e in entries)
+    return sorted((e.path.name, e.split, e.label, *(mask.name for mask in e.masks)) for e in entries)
 
 
 def test_plain(tiny_folder):
@@ -18,7 +18,7 @@ def test_plain(tiny_folder):
     assert layout == "plain"
     assert len(entries) == 36
     assert ("a003.png", "test", "abnormal", "a003.png") in kinds(entries)
-    assert ("t003.png", "test", "normal", None) in kinds(entries)
+    assert ("t003.png", "test", "normal") in kinds(entries)
 
 
 def test_plain_masks_without_an_image_are_named(tiny_folder):
@@ -29,7 +29,7 @@ def test_plain_masks_without_an_image_are_named(tiny_folder):
 
 def test_plain_takes_unknown_test_images(tiny_folder):
     write(tiny_folder / "test/unknown/u.png", picture(5)[0])
-    assert ("u.png", "test", "unknown", None) in kinds(read_layout(tiny_folder)[1])
+    assert ("u.png", "test", "unknown") in kinds(read_layout(tiny_folder)[1])
 
 
 def test_mvtec(tmp_path):
@@ -41,9 +41,9 @@ def test_mvtec(tmp_path):
     assert layout == "mvtec"
     assert kinds(entries) == [
         ("000.png", "test", "abnormal", "000_mask.png"),
-        ("000.png", "test", "normal", None),
-        ("000.png", "train", "normal", None),
-        ("001.png", "test", "abnormal", None),
+        ("000.png", "test", "normal"),
+        ("000.png", "train", "normal"),
+        ("001.png", "test", "abnormal"),
     ]
     assert {e.tags for e in entries} == {(), ("hole",), ("scratch",)}
 
@@ -61,16 +61,18 @@ def test_bmad(tmp_path, masks):
     layout, entries = read_layout(tmp_path)
     assert layout == "bmad"
     assert kinds(e for e in entries if not e.problem) == [
-        ("00000_60.png", "train", "normal", None),
-        ("00001_60.png", "holdout", "normal", None),
-        ("00003_60.png", "test", "normal", None),
-        ("00004_60.png", "test", "abnormal", "00004_60.png" if masks else None),
+        ("00000_60.png", "train", "normal"),
+        ("00001_60.png", "holdout", "normal"),
+        ("00003_60.png", "test", "normal"),
+        ("00004_60.png", "test", "abnormal", *(["00004_60.png"] if masks else [])),
     ]
-    assert [e.path.name for e in entries if e.problem] == (["00009_60.png"] if masks else [])
+    problems = {e.path.name: e.problem for e in entries if e.problem}
+    assert list(problems) == ["00002_60.png", *(["00009_60.png"] if masks else [])]
+    assert "test has its own" in problems["00002_60.png"], "nothing is chosen by lesions of the validation split"
 
 
 def test_flat(tmp_path):
-    for name in ("b.png", "a.png", "inner/c.png", ".hidden.png", "notes.txt"):
+    for name in ("b.png", "a.png", "patient 1/c.png", ".hidden.png", "notes.txt"):
         write(tmp_path / name, picture(0)[0]) if name.endswith("png") else (tmp_path / name).write_text("x")
     layout, entries = read_layout(tmp_path)
     assert layout == "flat"
@@ -99,13 +101,16 @@ def test_table(tmp_path, start):
         layout, entries = read_layout(where)
         assert layout == "table"
         good = [e for e in entries if not e.problem]
+        assert [(e.path.name, e.group, e.doubt) for e in good if e.doubt] == [
+            ("a.png", "label (empty)", "their label is empty")
+        ]
         assert kinds(good) == [
-            ("a.png", "train", "normal", None), ("b.png", "holdout", "normal", None),
-            ("c.png", "test", "abnormal", "m.png"), ("d.png", "test", "abnormal", None),
-            ("e.png", "test", "unknown", None),
+            ("a.png", "train", ""), ("b.png", "holdout", "normal"),
+            ("c.png", "test", "abnormal", "m.png"), ("d.png", "test", "abnormal"),
+            ("e.png", "test", "unknown"), ("h.png", "test", "abnormal"),
         ]  # fmt: skip
         reasons = [e.problem for e in entries if e.problem]
-        assert [r.split(":")[0].split(" of")[0] for r in reasons] == ["line 7", "line 8", "line 9", "line 10"]
+        assert [r.split(":")[0].split(" of")[0] for r in reasons] == ["line 7", "line 8", "line 10"]
 
 
 def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
@@ -113,7 +118,7 @@ def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
         read_layout(tmp_path / "nowhere")
     with pytest.raises(BadFolder, match="expected train/normal"):
         read_layout(tmp_path)
-    with pytest.raises(BadFolder, match="there are: table, plain, bmad, mvtec, flat"):
+    with pytest.raises(BadFolder, match="there are: table, flat, plain, loco, bmad, mvtec"):
         read_layout(tmp_path, "spiral")
 
 
@@ -121,7 +126,7 @@ def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
     "content, sentence",
     [
         (b"path,split\n" + b"x" * 200_000 + b",train\n", "no table that can be read"),
-        (b"path,split\n" + b"a.png,train\n" * 9000 + b"\xff\xfe,train\n", "after line .*utf-8"),
+        (b"path,split\n" + b"a.png,train\n" * 9000 + b"\xff\xfe,train\n", "save it as UTF-8"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_a_sentence(tmp_path, content, sentence):

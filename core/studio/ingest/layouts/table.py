@@ -1,70 +1,180 @@
-"""A CSV of path, split, label, mask, patient (all but path may be missing); paths are relative to the CSV."""
+"""Reads tables that name images: of path, split, label, mask and patient all but path may be missing.
+
+Paths are relative to the table, or name files of its folder as closely as `names.Register` finds one.
+"""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from core.studio.ingest.layouts import BadFolder, Entry
-from core.studio.ingest.patients import COLUMNS
+from core.studio.ingest.layouts import BadFolder, Entry, files_under
+from core.studio.ingest.layouts.folders import TABLES, place_of
+from core.studio.ingest.layouts.words import abnormal_word, meaning
+from core.studio.ingest.names import Register, stem
+from core.studio.ingest.patients import TABLE as PATIENTS
+from core.studio.ingest.roots import Within
+from core.studio.ingest.tables import BadTable, Table, open_table
 
 LONGEST_PATH = 4096
-TITLE = "a CSV of path, split, label, mask"
-_SPLITS = {"": "train", "train": "train", "training": "train", "holdout": "holdout", "val": "holdout"}
-_SPLITS |= {"validation": "holdout", "test": "test"}
-_LABELS = {"normal": "normal", "good": "normal", "0": "normal", "abnormal": "abnormal", "1": "abnormal"}
-_LABELS |= {"anomaly": "abnormal", "lesion": "abnormal", "unknown": "unknown", "?": "unknown"}
+_TEXTS = (".csv", ".tsv", ".txt")
+_TRUE, _FALSE = {"true", "yes"}, {"false", "no"}
 
 
-def _table(folder: Path) -> Path | None:
-    if folder.is_file():
-        return folder if folder.suffix.lower() == ".csv" else None
-    tables = [p for p in sorted(folder.glob("*.csv")) if "path" in _columns(p)]
-    return tables[0] if len(tables) == 1 else None
+class Tables:
+    """The tables of a folder, or one that is named. known: those that name images; problems: why others do not."""
+
+    def __init__(self, place: Path, within: Within) -> None:
+        self.folder, named = (place.parent, [place]) if place.is_file() else (place, None)
+        self.known, self.problems = list[Table](), list[Entry]()
+        self._within, self._whole = within, named is None
+        for file in named or sorted(p for p in place.iterdir() if p.suffix.lower() in (*TABLES, ".txt")):
+            if file.name.startswith(".") or not file.is_file() or (file.name.lower() == PATIENTS and named is None):
+                continue
+            if file.suffix.lower() not in _TEXTS:
+                self.problems.append(Entry(file, problem="a table of another kind; save it as CSV"))
+                continue
+            try:
+                table = open_table(file, self._is_file)
+            except (BadTable, OSError) as error:
+                self.problems.append(
+                    Entry(file, problem=str(error) if isinstance(error, BadTable) else "cannot be read")
+                )
+                continue
+            if "path" in table.columns and (file.suffix.lower() != ".txt" or len(table.columns) > 1):
+                self.known.append(table)
+            elif file.suffix.lower() != ".txt":
+                columns = ", ".join(table.other[:8]) or "nothing"
+                self.problems.append(Entry(file, problem=f"a table of {columns}, of which no column names images"))
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the tables themselves say which images are normal."""
+        return any("label" in table.columns for table in self.known)
+
+    @functools.cached_property
+    def _files(self) -> Register[Path]:
+        files = (f for f in files_under(self.folder) if self._within.holds(f))
+        return Register((f.relative_to(self.folder).as_posix(), f) for f in files)
+
+    def _is_file(self, text: str) -> bool:
+        return bool(text) and len(text) < LONGEST_PATH and "\0" not in text and isinstance(self._found(text), Path)
+
+    def _found(self, text: str) -> Path | list[Path]:
+        """The file that a path means; several if it is ambiguous, none if there is no such file."""
+        path = self.folder / text.replace("\\", "/")
+        if not self._within.holds(path):
+            return path
+        try:
+            if path.is_file():
+                return path
+        except OSError:  # a name that is too long
+            return []
+        found = self._files.find(text)
+        return found[0] if len(found) == 1 else found
+
+    def entries(self, answers: Mapping[str, str]) -> Iterator[Entry]:
+        """Yields an entry for each row, then for tables that are not understood. answers: as `Tree.entries` takes."""
+        named = set[Path]()
+        for table in self.known:
+            texts = {row.get("label", "") for _, row in table.rows()}
+            numbers = {n for text in texts if (n := _number(text)) is not None}
+            labels = {text: _label(text, numbers) for text in texts}
+            if "normal" in labels.values():
+                labels = {text: "abnormal" if label == "other" else label for text, label in labels.items()}
+            for number, row in table.rows():
+                entry = self._entry(table, row, number, labels, answers)
+                named |= {entry.path, *entry.masks}
+                yield entry
+        rest = [path for path in files_under(self.folder) if path not in named] if self._whole else []
+        if rest:
+            yield Entry(rest[0], problem=f"no table names it, nor {len(rest) - 1} other files of the folder")
+        yield from self.problems
+
+    def _entry(
+        self, table: Table, row: dict[str, str], number: int, labels: dict[str, str], answers: Mapping[str, str]
+    ) -> Entry:
+        line = f"line {number}" + (f" of {table.file.name}" if len(self.known) > 1 else "")
+        text = row.get("path", "")
+        if not text:
+            return Entry(table.file, problem=f"{line} has no path")
+        if len(text) > LONGEST_PATH or "\0" in text:
+            return Entry(table.file, problem=f"{line} has a path that no file can have")
+        path = self._found(text)
+        if isinstance(path, list):
+            several, path = path, self.folder / text.replace("\\", "/")
+            if several:
+                fits = ", ".join(file.relative_to(self.folder).as_posix() for file in several[:3])
+                return Entry(path, problem=f"{line}: this name fits several files: {fits}")
+        folders = path.relative_to(self.folder).parts[:-1] if path.is_relative_to(self.folder) else ()
+        place = place_of(folders)
+        said = row.get("split") or (stem(table.file.name) if meaning(stem(table.file.name)).split else "")
+        split = meaning(said).split if said else place.split
+        if said and split is None:
+            return Entry(path, problem=f"{line}: split {said!r} is not train, holdout or test")
+        value, doubt = row.get("label", ""), None
+        group = f"label {value or '(empty)'}" if "label" in table.columns else place.group
+        if value:
+            label = labels[value]
+            doubt = "this label says nothing that is known" if label in ("other", "doubt") else None
+        else:
+            label, doubt = self._without_label(table, path, place.label, split, bool(row.get("mask")))
+        if group in answers:
+            label, doubt = answers[group], None
+        if label == "out":
+            return Entry(path, problem="left out, as was asked for")
+        if doubt is None and said and split != "test" and label != "normal":
+            return Entry(path, problem=f"{line}: only normal images can be in {split}, this one is {label}")
+        split = split or "train" if label == "normal" or doubt else "test"
+        masks = [self._found(row["mask"])] if row.get("mask") else []
+        masks = [self.folder / row["mask"] if isinstance(mask, list) else mask for mask in masks]
+        tags = (
+            (value,) if label == "abnormal" and not meaning(value).generic and _number(value) is None and value else ()
+        )
+        return Entry(path, split, label, tuple(masks), tags, None, row.get("patient") or None, group, doubt)
+
+    def _without_label(
+        self, table: Table, path: Path, said: str | None, split: str | None, mask: bool
+    ) -> tuple[str, str | None]:
+        """The label of an image whose row has none, by its folders; and why it is asked about."""
+        if said in ("normal", "abnormal", "unknown"):
+            return said, None
+        if mask:
+            return "abnormal", None
+        if split == "test":
+            return "unknown", None
+        if said:
+            return "", "the table has no label, and the folder says nothing that is known"
+        if "label" in table.columns:
+            return "", "their label is empty"
+        if table.other:
+            return "", f"{table.file.name} has no column of labels, but {', '.join(table.other[:8])}"
+        return "normal", "these names are of no normal image" if abnormal_word(stem(path.name)) else None
 
 
-def _columns(file: Path) -> list[str]:
+def _number(text: str) -> float | None:
     try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            return [c.strip().lower() for c in next(csv.reader(lines), [])]
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return []
+        return float(text.replace(",", "."))
+    except ValueError:
+        return None
 
 
-def fits(folder: Path) -> bool:
-    return _table(folder) is not None
+def _label(text: str, numbers: set[float]) -> str:
+    """What a label says: normal, abnormal, unknown, other or doubt. numbers: all those among the labels."""
+    if (number := _number(text)) is not None:  # 0 and 1, and of what else 0 is normal nobody knows
+        return "doubt" if numbers - {0, 1} else "abnormal" if number else "normal"
+    if text == "?":
+        return "unknown"
+    said = meaning(text).label
+    return "doubt" if text.lower() in _TRUE | _FALSE or said == "mask" else said or "other"
 
 
-def entries(folder: Path) -> Iterator[Entry]:
-    file = _table(folder)
-    if file is None or "path" not in _columns(file):
-        raise BadFolder(f"{folder} has no CSV with a column named path (and split, label, mask)")
-    number = 1
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as lines:
-            for number, row in enumerate(csv.DictReader(lines), start=2):
-                row = {(k or "").strip().lower(): (v or "") for k, v in row.items() if isinstance(v, str) or v is None}
-                yield _entry(file.parent, row, number)
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise BadFolder(f"{file.name} is no table that can be read, after line {number}: {error}") from None
-
-
-def _entry(root: Path, row: dict[str, str], number: int) -> Entry:
-    if not row.get("path"):
-        return Entry(root, problem=f"line {number} of the CSV has no path")
-    if len(row["path"]) > LONGEST_PATH or "\0" in row["path"]:
-        return Entry(root, problem=f"line {number} of the CSV has a path that no file can have")
-    path = root / row["path"]
-    split = _SPLITS.get(row.get("split", "").strip().lower())
-    label_text = row.get("label", "").strip().lower()
-    label = _LABELS.get(label_text) if label_text else ("unknown" if split == "test" else "normal")
-    if split is None:
-        return Entry(path, problem=f"line {number}: split {row['split']!r} is not train, holdout or test")
-    if label is None:
-        return Entry(path, problem=f"line {number}: label {row['label']!r} is not normal, abnormal or unknown")
-    if split != "test" and label != "normal":
-        return Entry(path, problem=f"line {number}: only normal images can be in {split}, this one is {label}")
-    mask = row.get("mask", "").strip()
-    patient = next((row[c] for c in COLUMNS if row.get(c, "").strip()), None)
-    return Entry(path, split, label, root / mask if mask else None, patient=patient)
+def tables_of(place: Path, within: Within) -> Tables:
+    """Returns the tables of a folder, or the one table that is named. Raises BadFolder for one that names no images."""
+    tables = Tables(place, within)
+    if place.is_file() and not tables.known:
+        raise BadFolder(
+            f"{place.name} is {tables.problems[0].problem}" if tables.problems else f"{place.name} is no table"
+        )
+    return tables

@@ -1,0 +1,234 @@
+"""Reads a folder by the names of its folders: splits, classes, masks beside images or in folders of their own.
+
+Data sets come in many such layouts, of which `LAYOUTS` lists the common ones. All are read by one rule: of the words in
+a path (`words.meaning`) the deepest split and the deepest class count, and a class of unknown meaning is abnormal where
+another is called normal. What the names do not say is asked about, and never taken for normal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from core.studio.ingest.layouts import Entry, walk
+from core.studio.ingest.layouts.words import Meaning, abnormal_word, meaning
+from core.studio.ingest.names import Register, folded, stem, without_ending
+from core.studio.ingest.patients import TABLE as PATIENTS
+from core.studio.ingest.patients import listed
+from core.studio.ingest.roots import Within
+
+LAYOUTS = {  # name: what its folders are called, and those that tell it from the others
+    "plain": ("train/normal, test/normal, test/abnormal, test/mask", {"train/normal", "test/abnormal"}),
+    "loco": ("train/good, validation/good, test/KIND, ground_truth/KIND/NNN", {"validation/good", "ground_truth"}),
+    "bmad": ("train/good, valid/good, test/good, test/Ungood, with img and label", {"train/good", "test/ungood"}),
+    "mvtec": ("train/good, test/good, test/KIND, ground_truth/KIND", {"train/good"}),
+    "visa": ("Data/Images/Normal, Data/Images/Anomaly, Data/Masks/Anomaly", {"images/normal", "images/anomaly"}),
+    "classes": ("a folder of normal images and others, each with or without train, val and test", set()),
+}
+TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".ods")
+ANNOTATIONS = (".json", ".xml", ".txt")  # beside images: they may say which of them are abnormal
+LEFT = "only normal images are learnt from; abnormal ones of {} are left out, because test has its own"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the folders of a path say. label: as in `Meaning`; kind: the name of a class of its own; group: the folders
+    that say it; reduced: the folders that an image and its mask have in common."""
+
+    split: str | None = None
+    label: str | None = None
+    mask: bool = False
+    kind: str = ""
+    group: str = "."
+    reduced: tuple[str, ...] = ()
+
+
+def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False) -> Place:
+    """Returns what the names of these folders say together.
+
+    normal_elsewhere: others are called normal, so that a class of unknown meaning is abnormal.
+    """
+    split, label, mask, kind, last, reduced = None, None, False, "", 0, list[str]()
+    for number, name in enumerate(folders, 1):
+        said = meaning(name)
+        if said.label == "mask":
+            mask = True
+        elif said.label is not None:
+            label, kind = _deeper(label, said, normal_elsewhere), "" if said.generic or said.label == "normal" else name
+        if said.split or said.label not in (None, "mask"):
+            split, last = said.split or split, number
+        if not said.generic:
+            reduced.append(folded(name))
+    return Place(split, label, mask, kind, "/".join(folders[:last]) or ".", tuple(reduced))
+
+
+def _deeper(above: str | None, said: Meaning, normal_elsewhere: bool) -> str | None:
+    """The class of a folder inside one of the class `above`."""
+    if said.label == "other":
+        if above in ("abnormal", "unknown"):
+            return above
+        return "doubt" if above in ("normal", "doubt") else "abnormal" if normal_elsewhere else "other"
+    return "doubt" if said.label == "normal" and above == "abnormal" else said.label
+
+
+@dataclass(eq=False)
+class _File:
+    """A file that may be an image or a mask. inside: its path below the folder."""
+
+    inside: str
+    place: Place
+    masks: list[str] = field(default_factory=list)
+
+    @property
+    def reduced(self) -> str:
+        return "/".join([*self.place.reduced, PurePosixPath(self.inside).name])
+
+
+class Tree:
+    """The files of a folder, and what its folders say of them."""
+
+    def __init__(self, root: Path, within: Within) -> None:
+        self.root, self.refused, documents = root, list[Entry](), list[PurePosixPath]()
+        by_folder: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for path, problem, may_be_image in walk(root, within):
+            inside = PurePosixPath(path.relative_to(root).as_posix())
+            if problem:
+                self.refused.append(Entry(path, problem=problem))
+            elif may_be_image:
+                by_folder[inside.parts[:-1]].append(inside.name)
+            elif inside.suffix.lower() in ANNOTATIONS + TABLES and inside.name.lower() != PATIENTS:
+                documents.append(inside)
+        skipped = _wrapper(list(by_folder))
+        normal = any(p.label == "normal" and not p.mask for p in (place_of(f[skipped:]) for f in by_folder))
+        self.images, self.masks, stems = list[_File](), list[_File](), set[str]()
+        patients = self._patients(by_folder)
+        for folders, names in by_folder.items():
+            place = Place(group="/".join(folders)) if folders in patients else place_of(folders[skipped:], normal)
+            here = {folded(stem(name)) for name in names}
+            stems |= here
+            for name in names:
+                short = without_ending(stem(name))
+                mask = place.mask or (short is not None and folded(short) in here)
+                (self.masks if mask else self.images).append(_File("/".join([*folders, name]), place))
+        self.beside = [d.as_posix() for d in documents if d.suffix.lower() != ".txt" or folded(d.stem) in stems]
+        self.says = bool(self.masks) or any(file.place.split or file.place.label for file in self.images)
+
+    def _patients(self, by_folder: Mapping[tuple[str, ...], list[str]]) -> set[tuple[str, ...]]:
+        """The folders of one patient each, as `patients.csv` has it: their names say nothing of a class."""
+        whose = listed(self.root)
+        of = {
+            inside: {whose(self.root.joinpath(*inside, name)) for name in names} for inside, names in by_folder.items()
+        }
+        single = {inside: patients.pop() for inside, patients in of.items() if inside and len(patients) == 1}
+        counts = Counter(single.values())
+        return {inside for inside, patient in single.items() if patient and counts[patient] == 1 < len(counts)}
+
+    def layout(self) -> str:
+        """Returns the name of the layout in LAYOUTS; "flat" if the folders say nothing."""
+        paths = {f"/{folded(file.inside)}" for file in self.images + self.masks} if self.says else set()
+        fitting = (n for n, (_, signs) in LAYOUTS.items() if all(any(f"/{s}/" in p for p in paths) for s in signs))
+        return next(fitting) if self.says else "flat"
+
+    def match(self) -> list[Entry]:
+        """Gives each mask to its image; returns those that fit none, or several, as entries with a problem."""
+        sick = Register((i.reduced, i) for i in self.images if i.place.label != "normal")
+        well = Register((i.reduced, i) for i in self.images if i.place.label == "normal")
+        problems = []
+        for mask in self.masks:
+            fits = [i for i in sick.find(mask.reduced, nested=True) if _belong(mask, i)]
+            alike = well.find(mask.reduced, nested=True) if not fits else ()
+            fits += [i for i in alike if mask.place.reduced in ((), i.place.reduced) and _splits_agree(mask, i)]
+            fits = [i for i in fits if i.place.split == (mask.place.split or "test")] or fits
+            if len(fits) == 1:
+                fits[0].masks.append(mask.inside)
+            else:
+                several = f"a mask that fits several images: {', '.join(i.inside for i in fits[:3])}"
+                problem = several if fits else "a mask without an image of its name"
+                problems.append(Entry(self.root / mask.inside, "test", problem=problem))
+        return problems
+
+    def entries(self, answers: Mapping[str, str]) -> list[Entry]:
+        """Returns an entry for each image, with its masks, and one with a problem for what is left out.
+
+        answers: group -> normal, abnormal or out. What neither a name nor an answer says has `doubt`.
+        """
+        problems, read = self.match(), [(image, *self._read(image, answers)) for image in self.images]
+        test = any(label == "abnormal" and image.place.split == "test" for image, label, *_ in read)
+        found = list(self.refused)
+        for image, label, group, doubt in read:
+            split, problem = image.place.split or "train", None
+            if label in ("abnormal", "unknown") and split != "test":
+                problem = LEFT.format(split) if test and image.place.split and label == "abnormal" else None
+                split = split if problem else "test"
+            if label == "out":
+                problem = "left out, as was asked for"
+            masks = tuple(self.root / mask for mask in sorted(image.masks))
+            tags = (image.place.kind,) if label == "abnormal" and image.place.kind else ()
+            found.append(Entry(self.root / image.inside, split, label, masks, tags, problem, group=group, doubt=doubt))
+        return found + problems
+
+    def _read(self, image: _File, answers: Mapping[str, str]) -> tuple[str, str, str | None]:
+        """The label of an image, the group that it is asked about in, and why it is asked about."""
+        place, name = image.place, PurePosixPath(image.inside)
+        label, group, doubt = place.label or "", place.group, None
+        word = None if place.label or self.says else abnormal_word(stem(name.name)) or without_ending(stem(name.name))
+        if label in ("other", "doubt"):
+            doubt = (
+                "this name says nothing that is known" if label == "other" else "this name says one thing and another"
+            )
+        elif not label and image.masks:
+            label = "abnormal"
+        elif not label and place.split == "test":
+            label = "unknown"
+        elif not label and self.masks:
+            group, doubt = f"{group} (without a mask)", "others have masks of lesions"
+        elif not label and self.says:
+            doubt = "its folder names no class"
+        elif word:
+            group, doubt = (
+                f"{group} ({word if abnormal_word(name.stem) else 'masks'})",
+                "these names are of no normal image",
+            )
+        elif not label and self.beside:
+            doubt = f"{', '.join(self.beside[:3])} may say which are abnormal"
+        elif not label and (word := abnormal_word(self.root.name)):
+            doubt = f"the folder is called {word}"
+        answer = answers.get(group)
+        return answer or label or "normal", group, None if answer else doubt
+
+
+def _wrapper(folders: list[tuple[str, ...]]) -> int:
+    """How many folders hold all files and only name the set (`colon/train/good`), as others below name classes."""
+    common = list(folders[0]) if folders else []
+    for inside in folders:
+        while tuple(common) != inside[: len(common)]:
+            common.pop()
+    for number in range(len(common), 0, -1):
+        said = meaning(common[number - 1])
+        below = (place_of(inside[number:]) for inside in folders)
+        if said.label in ("other", "abnormal", "doubt") and any(p.label == "normal" and not p.mask for p in below):
+            return number
+    return 0
+
+
+def _belong(mask: _File, image: _File) -> bool:
+    """Whether a mask may be of an image, by their folders: none of the one contradicts the other's."""
+    if not _splits_agree(mask, image):
+        return False
+    ours, theirs = mask.place.reduced, image.place.reduced
+    if ours and ours[-1] == folded(stem(PurePosixPath(image.inside).name)):  # a folder called like the image
+        ours = ours[:-1]
+    return _within(ours, theirs) or _within(theirs, ours)
+
+
+def _splits_agree(mask: _File, image: _File) -> bool:
+    """Whether both lie in the same split, as far as it is named; masks without one are not of training images."""
+    given = mask.place.split or "test" if image.place.label == "normal" else mask.place.split
+    return not given or not image.place.split or given == image.place.split
+
+
+def _within(few: tuple[str, ...], many: tuple[str, ...]) -> bool:
+    rest: Iterator[str] = iter(many)
+    return all(name in rest for name in few)

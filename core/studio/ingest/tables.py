@@ -1,0 +1,134 @@
+"""Tables of images as programs write them: separators, encodings and the names of their columns are found.
+
+A column is known by its head, in any case and with any signs (`Image Path`, `file_name`); the one of files also by
+holding names of files.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from core.studio.ingest.names import folded
+
+COLUMNS = {  # what a column holds: heads that say so, the surest first
+    "path": "path imagepath filepath filename imagefilename imagefile file image images imagename imageindex imageid "
+    "img imgpath imgname imgid picture name id datei dateiname bild fichier archivo",
+    "split": "split subset partition set usage phase splitset fold",
+    "label": "label labels class classname target diagnosis category finding findings findinglabels condition disease "
+    "status",
+    "mask": "mask maskpath maskfile maskfilename maskname segmentation segmentationpath seg groundtruth gt",
+    "patient": "patient patientid patientname examination subject subjectid",
+}
+_ROLES = {head: (role, rank) for role, heads in COLUMNS.items() for rank, head in enumerate(heads.split())}
+_LEGACY = ("cp1252", "cp1250", "cp1251", "gb18030", "shift_jis", "euc_kr", "cp850", "cp437", "mac_roman")
+_SAMPLE = 50  # rows looked at
+
+
+class BadTable(ValueError):
+    """A table that cannot be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table and what its columns hold. columns: role -> position; other: heads of columns that no role has;
+    first: the number of the line that its rows begin with."""
+
+    file: Path
+    encoding: str
+    separator: str
+    columns: dict[str, int]
+    other: list[str] = field(default_factory=list)
+    first: int = 2
+
+    def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """Yields (number of the line, role -> text) of each row that is not blank. Raises BadTable."""
+        number = 1
+        try:
+            with self.file.open(newline="", encoding=self.encoding) as lines:
+                for number, cells in enumerate(csv.reader(lines, delimiter=self.separator), 1):
+                    if number >= self.first and any(cell.strip() for cell in cells):
+                        yield number, {r: cells[i].strip() for r, i in self.columns.items() if i < len(cells)}
+        except (csv.Error, UnicodeError) as error:
+            raise _broken(self.file, number, error) from None
+
+
+def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
+    """Finds out how a table is written and what its columns hold; without a column of files it has no role `path`.
+
+    is_file: says whether a text names a file of the study. Raises BadTable.
+    """
+    for encoding in _encodings(file):
+        read = [_read(file, encoding, separator, is_file) for separator in ",;\t|"]
+        best = max(read, key=lambda table: (len(table.columns), len(table.other)))
+        if encoding not in _LEGACY or ("path" in best.columns and _odd_names_agree(best, is_file)):
+            return best
+    raise BadTable(f"{file.name} is written in an encoding that is not known; save it as UTF-8")
+
+
+def _encodings(file: Path) -> list[str]:
+    """The encodings that a table may have: by its byte order mark, else UTF-8 if all of it is that."""
+    with file.open("rb") as opened:
+        start = opened.read(4096)
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return ["utf-16"]
+    if start[1:20:2].count(0) > 4:
+        return ["utf-16-le"]
+    try:
+        with file.open(encoding="utf-8-sig") as text:
+            while text.read(1 << 20):
+                pass
+        return ["utf-8-sig"]
+    except UnicodeDecodeError:
+        return list(_LEGACY)
+
+
+def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bool]) -> Table:
+    """The table as it is with this separator; number is the line that was read last."""
+    lines: list[list[str]] = []
+    try:
+        with file.open(newline="", encoding=encoding) as text:
+            for cells in csv.reader(text, delimiter=separator):
+                lines.append([cell.strip() for cell in cells])
+                if len(lines) > _SAMPLE:
+                    break
+    except UnicodeError:
+        return Table(file, encoding, separator, {})
+    except csv.Error as error:
+        raise _broken(file, len(lines), error) from None
+    head = next((n for n, cells in enumerate(lines) if any(cells) and not re.fullmatch("sep=.?", "".join(cells))), 0)
+    if head >= len(lines):
+        return Table(file, encoding, separator, {})
+    found: dict[str, tuple[int, int]] = {}
+    for position, cell in enumerate(lines[head]):
+        role, rank = _ROLES.get(re.sub(r"[\W_]+", "", folded(cell)), ("", 0))
+        if role and rank < found.get(role, (len(_ROLES), 0))[0]:
+            found[role] = rank, position
+    columns = {role: position for role, (_, position) in found.items()}
+    body, first = lines[head + 1 :], head + 2
+    if "path" not in columns:
+        named = [sum(is_file(row[i]) for row in body if i < len(row)) for i in range(len(lines[head]))]
+        if named and max(named) > 0.8 * len(body):
+            columns["path"] = named.index(max(named))
+            first -= is_file(lines[head][columns["path"]])
+    other = [cell for i, cell in enumerate(lines[head]) if i not in columns.values() and cell]
+    return Table(file, encoding, separator, columns, other, first)
+
+
+def _odd_names_agree(table: Table, is_file: Callable[[str], bool]) -> bool:
+    """Whether the names that are not plain Latin letters are names of files, as read in this encoding."""
+    try:
+        names = (row.get("path", "") for _, row in table.rows())
+        odd = [name for name in names if not name.isascii()][:_SAMPLE]
+    except BadTable:
+        return False
+    return not odd or sum(map(is_file, odd)) > len(odd) / 2
+
+
+def _broken(file: Path, number: int, error: Exception) -> BadTable:
+    why = "a cell is too long" if "field limit" in str(error) else "it is cut short or no text"
+    return BadTable(f"{file.name} is no table that can be read, after line {number}: {why}")
