@@ -111,8 +111,8 @@ def _is_soft(distance: np.ndarray, marked: np.ndarray) -> bool:
     pairs = differing = 0
     for a, b in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
         counted = marked[a] & marked[b] & ~(inside[a] & inside[b])
-        pairs += np.count_nonzero(counted)
-        differing += np.count_nonzero(counted & (distance[a] != distance[b]))
+        pairs += int(np.count_nonzero(counted))
+        differing += int(np.count_nonzero(counted & (distance[a] != distance[b])))
     return differing > SOFT * pairs
 
 

@@ -42,7 +42,7 @@ class Found:
     frame: int
     frames: int
     row: dict
-    thumb: object
+    thumb: np.ndarray
     mask: bytes | None = None
     mask_problems: list[tuple[Path, str]] = field(default_factory=list)
     measured: Measured | None = None

@@ -127,12 +127,11 @@ class Tables:
         if doubt is None and said and split != "test" and label != "normal":
             return Entry(path, problem=f"{line}: only normal images can be in {split}, this one is {label}")
         split = split or "train" if label == "normal" or doubt else "test"
-        masks = [self._found(row["mask"])] if row.get("mask") else []
-        masks = [self.folder / row["mask"] if isinstance(mask, list) else mask for mask in masks]
-        tags = (
-            (value,) if label == "abnormal" and not meaning(value).generic and _number(value) is None and value else ()
-        )
-        return Entry(path, split, label, tuple(masks), tags, None, row.get("patient") or None, group, doubt)
+        mask = self._found(row["mask"]) if row.get("mask") else None
+        masks = () if mask is None else (mask if isinstance(mask, Path) else self.folder / row["mask"],)
+        kind = value and label == "abnormal" and not meaning(value).generic and _number(value) is None
+        tags = (value,) if kind else ()
+        return Entry(path, split, label, masks, tags, None, row.get("patient") or None, group, doubt)
 
     def _without_label(
         self, table: Table, path: Path, said: str | None, split: str | None, mask: bool

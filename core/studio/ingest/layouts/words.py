@@ -82,6 +82,8 @@ def meaning(name: str) -> Meaning:
     if _UNKNOWN & set(said):
         return Meaning(split, "unknown", True)
     signs, own = _signs(said)
+    if 1 in signs and said[-1] in _ABNORMAL:  # as anomalib's folder of a class called `good`
+        return Meaning(split, "abnormal")
     if 1 in signs:
         return Meaning(split, "doubt" if len(set(signs)) > 1 or own else "normal", False)
     if -1 in signs:
