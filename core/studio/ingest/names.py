@@ -62,13 +62,13 @@ class Register(Generic[T]):
         above = tuple(map(folded, folders))
         ways = [(above, name)] + ([(above[:-1], folders[-1])] if nested and folders else [])
         for way in ways:  # the folders agree
-            for found in self._called(way[1]):
-                if same := [thing for place, thing in found if place == way[0]]:
+            for bearers in self._called(way[1]):
+                if same := [thing for place, thing in bearers if place == way[0]]:
                     return list(dict.fromkeys(same))
         for way in ways:  # as many of the last folders agree as can
-            for found in self._called(way[1]):
-                shared = [_shared(place, way[0]) for place, _ in found]
-                best = [thing for (_, thing), n in zip(found, shared, strict=True) if n == max(shared)]
+            for bearers in self._called(way[1]):
+                shared = [_shared(place, way[0]) for place, _ in bearers]
+                best = [thing for (_, thing), n in zip(bearers, shared, strict=True) if n == max(shared)]
                 return list(dict.fromkeys(best))
         return []
 
@@ -83,7 +83,7 @@ class Register(Generic[T]):
 
 
 def _parts(path: str) -> list[str]:
-    return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")] or [path]
+    return [name for name in path.replace("\\", "/").split("/") if name not in ("", ".")] or [path]
 
 
 def _shared(a: tuple[str, ...], b: tuple[str, ...]) -> int:

@@ -103,12 +103,12 @@ def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bo
     head = next((n for n, cells in enumerate(lines) if any(cells) and not re.fullmatch("sep=.?", "".join(cells))), 0)
     if head >= len(lines):
         return Table(file, encoding, separator, {})
-    found: dict[str, tuple[int, int]] = {}
+    roles: dict[str, tuple[int, int]] = {}
     for position, cell in enumerate(lines[head]):
         role, rank = _ROLES.get(re.sub(r"[\W_]+", "", folded(cell)), ("", 0))
-        if role and rank < found.get(role, (len(_ROLES), 0))[0]:
-            found[role] = rank, position
-    columns = {role: position for role, (_, position) in found.items()}
+        if role and rank < roles.get(role, (len(_ROLES), 0))[0]:
+            roles[role] = rank, position
+    columns = {role: position for role, (_, position) in roles.items()}
     body, first = lines[head + 1 :], head + 2
     if "path" not in columns:
         named = [sum(is_file(row[i]) for row in body if i < len(row)) for i in range(len(lines[head]))]

@@ -110,7 +110,7 @@ def test_table(tmp_path, start):
             ("e.png", "test", "unknown"), ("h.png", "test", "abnormal"),
         ]  # fmt: skip
         reasons = [e.problem for e in entries if e.problem]
-        assert [r.split(":")[0].split(" of")[0] for r in reasons] == ["line 7", "line 8", "line 10"]
+        assert [r.split(":")[0].split(" of")[0] for r in reasons] == ["line 7", "line 8", "line 10 has no path"]
 
 
 def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):

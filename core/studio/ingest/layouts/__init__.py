@@ -87,7 +87,7 @@ def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | 
 
     Links to folders are followed, each folder once; one that leads outside of `within` is refused as a whole.
     """
-    seen = {os.path.realpath(folder)}
+    walked = {os.path.realpath(folder)}
     for here, folders, names in os.walk(folder, followlinks=True):
         inside = []
         for name in sorted(f for f in folders if not f.startswith(".")):
@@ -96,8 +96,8 @@ def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | 
                 inside.append(name)
             elif not within.holds(place):
                 yield place, OUTSIDE, False
-            elif (real := os.path.realpath(place)) not in seen:
-                seen.add(real)
+            elif (real := os.path.realpath(place)) not in walked:
+                walked.add(real)
                 inside.append(name)
         folders[:] = inside
         for name in sorted(names):
@@ -203,11 +203,11 @@ def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] |
         group.masks += bool(entry.masks)
         if len(group.samples) < SAMPLES:
             group.samples.append(entry.path)
-    found = sorted(groups.values(), key=lambda g: (bool(g.meaning), g.meaning == "left out", g.name))
-    if unknown := set(answers or ()) - {g.name for g in found}:
+    listed = sorted(groups.values(), key=lambda g: (bool(g.meaning), g.meaning == "left out", g.name))
+    if unknown := set(answers or ()) - {g.name for g in listed}:
         raise BadFolder(
-            f"there is no group {', '.join(sorted(unknown))}; there are: {', '.join({g.name for g in found})}"
+            f"there is no group {', '.join(sorted(unknown))}; there are: {', '.join({g.name for g in listed})}"
         )
-    if any(not g.meaning for g in found):
-        raise Unclear(layout, found)
-    return found
+    if any(not g.meaning for g in listed):
+        raise Unclear(layout, listed)
+    return listed

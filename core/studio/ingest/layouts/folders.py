@@ -156,7 +156,7 @@ class Tree:
         """
         problems, read = self.match(), [(image, *self._read(image, answers)) for image in self.images]
         test = any(label == "abnormal" and image.place.split == "test" for image, label, *_ in read)
-        found = list(self.refused)
+        listed = list(self.refused)
         for image, label, group, doubt in read:
             split, problem = image.place.split or "train", None
             if label in ("abnormal", "unknown") and split != "test":
@@ -166,8 +166,8 @@ class Tree:
                 problem = "left out, as was asked for"
             masks = tuple(self.root / mask for mask in sorted(image.masks))
             tags = (image.place.kind,) if label == "abnormal" and image.place.kind else ()
-            found.append(Entry(self.root / image.inside, split, label, masks, tags, problem, group=group, doubt=doubt))
-        return found + problems
+            listed.append(Entry(self.root / image.inside, split, label, masks, tags, problem, group=group, doubt=doubt))
+        return listed + problems
 
     def _read(self, image: _File, answers: Mapping[str, str]) -> tuple[str, str, str | None]:
         """The label of an image, the group that it is asked about in, and why it is asked about."""

@@ -71,8 +71,8 @@ class Tables:
                 return path
         except OSError:  # a name that is too long
             return []
-        found = self._files.find(text)
-        return found[0] if len(found) == 1 else found
+        files = self._files.find(text)
+        return files[0] if len(files) == 1 else files
 
     def entries(self, answers: Mapping[str, str]) -> Iterator[Entry]:
         """Yields an entry for each row, then for tables that are not understood. answers: as `Tree.entries` takes."""
