@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 56_600, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
+WHOLE = {"Python": 57_100, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

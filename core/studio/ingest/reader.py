@@ -156,29 +156,29 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
     return frames
 
 
-def _add_masks(found: Found, frames: int) -> str | None:
+def _add_masks(frame: Found, frames: int) -> str | None:
     """Adds the lesions of all masks of an image; returns why the image is left out, if it is."""
     lesion, empty = None, list[Path]()
-    for path in found.entry.masks:
+    for path in frame.entry.masks:
         try:
             if frames > 1:
                 raise Unreadable("a mask for a file of several frames; the frames were taken without it")
-            mask = read_mask(path, (found.row["width"], found.row["height"]))
+            mask = read_mask(path, (frame.row["width"], frame.row["height"]))
         except (Unreadable, OSError) as error:
-            found.mask_problems.append((path, str(error)))
+            frame.mask_problems.append((path, str(error)))
             continue
         if mask.all():
-            found.mask_problems.append((path, "the mask covers the whole image; the image was taken without it"))
+            frame.mask_problems.append((path, "the mask covers the whole image; the image was taken without it"))
         elif not mask.any():
             empty.append(path)
         else:
             lesion = mask if lesion is None else lesion | mask
-    if lesion is not None and found.entry.label == "normal":
+    if lesion is not None and frame.entry.label == "normal":
         return "it is named normal, and its mask shows a lesion"
-    if found.entry.label != "normal":
+    if frame.entry.label != "normal":
         what = "nothing; the image was taken without it" if lesion is None else "nothing; the other masks were taken"
-        found.mask_problems += [(path, f"the mask is empty: it marks {what}") for path in empty]
-    found.mask = None if lesion is None else encode_mask(lesion)
+        frame.mask_problems += [(path, f"the mask is empty: it marks {what}") for path in empty]
+    frame.mask = None if lesion is None else encode_mask(lesion)
     return None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from core.studio.ingest.layouts import Entry, walk
+from core.studio.ingest.layouts.entries import Entry, walk
 from core.studio.ingest.layouts.words import Meaning, abnormal_word, meaning
 from core.studio.ingest.names import Register, folded, stem, without_ending
 from core.studio.ingest.patients import TABLE as PATIENTS

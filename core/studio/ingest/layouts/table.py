@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from core.studio.ingest.layouts import BadFolder, Entry, files_under
+from core.studio.ingest.layouts.entries import BadFolder, Entry, files_under
 from core.studio.ingest.layouts.folders import TABLES, place_of
 from core.studio.ingest.layouts.words import abnormal_word, meaning
 from core.studio.ingest.names import Register, stem
