@@ -36,6 +36,7 @@ class Context:
 
     home: Any
     single_user: bool = True
+    proxied: bool = False  # a proxy on this machine says who asks, and below which path
     demo: gr.Blocks | None = None
     tabs: gr.Tabs | None = None
     study_picker: gr.Dropdown | None = None
@@ -174,4 +175,4 @@ class Context:
         It contains the file's version, so that it may be cached for ever.
         """
         digest = hashlib.sha256((APP / path).read_bytes()).hexdigest()[:10]
-        return f"/page/{path}?v={digest}"
+        return f"./page/{path}?v={digest}"

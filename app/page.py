@@ -23,15 +23,15 @@ TABS = {  # the widget of each, in app/widgets: title
     "trials": "Trials",
     "report": "Report",
 }
-BRAND = """<div class="brand"><img src="/favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
+BRAND = """<div class="brand"><img src="favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button>
 <span id="connection" role="status"></span></div>"""
 
 THEME = """<button id="theme" type="button" title="Light or dark; the viewer stays dark" aria-label="Light or dark">
 ◐</button>"""
-OUT = """<a href="/tokens" title="For programs that sign in as you">Tokens</a> <a href="/password">Password</a>
-<form method="post" action="/sign-out"><button>Sign out</button></form>"""
+OUT = """<a href="tokens" title="For programs that sign in as you">Tokens</a> <a href="password">Password</a>
+<form method="post" action="sign-out"><button>Sign out</button></form>"""
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
 kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
 normal.</p>"""
@@ -55,14 +55,14 @@ def head() -> str:
     ground = "html,body{background:var(--ground)!important;color:var(--text)}"
     script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
     theme = f'<script src="{Context.asset("static/theme.js")}"></script>'
-    icon = '<link rel="icon" href="/favicon.svg">'
+    icon = '<link rel="icon" href="favicon.svg">'
     return f"{theme}<style>{variables()}{ground}</style>{icon}{links}{_import_map()}{script}"
 
 
 def _import_map() -> str:
     """Gives each module that a module imports the address with its version, under which the browser may keep it."""
     modules = (m.relative_to(APP).as_posix() for folder in ("static", "widgets") for m in (APP / folder).rglob("*.js"))
-    versioned = {f"/page/{module}": Context.asset(module) for module in sorted(modules)}
+    versioned = {f"./page/{module}": Context.asset(module) for module in sorted(modules)}
     versioned |= {name: Context.asset(f"static/vendor/{file}.js") for name, file in LIBRARIES.items()}
     return f'<script type="importmap">{json.dumps({"imports": versioned})}</script>'
 

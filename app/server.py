@@ -185,6 +185,7 @@ def serve(
         raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
     port = free_port(host, port)
     server = build(home, single_user)
+    server.state.ctx.proxied = proxy
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     from core.studio.db import leftovers
     from core.studio.db.backup import DailyBackup

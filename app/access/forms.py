@@ -21,9 +21,9 @@ PASSWORD = """<p class="note">Password of <strong>{name}</strong></p>
 <label>New password, once more<input name="again" type="password" autocomplete="new-password" required></label>
 <p role="alert">{message}</p>
 <button>Change it</button>
-<a href="/">Back to the studio</a>"""
+<a href="./">Back to the studio</a>"""
 CHANGED = """<p role="status">The password of <strong>{name}</strong> is changed. Every other browser is signed out.</p>
-<a href="/">Back to the studio</a>"""
+<a href="./">Back to the studio</a>"""
 
 TOKENS = """<p class="note">Programs sign in as <strong>{name}</strong> by a token, in the header
 <code>Authorization: Bearer ...</code>. Whoever has it may do what you may. A new password ends all tokens.</p>
@@ -31,11 +31,11 @@ TOKENS = """<p class="note">Programs sign in as <strong>{name}</strong> by a tok
 <p role="alert">{message}</p>
 <button name="act" value="make">Make a token</button>
 <!--rows-->
-<a href="/">Back to the studio</a>"""
+<a href="./">Back to the studio</a>"""
 TOKEN = """<p class="note">Token for <strong>{purpose}</strong>. It is shown only now: put it where nobody else
 reads it.</p>
 <input readonly aria-label="Token" value="{token}" autofocus>
-<a href="/tokens">All tokens</a>"""
+<a href="tokens">All tokens</a>"""
 TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
 <button class="plain" name="revoke" value="{id}" formnovalidate aria-label="Revoke {name}">Revoke</button></div>"""
 

@@ -22,6 +22,7 @@ from app.access.streams import GRADIO, HEARTBEAT, OwnQueue
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
+PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,100}){1,10}")  # the path below which a proxy shows the studio
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/password", "/tokens", "/tour")
 CORS = b"access-control-"
@@ -52,7 +53,9 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        send = self._dressed(scope, send)
+        given = request.headers.get("x-forwarded-prefix", "").rstrip("/") if self.ctx.proxied else ""
+        prefix = given if PREFIX.fullmatch(given) else ""
+        send = self._dressed(scope, send, prefix)
         refusal = self._refuse(request)
         if refusal is not None:
             await refusal(scope, receive, send)
@@ -63,7 +66,16 @@ class Guard:
         else:
             user = request.scope["state"]["user"]
             async with self._gate(user, request.url.path):
-                await body.run(OwnQueue(self.app, user))
+                await body.run(OwnQueue(self._below(prefix), user))
+
+    def _below(self, prefix: str):
+        """The application as it is below a path: Gradio then gives the browser addresses that begin with it."""
+
+        async def below(scope, receive, send):
+            path, raw = prefix + scope["path"], prefix.encode() + scope.get("raw_path", scope["path"].encode())
+            await self.app({**scope, "root_path": prefix, "path": path, "raw_path": raw}, receive, send)
+
+        return below if prefix else self.app
 
     def _gate(self, user: str | None, path: str) -> contextlib.AbstractAsyncContextManager:
         """Lets AT_ONCE requests of a reader in at a time: the threads that answer are there for others as well."""
@@ -92,7 +104,7 @@ class Guard:
             return RedirectResponse(f"/sign-in{query}", 303)
         return JSONResponse({"ok": False, "error": "Please sign in."}, 401)
 
-    def _dressed(self, scope, send):
+    def _dressed(self, scope, send, prefix: str = ""):
         """`send` that adds the headers, and the page's own head to Gradio's page (which would add it too late)."""
         is_gradio = scope["path"] == "/" and scope["method"] == "GET"
         is_page = is_gradio or scope["path"] in OWN_PAGES
@@ -104,6 +116,8 @@ class Guard:
                 own = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
                 message = {**message, "headers": own}
                 headers = MutableHeaders(raw=message["headers"])
+                if prefix and headers.get("location", "").startswith("/"):
+                    headers["Location"] = prefix + headers["location"]
                 headers["Content-Security-Policy"] = policy.ANSWER
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers["Referrer-Policy"] = "same-origin"

@@ -39,12 +39,12 @@ export async function fetched(path, body, options = {}) {
   }
   let response;
   try {
-    response = await fetch(path, init);
+    response = await fetch(`.${path}`, init); // the page may lie below a path of a proxy
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new Unreachable('The studio does not answer. Nothing was lost; try again when it runs.');
   }
-  if (response.status === 401) location.href = '/sign-in';
+  if (response.status === 401) location.href = 'sign-in';
   if (!response.ok) throw await refusal(response);
   return response;
 }

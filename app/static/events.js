@@ -31,7 +31,7 @@ function listen(say) {
   };
   const open = () => {
     close();
-    source = new EventSource('/api/status/events');
+    source = new EventSource('./api/status/events');
     source.onerror = () => broken(false);
     source.addEventListener('status', ({ data }) => heard({ status: JSON.parse(data) }));
     source.addEventListener('beat', () => heard({}));

@@ -89,7 +89,7 @@ const Studio = {
 
   async mount(root, module, props) {
     try {
-      const { mount } = await import(module);
+      const { mount } = await import(new URL(module, document.baseURI).href);
       await mount(root, Studio, props);
       root.dataset.ready = 'yes';
     } catch (error) {

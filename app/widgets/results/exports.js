@@ -91,7 +91,7 @@ export function exports(study, run, { blind, may }, link, changed) {
   const kinds = Object.entries(KINDS).filter(([what]) => may || what !== WHOLE);
   const ways = kinds.map(([what, forms]) => {
     const links = Object.entries(forms).map(([kind, text]) => {
-      const action = `/api/export/${encodeURIComponent(study)}/${kind}`;
+      const action = `./api/export/${encodeURIComponent(study)}/${kind}`;
       const title = kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are`;
       const button = el('button', { title, 'aria-label': `${what}, ${text}` }, text);
       const form = el('form', { method: 'post', action, target: ANSWERS }, button);

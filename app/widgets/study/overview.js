@@ -160,7 +160,7 @@ function Tile({ c: { id, name, split, label, width, height } }) {
   return html`<figure class="tile" title=${name}>
     <div class="frame">
       <svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="xMidYMid meet" role="img" aria-label="${name}, ${split}, ${label}" data-outlined=${lines ? 'yes' : null}>
-        <image href="/api/study/case/${id}/tile.png?side=320" width=${width} height=${height} />
+        <image href="./api/study/case/${id}/tile.png?side=320" width=${width} height=${height} />
         ${polygons('roi')}${polygons('lesion')}
       </svg>
     </div>

@@ -131,6 +131,6 @@ export class TrainingBoard {
     picture.onerror = () => {
       this.stripAfter = performance.now() + 10_000;
     };
-    picture.src = `/api/training/run/${id}/batch.png?step=${step}`;
+    picture.src = `./api/training/run/${id}/batch.png?step=${step}`;
   }
 }

@@ -118,7 +118,7 @@ function OneTrial({ trial, act }) {
         ? 'open for its readers; no decision yet'
         : 'planned';
   const file = (/** @type {string} */ kind, /** @type {string} */ title) =>
-    html`<a href=${`/api/trials/${trial.id}/report/${kind}`} target="_blank" rel="noopener">${title}</a>`;
+    html`<a href=${`./api/trials/${trial.id}/report/${kind}`} target="_blank" rel="noopener">${title}</a>`;
   return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${state}. ${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}.</p>
     <table class="num"><tr><th>reader</th><th>list</th><th>arm</th><th>read</th><th></th></tr>
     ${parts.map(

@@ -1,17 +1,18 @@
 """Export and import of models: one folder with the weights, a card, an ONNX graph and a script that runs it.
 
 export_run(store, "blend-head-1a2b3c4d", Path("model"))     # here
-python model/screen.py IMAGES --out SCORES                  # anywhere: onnxruntime, numpy, opencv
+python model/screen.py IMAGES --out SCORES                  # anywhere: with what model/requirements.txt names
 import_model(other_store, Path("model"), "colon")           # in another home, each file checked by its digest
 take_in(store, "blend-head-1a2b3c4d", Path("scores"))       # scores made elsewhere, no image is read
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
-import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,7 +28,7 @@ from core.studio.db import journal, leftovers
 from core.studio.db.foreign import Count, Name, Number, Refused, Sha256, read, read_json, refusing
 from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays, show_study
-from core.studio.runs import foreign_runs, screen, weights
+from core.studio.runs import foreign_runs, operating, screen, weights
 from core.studio.runs import records as runs
 from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_effect
 from core.studio.runs.readings import OUTLINE, size_of, write_readings
@@ -36,8 +37,8 @@ from core.studio.runs.scoring import load_detector
 FORMAT = 1
 CARD, GRAPH, DETECTOR = "card.json", "model.onnx", "detector"
 ENCODER = ("encoder.json", "encoder.safetensors", "centres.safetensors")
-SOURCES = ("runs/screen.py", "ingest/resize.py", "../engine/roi.py", "../engine/calibration/quantise.py")
-OURS = re.compile(r"from core\.(?:\w+\.)*(\w+) import ")
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = {"cv2": "opencv-python-headless", "PIL": "pillow", "gdcm": "python-gdcm"}  # where the module's name differs
 COMPARED = 8  # images that the graph is compared on
 USE = (
     "Research use; not a medical device. Scores say how unlike the normal images of one study an image is; a person "
@@ -74,9 +75,7 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
         images, roi = np.array(arrays.images[places]), np.array(arrays.roi[places])
         written = write_onnx(detector, images, roi, out / GRAPH)
         graph |= {"file": GRAPH, "bytes": written.bytes, "compared_on": len(images), "difference": written.difference}
-        for name in SOURCES:
-            code = (Path(__file__).resolve().parents[1] / name).read_text(encoding="utf-8")
-            write_bytes(out / Path(name).name, OURS.sub(r"from \1 import ", code).encode())
+        _write_code(out)
     except CannotExport as error:
         graph["why"] = str(error)
     card = _card(store, run, size, graph)
@@ -84,6 +83,32 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
     card["digests"] = {p.relative_to(out).as_posix(): screen.digest_of(p) for p in sorted(_files(out))}
     write_json(out / CARD, card)
     return card
+
+
+def _write_code(out: Path) -> None:
+    """Writes screen.py, all of the studio's own code that it imports, and the names of the packages that need be there.
+
+    An image is thus read and prepared there by the same code as here.
+    """
+    waiting, packages, read = ["core.studio.runs.screen"], set[str](), set[Path]()
+    while waiting:
+        parts = waiting.pop().split(".")
+        paths = [ROOT.joinpath(*parts[:i], "__init__.py") for i in range(1, len(parts) + 1)]
+        for file in [path for path in (*paths, ROOT.joinpath(*parts).with_suffix(".py")) if path.is_file()]:
+            if file in read:
+                continue
+            read.add(file)
+            code = file.read_bytes()
+            for node in ast.walk(ast.parse(code)):
+                named = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom):
+                    named = [str(node.module), *(f"{node.module}.{name.name}" for name in node.names)]
+                waiting += [name for name in named if name.startswith("core.")]
+                packages |= {name.split(".")[0] for name in named} - {"core", *sys.stdlib_module_names}
+            inner = file.relative_to(ROOT)
+            write_bytes(out / (inner.name if inner.stem == "screen" else inner), code)
+    lines = sorted(PACKAGES.get(name, name) for name in packages)
+    write_bytes(out / "requirements.txt", "\n".join([*lines, ""]).encode())
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -102,6 +127,7 @@ def _copy(file: Path, target: Path) -> None:
 def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
     study, summary = show_study(store, run["study"]), run["summary"]
     encoder = runs.get_run(store, run["parent"]) if run["parent"] else None
+    point = in_effect(store, run["id"])[run["id"]]
     figures = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 2', [run["id"]])
     return {
         "format": FORMAT,
@@ -116,6 +142,8 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "pixels": summary.get("pixels"),
         "thresholds": {name: summary[name] for name in ("threshold", "threshold_roi") if name in summary},
         "flag_percentile": FLAG_PERCENTILE,
+        "operating_point": {name: getattr(point, name) for name in ("source", "threshold")},
+        "scales": study["config"].get("scales") or {},  # stored values shown as 0 and 255, by scanner
         "counts": study["counts"],
         "figures": [_plain(json.loads(row["row"])) for row in figures],
         "version": runs.version(),
@@ -148,7 +176,7 @@ def _page(card: dict[str, Any]) -> str:
         f"`model.onnx` takes `image`, uint8 (N, {card['size']}, {card['size']}, 3), and `roi`, uint8 of the same side, "
         "and gives `map`, `score` and `score_roi`; normalisation is inside. Its scores and the detector's differ by at "
         f"most {graph.get('difference', 0):.1g}. OpenVINO reads the same file.\n\n"
-        "    pip install onnxruntime numpy opencv-python\n    python screen.py IMAGES --out SCORES\n"
+        "    pip install -r requirements.txt\n    python screen.py IMAGES --out SCORES\n"
         if graph["file"]
         else f"There is no graph: {graph['why']}. `launch.py import` takes the weights into another home."
     )
@@ -159,6 +187,13 @@ def _page(card: dict[str, Any]) -> str:
         "## Licence", card["licence"] + ".",
     ]  # fmt: skip
     return "\n\n".join(lines) + "\n"
+
+
+class Point(foreign_runs.Lenient):
+    """The operating point that a model left with; threshold None: by the percentile."""
+
+    source: Literal["dragged", "limit", "readers", "default"] = "default"
+    threshold: Number | None = None
 
 
 class Card(foreign_runs.Lenient):
@@ -172,6 +207,7 @@ class Card(foreign_runs.Lenient):
     calibration: foreign_runs.Calibrations | None
     pixels: foreign_runs.Pixels | None
     thresholds: foreign_runs.Thresholds
+    operating_point: Point = Point()
     counts: dict[Name, Count]
     version: Name
     made: Name
@@ -212,6 +248,8 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
                 (staged / source).rename(runs.run_folder(store, run_id))  # over the empty folder that was made
                 runs.update_run(store, run_id, status="done", finished=now(), seconds=0.0)
             runs.update_run(store, second, summary=summary | foreign_runs.kept(card.thresholds))
+            if (point := card.operating_point).threshold is not None and point.source != "default":
+                operating.choose(store, study, second, point.source, point.threshold, "imported")
             journal.log(store, second, f"Imported: made by version {card.version} on {card.made}, {card.counts}")
     except BaseException:
         for target in moved:
@@ -248,8 +286,8 @@ def _stage(folder: Path, card: Card, staged: Path) -> None:
 MOST_BYTES = 256 << 20  # that a group of rows unpacks to; `screen` writes 16 rows in one
 AT_ONCE = 16  # rows
 COLUMNS = {
-    "sha256": "string", "score": "double", "score_roi": "double", "peak": "double", "map": "binary", "map_h": "int64",
-    "map_w": "int64", "map_lo": "double", "map_hi": "double",
+    "sha256": "string", "frame": "int64", "score": "double", "score_roi": "double", "peak": "double", "map": "binary",
+    "map_h": "int64", "map_w": "int64", "map_lo": "double", "map_hi": "double",
 }  # fmt: skip
 
 
@@ -257,6 +295,7 @@ class Scored(foreign_runs.Lenient):
     """A row of the table that `screen` writes."""
 
     sha256: Sha256
+    frame: Count = 0
     score: Number
     score_roi: Number
     peak: Number
@@ -281,9 +320,9 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
     pixels = run["summary"].get("pixels")
     scale = PixelScale.of(pixels) if pixels else None
-    cases: dict[str, list[int]] = {}
-    for case in store.query("SELECT id, sha256 FROM cases WHERE study = ? AND split = 'test'", [run["study"]]):
-        cases.setdefault(case["sha256"], []).append(case["id"])
+    cases: dict[tuple[str, int], list[int]] = {}
+    for case in store.query("SELECT id, sha256, frame FROM cases WHERE study = ? AND split = 'test'", [run["study"]]):
+        cases.setdefault((case["sha256"], case["frame"]), []).append(case["id"])
     files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
     if not files or not files[0].exists():
         raise Refused(f"{source} holds no Parquet file")
@@ -296,7 +335,7 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     point = in_effect(store, run_id)[run_id]
     readings: list[dict[str, Any]] = []
     for row in itertools.chain.from_iterable(_rows(file, made_by, run_id) for file in files):
-        ids = cases.get(row["sha256"], []) if row else []
+        ids = cases.get((row["sha256"], row["frame"]), []) if row else []
         counts["failed" if row is None else "taken" if ids else "unknown"] += max(1, len(ids))
         if row and ids:
             readings += _reading(row, run_id, ids, calibrations, scale, point)
@@ -314,6 +353,7 @@ def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | No
     with refusing(f"{file.name} is no Parquet file of `screen`: it", Refused):
         table = parquet.ParquetFile(file)
         types = {field.name: str(field.type) for field in table.schema_arrow}
+        types.setdefault("frame", COLUMNS["frame"])  # version 0.2 had none
         wrong = sorted(name for name, kind in COLUMNS.items() if types.get(name) != kind)
         if wrong:
             raise Refused(f"{file} lacks {', '.join(wrong)}, or holds it as another type: `screen` did not write it")
@@ -322,7 +362,7 @@ def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | No
         for group in range(table.num_row_groups):
             if table.metadata.row_group(group).total_byte_size > MOST_BYTES:
                 raise Refused(f"{file} unpacks to more than `screen` writes at once")
-            for batch in table.iter_batches(AT_ONCE, [group], list(COLUMNS)):
+            for batch in table.iter_batches(AT_ONCE, [group], sorted({*COLUMNS} & {*table.schema_arrow.names})):
                 for row in batch.to_pylist():
                     yield None if row["score"] is None else Scored.model_validate(row).model_dump()
 

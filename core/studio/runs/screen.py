@@ -1,10 +1,10 @@
-"""Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs onnxruntime, numpy and opencv.
+"""Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs what requirements.txt names.
 
-In an exported folder this file lies beside the model (model.onnx), what is known of it (card.json) and the functions
-that prepare an image (resize.py, roi.py). No home, no database and no torch is used. It writes FOLDER/scores.csv, a
-line per image, and FOLDER/maps/, a grey heat map per image: 0 is usual, 255 what the card calls full. Lines that are
-there already are not made again, so a run that was stopped goes on. With --watch the folder of images is looked at
-again and again.
+In an exported folder this file lies beside the model (model.onnx), what is known of it (card.json) and the studio's own
+code that reads and prepares an image (core/). No home, no database and no torch is used. It writes FOLDER/scores.csv, a
+line per image (per frame, if a file has several), and FOLDER/maps/, a grey heat map per image: 0 is usual, 255 what the
+card calls full. Lines that are there already are not made again, so a run that was stopped goes on. With --watch the
+folder of images is looked at again and again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 import zlib
@@ -27,10 +28,12 @@ import cv2
 import numpy as np
 
 from core.engine.calibration.quantise import quantise
+from core.studio.ingest import decode, dicom
 from core.studio.ingest.resize import prepare
+from core.studio.ingest.scale import measure
+from core.studio.ingest.unreadable import Unreadable
 
 HERE = Path(__file__).resolve().parent
-SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp"}
 INPUTS, OUTPUTS = ["image", "roi"], ["map", "score", "score_roi"]
 COLUMNS = [
     "file", "score", "score_roi", "percentile", "percentile_roi", "flagged", "flagged_roi", "peak", "sha256", "error",
@@ -42,10 +45,6 @@ FOREVER = sys.maxsize
 
 class BadModel(ValueError):
     """A folder that no model can be read from; the message says what is wrong with it."""
-
-
-class BadImage(ValueError):
-    """A file that is no image that can be read here; the message says why."""
 
 
 def digest_of(file: Path) -> str:
@@ -75,30 +74,9 @@ def read_card(folder: Path) -> dict[str, Any]:
     return card
 
 
-def read_image(data: bytes) -> np.ndarray:
-    """Decodes an image file's bytes -> uint8 (H, W, 3) RGB, upright; 16 bits become 8, what is transparent is black."""
-    if data[128:132] == b"DICM":
-        raise BadImage("a DICOM file takes the studio itself: import it there, or give a PNG of it")
-    buffer = np.frombuffer(data, np.uint8)
-    image = cv2.imdecode(buffer, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(buffer) else None  # upright
-    if image is None:
-        raise BadImage("not an image, or damaged" if len(buffer) else "the file is empty (0 bytes)")
-    if not _opaque(data):
-        whole = cv2.imdecode(buffer, cv2.IMREAD_UNCHANGED)
-        if whole is not None and whole.dtype == np.uint8 and whole.ndim == 3 and whole.shape[2] == 4:
-            image = (whole[..., :3] * (whole[..., 3:].astype(np.float64) / 255)).round().astype(np.uint8)
-    if image.dtype == np.uint16:
-        bits = next(bits for bits in (8, 10, 12, 14, 16) if int(image.max()) < 1 << bits)
-        image = np.right_shift(image.astype(np.uint16), bits - 8).astype(np.uint8)
-    if image.dtype != np.uint8:
-        raise BadImage(f"its values are {image.dtype}; 8 or 16 bits can be read here")
-    return np.ascontiguousarray(image[..., ::-1])
-
-
-def _opaque(data: bytes) -> bool:
-    """Whether a file says of itself that it has no transparency, as a JPEG and most PNG do: one decoding is enough."""
-    png = data[:8] == b"\x89PNG\r\n\x1a\n" and data[25:26] in (b"\x00", b"\x02", b"\x03")
-    return data[:2] == b"\xff\xd8" or (png and b"tRNS" not in data[: data.find(b"IDAT")])
+def printed(file: Path | str) -> str:
+    """Writes a path as text that any table holds: bytes that are no UTF-8 become `\\xff`."""
+    return os.fsencode(file).decode("utf-8", "backslashreplace")
 
 
 class Screen:
@@ -128,6 +106,8 @@ class Screen:
         pixels = self.card.get("pixels") or {}
         self.low, self.high = pixels.get("lo"), pixels.get("hi")
         self.seen = pixels.get("seen")
+        self.scales = self.card.get("scales") or {}  # of the study's scanners
+        self.threshold = (self.card.get("operating_point") or {}).get("threshold")  # None: flagged by the percentile
 
     def score(self, images: list[np.ndarray]) -> list[dict[str, Any]]:
         """Scores images uint8 (H, W, 3) of any size -> for each its scores, percentiles and flags, `peak` (the largest
@@ -144,7 +124,8 @@ class Screen:
                 if kind in self.known:
                     place = np.searchsorted(self.known[kind], float(value), side="left")
                     row[f"percentile{name}"] = 100 * float(place) / len(self.known[kind])
-                    row[f"flagged{name}"] = int(row[f"percentile{name}"] >= FLAG_PERCENTILE)
+                    usual = row[f"percentile{name}"] >= FLAG_PERCENTILE
+                    row[f"flagged{name}"] = int(usual if self.threshold is None else value > self.threshold)
             rows.append(row)
         return rows
 
@@ -162,20 +143,44 @@ class Screen:
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
 
+    def frames(self, file: Path) -> Iterator[np.ndarray]:
+        """Yields the frames of a file, uint8 (H, W, 3), each on the scale that the study has for its scanner."""
+        head = decode.probe(file)
+        header = dicom.header(file) if head.format == "DICOM" else None
+        for frame in range(head.frames):
+            measured = measure(file, frame, head, header)
+            scale = measured and self.scales.get(measured.scanner, (measured.low, measured.high))
+            yield decode.read_image(file, frame, scale)
+
     def files(self, files: list[Path]) -> list[dict[str, Any]]:
-        """Scores files: a row each, as `score`, with `file` and `sha256`, or with `error` if it cannot be read."""
+        """Scores files: a row for each frame, as `score`, with `file`, `frame`, how many `frames` there are, and
+        `sha256`; one with `file` and `error` if it cannot be read.
+        """
         rows: list[dict[str, Any]] = []
-        images = []
+        waiting: list[tuple[dict[str, Any], np.ndarray]] = []
+
+        def score() -> None:
+            for (row, image), scores in zip(waiting, self.score([image for _, image in waiting]), strict=True):
+                row |= scores | {"shape": image.shape[:2]}
+            waiting.clear()
+
         for file in files:
-            rows.append({"file": str(file)})
+            first = len(rows)
             try:
-                data = file.read_bytes()
-                images.append((len(rows) - 1, read_image(data), hashlib.sha256(data).hexdigest()))
-            except (BadImage, OSError) as error:
-                rows[-1]["error"] = str(error)
-        if images:
-            for (place, image, digest), scores in zip(images, self.score([i[1] for i in images]), strict=True):
-                rows[place] |= scores | {"sha256": digest, "shape": image.shape[:2]}
+                digest = digest_of(file)
+                for frame, image in enumerate(self.frames(file)):
+                    rows.append({"file": printed(file), "frame": frame, "sha256": digest})
+                    waiting.append((rows[-1], image))
+                    if len(waiting) == BATCH:
+                        score()
+            except (Unreadable, OSError) as error:
+                del rows[first:]
+                waiting = [pair for pair in waiting if any(pair[0] is row for row in rows)]
+                rows.append({"file": printed(file), "error": getattr(error, "strerror", None) or str(error)})
+            for row in rows[first:]:
+                row["frames"] = len(rows) - first
+        if waiting:
+            score()
         return rows
 
 
@@ -183,6 +188,7 @@ def packed(row: dict[str, Any]) -> dict[str, Any]:
     """Packs a row's heat map into bytes: `map` (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi."""
     heat = row.pop("heat", None)
     row.pop("shape", None)
+    row.pop("frames", None)
     if heat is not None:
         codes, low, high = quantise(heat)
         data = zlib.compress(np.ascontiguousarray(codes, "<u2").tobytes(), 6)
@@ -203,8 +209,10 @@ def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]
     rows = _screen.files([Path(file) for file in files])
     for row in rows:
         heat, shape = row.pop("heat", None), row.pop("shape", None)
+        if row.pop("frames") > 1:
+            row["file"] += f" #{row['frame'] + 1}"
         if heat is not None and maps is not None:
-            name = os.path.relpath(row["file"], root)
+            name = os.path.relpath(row["file"], printed(root))
             target = Path(maps) / (name + ".png")
             target.parent.mkdir(parents=True, exist_ok=True)
             grey = cv2.resize(_screen.grey(heat), shape[::-1], interpolation=cv2.INTER_LINEAR)
@@ -213,14 +221,19 @@ def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]
 
 
 def found_in(source: Path) -> Iterator[Path]:
-    """Yields the images of a folder and of those in it, in order of their names; or the file itself."""
+    """Yields the images of a folder and of those in it, in order of their names; or the file itself.
+
+    Without a suffix, or with a number for one, a file is an image if it begins as DICOM does.
+    """
     if source.is_file():
         yield source
     for folder, inner, names in os.walk(source):
         inner.sort()
         for name in sorted(names):
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
-                yield Path(folder, name)
+            file, suffix = Path(folder, name), Path(name).suffix.lower()
+            bare = (not suffix[1:] or suffix[1:].isdigit()) and file.is_file() and dicom.is_dicom(file)
+            if not name.startswith(".") and (bare or suffix in decode.SUFFIXES):
+                yield file
 
 
 def _settled(file: Path, sizes: dict[Path, int]) -> bool:
@@ -252,7 +265,7 @@ def screen_folder(
     done: set[str] = set()
     if table.exists():
         with table.open(newline="", encoding="utf-8") as lines:
-            done = {line["file"] for line in csv.DictReader(lines) if line.get("file")}
+            done = {re.sub(r" #\d+$", "", line["file"]) for line in csv.DictReader(lines) if line.get("file")}
     counts: dict[str, Any] = {"images": 0, "failed": 0, "flagged": 0}
     root = str(source if source.is_dir() else source.parent)
     started, sizes = time.monotonic(), dict[Path, int]()
@@ -269,12 +282,12 @@ def screen_folder(
                 writer.writeheader()
             while rounds > 0:
                 rounds -= 1
-                new = [file for file in found_in(source) if str(file) not in done]
+                new = [file for file in found_in(source) if printed(file) not in done]
                 new = [file for file in new if _settled(file, sizes)] if watch else new
+                done.update(map(printed, new))
                 for rows in _batches([str(file) for file in new], place, root, pool):
                     for row in rows:
                         writer.writerow(row)
-                        done.add(row["file"])
                         counts["images"] += 1
                         counts["failed"] += "error" in row
                         counts["flagged"] += row.get("flagged_roi", 0)

@@ -16,9 +16,10 @@ from core.studio.runs import screen
 from core.studio.runs.exported import detector_digest
 
 COLUMNS = {
-    "file": "string", "sha256": "string", "error": "string", "score": "float64", "score_roi": "float64",
-    "percentile": "float64", "percentile_roi": "float64", "flagged": "int64", "flagged_roi": "int64",
-    "peak": "float64", "map": "binary", "map_h": "int64", "map_w": "int64", "map_lo": "float64", "map_hi": "float64",
+    "file": "string", "frame": "int64", "sha256": "string", "error": "string", "score": "float64",
+    "score_roi": "float64", "percentile": "float64", "percentile_roi": "float64", "flagged": "int64",
+    "flagged_roi": "int64", "peak": "float64", "map": "binary", "map_h": "int64", "map_w": "int64",
+    "map_lo": "float64", "map_hi": "float64",
 }  # fmt: skip
 BATCH = 16
 
@@ -92,7 +93,8 @@ def _todo(model: Path, source: Path, out: Path) -> list[dict[str, Any]]:
             continue
         table = parquet.ParquetFile(target)
         made_by = (table.schema_arrow.metadata or {}).get(b"pmsacl.detector")
-        if made_by != wanted or table.read(["file"]).column(0).to_pylist() != batch:
+        names = list(dict.fromkeys(table.read(["file"]).column(0).to_pylist()))
+        if made_by != wanted or names != list(map(screen.printed, batch)):
             raise Refused(f"{target} was made of other images or by another model: give another --out")
     return todo
 

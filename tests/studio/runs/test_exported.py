@@ -22,7 +22,6 @@ from core.engine.registry import DETECTORS
 from core.engine.rows import resized
 from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.ingest import decode
 from core.studio.ingest.studies import import_study
 from core.studio.runs import exported, screen, screened
 from core.studio.runs import records as runs
@@ -56,7 +55,7 @@ def test_the_folder_scores_alone_what_the_studio_scores(left, tmp_path):
     """In a process of its own, from the folder alone: no studio and no torch can be imported there."""
     store, images, fit, model = left
     blocked = tmp_path / "blocked"
-    for name in ("torch", "core", "app", "PIL", "sqlite_utils"):
+    for name in ("torch", "core", "app", "gradio", "sqlite_utils"):
         (blocked / name).mkdir(parents=True)
         (blocked / name / "__init__.py").write_text("raise ImportError('not here')")
     copy = shutil.copytree(model, tmp_path / "elsewhere")
@@ -155,17 +154,114 @@ def test_bad_files_have_a_line_and_a_stopped_run_goes_on(left, tmp_path):
     assert len((out / "scores.csv").read_text().splitlines()) == 11
 
 
-@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "P transparent", "1", "I;16", "jpeg", "webp"])
-def test_an_image_is_read_as_the_studio_reads_it(tmp_path, mode):
-    pixels = np.random.default_rng(0).integers(0, 256, (12, 15, 4)).astype(np.uint8)
-    file = tmp_path / f"a.{mode if mode in ('jpeg', 'webp') else 'png'}"
-    if mode == "I;16":
-        Image.fromarray(pixels[..., 0].astype(np.uint16) * 257).save(file)
-    else:
-        image = Image.fromarray(pixels if mode == "webp" else pixels[..., :3])
-        image = image if file.suffix != ".png" else Image.fromarray(pixels).convert(mode.split()[0])
-        image.save(file, **({"transparency": 3} if "transparent" in mode else {}))
-    assert np.array_equal(screen.read_image(file.read_bytes()), decode.read_image(file))
+def drawn_files(folder: Path, rng: np.random.Generator) -> None:
+    """One picture in forms that differ in depth, colour, transparency, turning and container."""
+    grey = cv2.GaussianBlur(rng.random((60, 72)), (0, 0), 4)
+    grey = (grey - grey.min()) / np.ptp(grey)
+    eight, deep = (grey * 255).astype(np.uint8), (grey * 3000).astype(np.uint16)
+    colour = np.stack([eight, 255 - eight, eight // 2], 2)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for mode in ("L", "LA", "RGB", "RGBA", "P", "1"):
+        Image.fromarray(colour).convert(mode).save(folder / f"{mode}.png")
+    Image.fromarray(colour).save(folder / "a.jpg", exif=turned)
+    Image.fromarray(colour).save(folder / "a.webp")
+    Image.fromarray(deep).save(folder / "deep.png")
+    Image.fromarray(deep // 4).save(folder / "darker.png")
+    Image.fromarray(deep).save(folder / "deep.tif")
+    Image.fromarray(eight).save(folder / "pages.tif", save_all=True, append_images=[Image.fromarray(255 - eight)])
+    dicom_of(folder / "scan.dcm", deep)
+    dicom_of(folder / "window.dcm", deep, WindowCenter=900, WindowWidth=700)
+    dicom_of(folder / "1.2.840.113619", deep // 2)
+
+
+def dicom_of(path: Path, values: np.ndarray, **tags) -> None:
+    import pydicom
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
+
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID, meta.MediaStorageSOPClassUID = ExplicitVRLittleEndian, SecondaryCaptureImageStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    ds = FileDataset(str(path), {}, file_meta=meta, preamble=bytes(128))
+    ds.SOPClassUID, ds.SOPInstanceUID, ds.Modality = SecondaryCaptureImageStorage, generate_uid(), "CR"
+    ds.Rows, ds.Columns = values.shape
+    ds.BitsAllocated, ds.BitsStored, ds.HighBit, ds.PixelRepresentation = 16, 12, 11, 0
+    ds.SamplesPerPixel, ds.PhotometricInterpretation, ds.PixelData = 1, "MONOCHROME2", values.astype("<u2").tobytes()
+    for name, value in tags.items():
+        setattr(ds, name, value)
+    pydicom.dcmwrite(path, ds, enforce_file_format=True)
+
+
+@pytest.mark.long
+def test_each_form_is_flagged_outside_as_in_the_studio(tmp_path, store):
+    """Grey and colour, 8 and 16 bits, DICOM with and without a window, several frames; a threshold set by hand too."""
+    from core.studio.runs import operating
+
+    folder = tmp_path / "images"
+    for i in range(4):
+        for part in ("train/normal", "test/normal"):
+            (inner := folder / part / str(i)).mkdir(parents=True)
+            drawn_files(inner, np.random.default_rng(10 * i + len(part)))
+    study = import_study(store, "mixed", folder).study
+    _, fit = scored_padim(store, study)
+    query = (
+        "SELECT c.path, c.frame, r.score_roi, r.percentile_roi, r.flagged_roi, r.flagged FROM readings r "
+        "JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test' ORDER BY c.path, c.frame"
+    )
+    held = len(runs.get_run(store, fit)["summary"]["calibration"]["roi"]["scores"])
+    level = float(np.median([row["score_roi"] for row in store.query(query, [fit])]))
+    for threshold in (None, level):
+        if threshold is not None:
+            operating.choose(store, study, fit, "dragged", threshold, "ann")
+        exported.export_run(store, fit, tmp_path / f"model{threshold}")
+        studio = {(row["path"], row["frame"]): row for row in store.query(query, [fit])}
+        model = screen.Screen(tmp_path / f"model{threshold}")
+        outside = model.files(list(screen.found_in(folder / "test")))
+        assert {(row["file"], row["frame"]) for row in outside} == set(studio) and len(outside) == len(studio) == 64
+        for row in outside:
+            mine = studio[row["file"], row["frame"]]
+            assert abs(row["percentile_roi"] - mine["percentile_roi"]) <= 100 / held + 1e-9, row["file"]
+            if abs(mine["score_roi"] - level) > 1e-3:
+                assert (row["flagged"], row["flagged_roi"]) == (mine["flagged"], mine["flagged_roi"]), row["file"]
+            assert abs(row["score_roi"] - mine["score_roi"]) <= CLOSE * max(1, mine["score_roi"]), row["file"]
+    other = opening.open(Home.at(tmp_path / "other"))
+    import_study(other, "mixed", folder)
+    made = exported.import_model(other, tmp_path / f"model{level}", "mixed")
+    assert operating.in_effect(other, made["fit"])[made["fit"]].threshold == level
+    screened.screen_here(tmp_path / f"model{level}", folder / "test", tmp_path / "scores")
+    assert exported.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 64, "unknown": 0, "failed": 0}
+    taken = {(row["path"], row["frame"]): row["flagged_roi"] for row in other.query(query, [made["fit"]])}
+    assert taken == {key: row["flagged_roi"] for key, row in studio.items()}
+    other.close()
+
+
+@pytest.mark.long
+def test_the_shared_folders_are_screened_as_in_the_studio(cases, left, tmp_path, store):
+    """16-bit pictures of many largest values; and a file whose name is no UTF-8, with and without heat maps."""
+    cases("screening").deep(tmp_path / "deep")
+    study = import_study(store, "deep", tmp_path / "deep").study
+    _, fit = scored_padim(store, study)
+    exported.export_run(store, fit, tmp_path / "model")
+    done = screen.screen_folder(tmp_path / "model", tmp_path / "deep/test", tmp_path / "out")
+    with (tmp_path / "out/scores.csv").open(encoding="utf-8") as lines:
+        outside = {row["file"]: row for row in csv.DictReader(lines)}
+    query = "SELECT c.path, r.* FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? AND c.split = 'test'"
+    studio = {row["path"]: row for row in store.query(query, [fit])}
+    held = len(runs.get_run(store, fit)["summary"]["calibration"]["roi"]["scores"])
+    assert set(outside) == set(studio) and done["failed"] == 0
+    for path, row in studio.items():
+        assert int(outside[path]["flagged_roi"]) == row["flagged_roi"]
+        assert abs(float(outside[path]["percentile_roi"]) - row["percentile_roi"]) <= 100 / held + 1e-9
+    (tmp_path / "named").mkdir()
+    cases("screening").bad_name(tmp_path / "named")
+    for maps in (True, False):
+        done = screen.screen_folder(left[3], tmp_path / "named", tmp_path / f"bad{maps}", maps=maps)
+        assert (done["images"], done["failed"]) == (5, 0)
+        assert screen.screen_folder(left[3], tmp_path / "named", tmp_path / f"bad{maps}")["images"] == 0
+    assert "bad\\xff.png" in (tmp_path / "badTrue/scores.csv").read_text("utf-8")
+    assert screened.screen_here(left[3], tmp_path / "named", tmp_path / "rows")["failed"] == 0
+    assert screened.screen_here(left[3], tmp_path / "named", tmp_path / "rows")["images"] == 0
 
 
 def test_largest_components_are_those_of_opencv():

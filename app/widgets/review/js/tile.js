@@ -15,7 +15,7 @@ export function address({ run, show }, row, side) {
   const wanted = side * Math.min(devicePixelRatio || 1, 2);
   const size = SIDES.find((s) => s >= wanted) || SIDES[SIDES.length - 1];
   const heat = show.heat && run && row.map ? `&run=${encodeURIComponent(run)}&m=${encodeURIComponent(row.map)}` : '';
-  return `/api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
+  return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
 }
 
 /**
