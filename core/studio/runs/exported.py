@@ -38,7 +38,7 @@ FORMAT = 1
 CARD, GRAPH, DETECTOR = "card.json", "model.onnx", "detector"
 ENCODER = ("encoder.json", "encoder.safetensors", "centres.safetensors")
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = {"cv2": "opencv-python-headless", "PIL": "pillow", "gdcm": "python-gdcm"}  # where the module's name differs
+PACKAGES = {"cv2": "opencv-python", "PIL": "pillow", "gdcm": "python-gdcm"}  # where the module's name differs
 COMPARED = 8  # images that the graph is compared on
 USE = (
     "Research use; not a medical device. Scores say how unlike the normal images of one study an image is; a person "

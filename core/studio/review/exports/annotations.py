@@ -146,6 +146,7 @@ class _Taken:
             plain("".join((shape.file, *shape.names, shape.label, shape.author or "")))
         except ValueError:
             shape.problem, shape.file = "a name or a label is no text", printable(shape.file)
+        shape.problem = shape.problem or (None if shape.file else "a shape names no image")
         found = [] if shape.problem else self.cases.find(shape)
         if shape.problem:
             self._pass(shape.problem, shape)

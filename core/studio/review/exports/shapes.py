@@ -256,22 +256,28 @@ def label_studio(file: Path) -> Iterator[Shape]:
     tasks = [body] if isinstance(body, dict) else body
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise Refused(f"{file.name} is no Label Studio file: it is no list of tasks.")
-    if not any("data" in task or _regions_of(task) for task in tasks):
+    if not any("data" in task or "annotations" in task or _regions_of(task) for task in tasks):
         raise Refused(f"{file.name} is no Label Studio file: no task in it has data or shapes.")
     for task in tasks:
         data = task.get("data") if isinstance(task.get("data"), dict) else task
         name, names = _address(task, data)
-        if "data" not in task:
+        if not {"data", "annotations"} & set(task):
             for region in _regions_of(task):
                 yield item(name, _ls_shape, name, names, [region], task.get("annotator"), task)
+            if any("data" in other for other in tasks):
+                yield Shape(name, problem="a task has no data")
             continue
-        for kept in task.get("annotations") or ():
-            if not isinstance(kept, dict) or kept.get("was_cancelled"):
+        versions = task.get("annotations")
+        for kept in versions if isinstance(versions, list) else [None]:
+            if not isinstance(kept, dict) or not isinstance(kept.get("result"), list):
+                yield Shape(name, names=names, problem="a task has no list of annotations, or one of them no result")
+                continue
+            if kept.get("was_cancelled"):
                 continue
             who = kept.get("completed_by")
             who = who.get("email") or who.get("username") if isinstance(who, dict) else who
             grouped: dict[Any, list[dict]] = {}  # a shape, its label and its comment bear one id
-            for place, drawn in enumerate(kept.get("result") or ()):
+            for place, drawn in enumerate(kept["result"]):
                 key = drawn.get("id") if isinstance(drawn, dict) else None
                 grouped.setdefault(place if key is None else str(key), []).append(drawn)
             for parts in grouped.values():

@@ -44,7 +44,7 @@ RIGHT = {
     **{f"yolo_{quirk}": {"case0": ("polyp", *BOX)} for quirk in
        ("cvat11", "blank_line", "conf", "float_class", "windows", "labelstudio")},
     "yolo_names_block": {"case0": ("ulcer", *BOX)}, "yolo_obb": {"case0": ("polyp", 28.8, 28.8, 57.6, 57.6)},
-    **{f"png_{quirk}": {"case0": ("lesion", *DISC)} for quirk in ("16bit", "suffix")},
+    **{f"png_{quirk}": {"case0": ("lesion", *DISC)} for quirk in ("16bit", "alpha", "grey_noise", "suffix")},
     "png_upper": {"case0": ("lesion", *DISC), "case1": ("lesion", *DISC)}, "png_tiff": "masks come in as PNG",
 }  # fmt: skip
 SAID = {
@@ -78,7 +78,7 @@ def foreign(cases, tmp_path_factory):
 def test_each_file_of_another_tool_is_taken_right_or_refused_with_its_reason(foreign, cases):
     store, folder = foreign
     files = {file.stem: file for file in folder.iterdir() if file.is_file()}
-    assert set(files) - {"png_alpha", "png_grey_noise"} == set(RIGHT)
+    assert set(files) == set(RIGHT)
     for name, right in RIGHT.items():
         last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
         before = store.first("SELECT count(*) AS n FROM lesion_masks")["n"]
@@ -227,6 +227,56 @@ def test_what_is_ambiguous_or_twice_is_named(foreign, tmp_path):
 
 
 # Every export of ours comes back.
+
+
+@pytest.fixture
+def named_alike(cases, tmp_path):
+    """A store with the study `s`: test/dent and test/scratch have images of the same names."""
+    cases("export_names").study(tmp_path / "images")
+    cases("export_names").yolo_folders(tmp_path)
+    store = opening.open(str(tmp_path / "home"))
+    studies.import_study(store, "s", tmp_path / "images")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_images_of_one_name_in_several_folders_leave_and_come_back(named_alike, tmp_path, keep):
+    store = named_alike
+    masks = {row["id"]: row["png"] for row in Masks(store, "s")}
+    assert len(masks) == 4
+    for form in ("coco", "cvat", "label-studio", "yolo", "png"):
+        out = tmp_path / f"{form}.{'json' if form in ('coco', 'label-studio') else 'zip'}"
+        write_form(store, "s", form, out, "root", keep)
+        if form == "yolo":
+            names = zipfile.ZipFile(out).namelist()
+            assert len(names) == len(set(names)) == 5
+        done = import_annotations(store, "s", out, form, "root")
+        assert (done["cases"], done["unknown"], done["passed_over"]) == (4, [], [])
+        for row in store.query("SELECT case_id, png FROM lesion_masks WHERE source = 'hand' ORDER BY id"):
+            assert np.array_equal(decode_mask(row["png"]), decode_mask(masks[row["case_id"]]))
+
+
+def test_folders_in_the_names_of_another_tool_say_which_image_is_meant(named_alike, tmp_path):
+    import_annotations(named_alike, "s", tmp_path / "folders.zip", "yolo", "root")
+    query = "SELECT f.label, f.box, c.path FROM findings f JOIN cases c ON c.id = f.case_id ORDER BY f.id"
+    found = [(row["label"], json.loads(row["box"]), row["path"][-16:]) for row in named_alike.query(query)]
+    assert found == [
+        ("dent", [12, 12, 36, 36], "est/dent/000.png"),
+        ("scratch", [60, 60, 84, 84], "scratch/000.png"[-16:].rjust(16, "/")),
+    ]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_anomalib_export_keeps_defects_and_the_held_out_split(named_alike, tmp_path, keep):
+    store = named_alike
+    write_form(store, "s", "anomalib", tmp_path / "out", "root", keep)
+    kinds = {kind: len(list((tmp_path / "out/test" / kind).iterdir())) for kind in ("dent", "scratch")}
+    assert kinds == {"dent": 2, "scratch": 2}
+    studies.import_study(store, "again", tmp_path / "out")
+    counts = "SELECT split, label, tags, count(*) AS n FROM cases WHERE study = ? GROUP BY split, label, tags"
+    assert store.query(counts, ["again"]) == store.query(counts, ["s"])
+
 
 LETTERS = st.sampled_from("aZ7 ._-éüßЖ肺م#%&+'(ي")
 NAMES = st.text(LETTERS, min_size=1, max_size=12).filter(lambda text: text.strip(" .") == text)
