@@ -7,7 +7,7 @@ import hashlib
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse
 
 from app.access import limits, policy
 from app.access.guard import Guard
@@ -16,6 +16,7 @@ from tests.loops import run_apart
 
 class Everyone:
     single_user = False
+    proxied = False
 
     def user_of(self, request):
         return "ann"
@@ -121,3 +122,22 @@ def test_what_gradio_has_built_may_be_kept():
     """Its names change with its contents."""
     kept = [ask(path, "GET")[1].get(b"cache-control") for path in ("/assets/index-DphvyggB.js", "/api/x", "/")]
     assert kept == [b"public, max-age=31536000, immutable", None, None]
+
+
+@pytest.mark.parametrize(
+    "prefix, proxied, root",
+    [("/studio", True, "/studio"), ("/a/b/", True, "/a/b"), ("/studio", False, ""), ("//evil.example", True, ""),
+     ("/a b", True, ""), ("http://x", True, ""), ("/..\r\nx: y", True, ""), ("", True, "")],
+)  # fmt: skip
+def test_a_path_is_believed_from_a_proxy_alone(monkeypatch, prefix, proxied, root):
+    """Redirects lead below it; addresses of other hosts are none."""
+    monkeypatch.setattr(Everyone, "proxied", proxied)
+    seen = []
+
+    async def away(scope, receive, send):
+        seen.append((scope.get("root_path", ""), scope["path"]))
+        await RedirectResponse("/sign-in", 303)(scope, receive, send)
+
+    monkeypatch.setitem(globals(), "echo", away)
+    _, headers, *_ = ask("/page/x", "GET", headers=[("host", "localhost:7860"), ("x-forwarded-prefix", prefix)])
+    assert seen == [(root, f"{root}/page/x")] and headers[b"location"].decode() == f"{root}/sign-in"
