@@ -1,6 +1,8 @@
-"""A study as a folder that anomalib's MVTec and Folder readers take, and our own import (layout `mvtec`) as well.
+"""A study as a folder that anomalib's MVTec and Folder readers take, and our own import (layout `loco`) as well.
 
     train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255)
+
+Normals that are held out for thresholds lie in validation/good, as MVTec LOCO has them: nothing is trained on them.
 
 Names begin with a number of one length: the readers lay images beside masks by the order of their names.
 """
@@ -33,7 +35,7 @@ from core.studio.review.exports.tables import Names
 from core.studio.review.results import settled
 
 NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
-PARTS = {"train": "train", "holdout": "train", "test": "test"}  # the folder of each split
+PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # the folder of each split
 
 
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:

@@ -26,7 +26,9 @@ def paired(folder: Path) -> list[tuple[Path, Path]]:
     drawn = sorted(folder.glob("ground_truth/*/*.png"))
     assert len(images) == len(drawn) and all(i.stem in m.stem for i, m in zip(images, drawn, strict=True))
     assert not [
-        f for f in folder.rglob("*.png") if f.relative_to(folder).parts[0] not in ("train", "test", "ground_truth")
+        f
+        for f in folder.rglob("*.png")
+        if f.relative_to(folder).parts[0] not in ("train", "validation", "test", "ground_truth")
     ]
     return list(zip(images, drawn, strict=True))
 
@@ -53,7 +55,7 @@ def test_out_and_in_again_gives_the_same_cases_and_masks(room, tmp_path, keep):
     )
     pairs = paired(tmp_path / "out")
     came = studies.import_study(store, "again", tmp_path / "out")
-    assert came.layout == "mvtec" and not came.rejected and came.accepted == done["files"]
+    assert came.layout == "loco" and not came.rejected and came.accepted == done["files"]
     assert came.masks == sum(done["masks"].values()) == len(pairs)
 
     def pixels(study: str) -> dict[bytes, tuple[str, str, bytes]]:

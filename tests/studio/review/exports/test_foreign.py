@@ -13,6 +13,7 @@ from core.studio.db import opening
 from core.studio.db.foreign import Refused
 from core.studio.ingest import studies
 from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.originals import image_of
 from core.studio.review.exports import shapes
 from core.studio.review.exports.annotations import import_annotations, place
 from core.studio.review.exports.formats import write_form
@@ -274,8 +275,13 @@ def test_an_anomalib_export_keeps_defects_and_the_held_out_split(named_alike, tm
     kinds = {kind: len(list((tmp_path / "out/test" / kind).iterdir())) for kind in ("dent", "scratch")}
     assert kinds == {"dent": 2, "scratch": 2}
     studies.import_study(store, "again", tmp_path / "out")
-    counts = "SELECT split, label, tags, count(*) AS n FROM cases WHERE study = ? GROUP BY split, label, tags"
-    assert store.query(counts, ["again"]) == store.query(counts, ["s"])
+    query = "SELECT sha256, path, frame, scale, split, label, tags FROM cases WHERE study = ?"
+
+    def cases_of(study: str) -> list[tuple]:
+        rows = store.query(query, [study])
+        return sorted((image_of(row).tobytes(), row["split"], row["label"], row["tags"]) for row in rows)
+
+    assert cases_of("again") == cases_of("s") and {row[1] for row in cases_of("s")} == {"train", "holdout", "test"}
 
 
 LETTERS = st.sampled_from("aZ7 ._-éüßЖ肺م#%&+'(ي")

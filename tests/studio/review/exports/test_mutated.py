@@ -15,7 +15,7 @@ from core.studio.db.foreign import Refused
 from core.studio.review.exports.annotations import import_annotations
 from tests.studio.review.exports.test_foreign import taken
 
-SECONDS = 5
+SECONDS = 120  # of each format
 ODD = [None, True, False, -1, 0, 1.5, 10**9, -(10**30), 1e300, float("nan"), float("inf"), "", "7", "x", "../x", "\0",
        "\ud800", "1e3", "²", [], [1], [[]], {}, {"a": 1}]  # fmt: skip
 LIBRARY = re.compile(
