@@ -17,7 +17,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app": 1_000,
     "app/access": 1_200,
     "app/commands": 2_300,
-    "app/routes": 6_100,
+    "app/routes": 6_160,
     "core/api/pmsacl_studio": 100,
     "core/engine": 1_200,
     "core/engine/augment": 2_800,
@@ -43,12 +43,12 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/medmix": 900,
     "core/studio/programs": 500,
     "core/studio/report": 1_700,
-    "core/studio/review": 6_700,
-    "core/studio/runs": 3_900,
+    "core/studio/review": 6_740,
+    "core/studio/runs": 3_910,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 57_100, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
+WHOLE = {"Python": 57_150, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
