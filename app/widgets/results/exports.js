@@ -6,7 +6,7 @@ import { el, fill } from '../../static/dom.js';
 const WHOLE = 'Whole study';
 /** What goes out, and in which forms. @type {Record<string, Record<string, string>>} */
 const KINDS = {
-  Decisions: { csv: 'CSV', scores: 'all scores, CSV' },
+  Decisions: { csv: 'CSV', findings: 'findings and tags, CSV', scores: 'all scores, CSV' },
   Masks: { coco: 'COCO', png: 'PNG', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO' },
   'Images and masks': { anomalib: 'anomalib' },
   DICOM: { 'dicom-seg': 'masks', 'dicom-map': 'heat maps', 'dicom-sr': 'reports' },
@@ -18,10 +18,8 @@ const KEPT = 'Names are kept: for moving a study between installations';
 const ANSWERS = 'rs-answers';
 let namedStudy = ''; // whose names stay: a page that is drawn anew keeps what was ticked
 
-/**
- * Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none.
- * Beside the page's contents, for these may be drawn anew before the answer comes.
- */
+/** Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none. Beside
+ * the page's contents, for these may be drawn anew before the answer comes. */
 function listen() {
   if (document.querySelector(`iframe[name=${ANSWERS}]`)) return;
   const answers = /** @type {HTMLIFrameElement} */ (el('iframe', { name: ANSWERS, hidden: true }));
@@ -37,13 +35,9 @@ function listen() {
   document.body.append(answers);
 }
 
-/**
- * Queues masks, heat maps and reports for a DICOMweb server, chosen by the name that it has on the machine.
- * @param {string} study
- * @param {string | null} run
- * @param {HTMLInputElement} named whether names stay
- * @param {string[]} servers
- */
+/** Queues masks, heat maps and reports for a DICOMweb server, chosen by the name that it has on the machine.
+ * @param {string} study @param {string | null} run @param {HTMLInputElement} named whether names stay @param
+ * {string[]} servers */
 function send(study, run, named, servers) {
   const options = servers.map((name) => el('option', {}, name));
   const which = /** @type {HTMLSelectElement} */ (el('select', { 'aria-label': 'DICOMweb server' }, options));
@@ -58,13 +52,9 @@ function send(study, run, named, servers) {
   return [button, which];
 }
 
-/**
- * @param {string} study
- * @param {string | null} run whose scores stand beside the decisions
- * @param {{blind: boolean, may: boolean}} how blind: the study is read blind first; may: what is an administrator's is offered
- * @param {(id: number, name: string) => HTMLElement} link to a case
- * @param {() => void} changed
- */
+/** @param {string} study @param {string | null} run whose scores stand beside the decisions @param {{blind: boolean,
+ * may: boolean}} how blind: the study is read blind first; may: what is an administrator's is offered @param {(id:
+ * number, name: string) => HTMLElement} link to a case @param {() => void} changed */
 export function exports(study, run, { blind, may }, link, changed) {
   listen();
   const named = el('input', { type: 'checkbox', class: 'rs-named' });

@@ -22,12 +22,12 @@ _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{2
 def name_shown(case: Mapping) -> str:
     """Returns a case's name for people.
 
-    Instead of an identifier that no one can read (a UUID, a hash, a DICOM UID), its number and the day of its import.
+    Instead of an identifier that no one can read (a UUID, a hash, a DICOM UID), its number.
     """
     stem, sign, frame = case["name"].partition(" #")
     if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
         return case["name"]
-    return f"Case {case['id']}, {case['added'][:10]}" + (f" #{frame}" if sign else "")
+    return f"Case {case['id']}" + (f" #{frame}" if sign else "")
 
 
 def named(row: Mapping) -> dict[str, Any]:

@@ -12,17 +12,16 @@ function spaced(spacing) {
   return `${x === y ? x : `${x} × ${y}`} mm a pixel${spacing.at === 'detector' ? ', at the detector' : ''}`;
 }
 
-/**
- * The rows of the panel: what is not known is left out.
- * @param {CaseDetail} detail @param {string} name as it may be shown
- * @returns {[title: string, value: string, tip?: string][]}
- */
+/** The rows of the panel: what is not known is left out.
+ * @param {CaseDetail} detail @param {string} name as it may be shown @returns {[title: string, value: string, tip?:
+ * string][]} */
 export function known(detail, name) {
   const { about, width, height, bits } = detail;
   const black = about?.shown_from;
   /** @type {[string, string, string?][]} */
   const rows = [
     ['File', name],
+    ['Number', about ? String(detail.id) : '', 'The case’s number in exported tables'],
     ['Size', `${width} × ${height} pixels`],
     ['Depth', bits ? `${bits} bits` : ''],
     ['Format', about?.format || ''],
@@ -50,7 +49,7 @@ export function known(detail, name) {
   return rows.filter(([, value]) => value);
 }
 
-/** @param {import('./review_view.js').ReviewView} review */
+/** @param {ReviewView} review */
 export function aboutPanel(review) {
   const rows = el('dl', { class: 'rv-about-rows' });
   const note = el('p', { class: 'dim', hidden: true }, 'More is shown where cases have their own names.');

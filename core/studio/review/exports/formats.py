@@ -12,12 +12,19 @@ from core.studio.review.exports.anomalib import export_anomalib
 from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
 from core.studio.review.exports.dicom_seg import export_dicom_seg
 from core.studio.review.exports.pictures import Target, export_coco, export_png
-from core.studio.review.exports.tables import export_csv, export_scores
+from core.studio.review.exports.tables import export_csv, export_findings, export_scores
 from core.studio.runs.marks import TRUTHS
 
 FILES = {"png": export_png, "dicom-seg": export_dicom_seg, "anomalib": export_anomalib}  # many, in a folder or a zip
 OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
-SUFFIXES = {"csv": "csv", "scores": "csv", "coco": "json", **OUT, **dict.fromkeys([*FILES, *OF_A_RUN], "zip")}
+TABLES = {"scores": export_scores, "findings": export_findings}
+SUFFIXES = {
+    "csv": "csv",
+    **dict.fromkeys(TABLES, "csv"),
+    "coco": "json",
+    **OUT,
+    **dict.fromkeys([*FILES, *OF_A_RUN], "zip"),
+}
 
 
 def write_form(
@@ -44,8 +51,8 @@ def write_form(
     try:
         if form == "csv":
             return export_csv(store, study, target, by, keep_names, run)
-        if form == "scores":
-            return export_scores(store, study, target, by, keep_names)
+        if form in TABLES:
+            return TABLES[form](store, study, target, by, keep_names)
         if form == "coco":
             return export_coco(store, study, target, by, keep_names, masks)
         if form in OUT:

@@ -132,8 +132,8 @@ def _bare(name: str) -> str:
 # Decisions as CSV, one line for each review that counts.
 
 COLUMNS = (
-    "case", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score", "percentile",
-    "flagged", "label", "has_mask", "recording", "frame", "burned_in_text", "tags",
+    "case", "number", "split", "reader", "stage", "decision", "comment", "created", "seconds", "run", "score",
+    "percentile", "flagged", "label", "has_mask", "recording", "frame", "burned_in_text", "tags",
     "steady", "views_flagged", "score_sd", "lesion_head", "padim", NOT_JUDGED,
 )  # fmt: skip
 
@@ -144,11 +144,12 @@ def export_csv(
     """Writes a study's decisions as CSV, one line for each review that counts; {"rows", "file", "burned_in"}.
 
     Score, percentile and flag are those of `run`, else of the run the reader saw, else of the one that Review opens
-    with. A frame of a recording counts from 1; a slice of a volume has its instance number.
+    with. A frame of a recording counts from 1; a slice of a volume has its instance number. `number` is the case's
+    number on the page, in every table.
     """
     names, scored = Names(store, study, keep_names), [r["id"] for r in scored_runs(store, study)]
     rows = store.query(
-        "SELECT v.*, c.id AS case_number, c.name, c.path, c.sha256, c.series, c.split, c.label, c.tags, "
+        "SELECT v.*, c.id AS number, c.name, c.path, c.sha256, c.series, c.split, c.label, c.tags, "
         "coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
         "r.extra, EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = c.id) AS has_mask FROM current_reviews k "
@@ -156,20 +157,20 @@ def export_csv(
         "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run, ?) WHERE c.study = ? ORDER BY v.id",
         [run, next(iter(scored), None), study],
     )
-    text = burned_in.among(store, study, [r["case_number"] for r in rows])
+    text = burned_in.among(store, study, [r["number"] for r in rows])
     marked, several = set(text["cases"]), volumes.parts(store, study)
     with Path(target).open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(COLUMNS)
         for row in rows:
             row |= {
-                "case": names.case({"id": row["case_number"], "name": row["name"]}),
+                "case": names.case({"id": row["number"], "name": row["name"]}),
                 "run": run or row["run"] or next(iter(scored), None),
                 "reader": names.reader(row["reader"]),
                 "created": names.when(row["created"]),
-                "recording": names.recording(row) if row["case_number"] in several else "",
-                "frame": several.get(row["case_number"]),
-                "burned_in_text": int(row["case_number"] in marked),
+                "recording": names.recording(row) if row["number"] in several else "",
+                "frame": several.get(row["number"]),
+                "burned_in_text": int(row["number"] in marked),
                 "tags": "; ".join(json.loads(row["tags"])),
                 **_certainty(row["extra"]),
             }
@@ -179,7 +180,10 @@ def export_csv(
     return {"rows": len(rows), "file": str(target), "burned_in": text}
 
 
-SCORES = ("case", "split", "label", "run", "detector", "score", "percentile", "flagged", "operating_point", NOT_JUDGED)
+SCORES = (
+    "case", "number", "split", "label", "run", "detector", "score", "percentile", "flagged", "operating_point",
+    NOT_JUDGED, "tags",
+)  # fmt: skip
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
@@ -187,7 +191,8 @@ def export_scores(store: Store, study: str, target: Path, by: str, keep_names: b
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
     points = in_effect(store, *runs)
     rows = store.query(
-        "SELECT c.id, c.name, c.split, c.label, r.run, coalesce(r.score_roi, r.score) AS score, "
+        "SELECT c.id, c.id AS number, c.name, c.split, c.label, c.tags, r.run, "
+        "coalesce(r.score_roi, r.score) AS score, "
         "coalesce(r.percentile_roi, r.percentile) AS percentile, coalesce(r.flagged_roi, r.flagged) AS flagged, "
         f"coalesce(json_extract(r.extra, '$.{NOT_JUDGED}'), 0) AS {NOT_JUDGED} "
         "FROM json_each(?) j JOIN readings r ON r.run = j.value JOIN cases c ON c.id = r.case_id AND c.study = ? "
@@ -201,8 +206,45 @@ def export_scores(store: Store, study: str, target: Path, by: str, keep_names: b
         for row in rows:
             run = row["run"]
             row |= {"case": names.case(row), "detector": runs[run]["title"], "operating_point": points[run].source}
+            row["tags"] = "; ".join(json.loads(row["tags"]))
             out.writerow([cell(row[c]) for c in SCORES])
     audit.record(store, by, "export", study=study, after={"format": "scores", "rows": len(rows), "named": keep_names})
+    return {"rows": len(rows), "file": str(target), "burned_in": text}
+
+
+FINDINGS = (
+    "case", "number", "split", "kind", "label", "comment", "x0", "y0", "x1", "y1", "mask_version", "reader", "created",
+)  # fmt: skip
+
+
+def export_findings(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
+    """Writes a study's findings and tags as CSV, decided or not; {"rows", "file", "burned_in"}.
+
+    A line is a finding (kind "point", "box", "mask" or "case") or a tag of a case (kind "tag"). Corners are in the
+    image's pixels; both corners of a point are the same. mask_version: of the lesion mask that the finding is about.
+    """
+    names = Names(store, study, keep_names)
+    rows = store.query(
+        "WITH placed AS (SELECT *, json_extract(box, '$[0]') AS x0, json_extract(box, '$[1]') AS y0, "
+        "json_extract(box, '$[2]') AS x1, json_extract(box, '$[3]') AS y1 FROM findings), "
+        "said AS (SELECT case_id, CASE WHEN x0 IS NULL THEN iif(mask_version IS NULL, 'case', 'mask') "
+        "WHEN x0 = x1 AND y0 = y1 THEN 'point' ELSE 'box' END AS kind, label, comment, x0, y0, x1, y1, mask_version, "
+        "reader, created, id AS turn FROM placed UNION ALL SELECT t.id, 'tag', j.value, '', NULL, NULL, NULL, NULL, "
+        "NULL, NULL, NULL, 0 FROM cases t JOIN json_each(t.tags) j WHERE t.study = :study) "
+        "SELECT c.id, c.id AS number, c.name, c.split, said.* FROM cases c JOIN said ON said.case_id = c.id "
+        "WHERE c.study = :study ORDER BY c.id, turn",
+        {"study": study},
+    )
+    text = burned_in.among(store, study, list(dict.fromkeys(r["id"] for r in rows)))
+    with Path(target).open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(FINDINGS)
+        for row in rows:
+            case = {"id": row["number"], "name": row["name"]}
+            row |= {"case": names.case(case), "reader": names.reader(row["reader"])}
+            row["created"] = names.when(row["created"])
+            out.writerow([cell(row[c]) for c in FINDINGS])
+    audit.record(store, by, "export", study=study, after={"format": "findings", "rows": len(rows), "named": keep_names})
     return {"rows": len(rows), "file": str(target), "burned_in": text}
 
 

@@ -3,8 +3,10 @@
 import csv
 
 from core.studio.db import audit
+from core.studio.review.decisions import add_finding
+from core.studio.review.exports.formats import write_form
 from core.studio.review.exports.tables import export_csv
-from tests.studio.review.conftest import decide
+from tests.studio.review.conftest import asks, decide
 
 
 def test_csv_holds_what_counts_and_no_names(room, tmp_path):
@@ -24,4 +26,30 @@ def test_csv_holds_what_counts_and_no_names(room, tmp_path):
     named = list(csv.DictReader((tmp_path / "named.csv").open(newline="")))
     assert named[0]["reader"] == "Dr Ann" and named[0]["case"] == a["name"].rsplit(".", 1)[0]
     assert rows[0]["created"] != named[0]["created"]
+    assert [r["number"] for r in rows] == [r["number"] for r in named] == [str(a["id"]), str(b["id"])]
     assert [e["kind"] for e in audit.trail(store, limit=2)] == ["export", "export"]
+
+
+def test_findings_and_tags_leave_with_the_numbers_of_the_page(room, tmp_path):
+    """Of images that are no DICOM files, decided or not."""
+    store, run = room
+    a, b, c = store.query("SELECT * FROM cases WHERE split = 'test' ORDER BY id LIMIT 3")
+    decide(store, a["id"], "Dr Ann", "abnormal", run=run)
+    wanted = [("case", "polyp", None), ("point", "ulcer", (4, 5, 4, 5)), ("box", "-polyp", (1, 2, 30, 20))]
+    for _, label, box in wanted:
+        add_finding(asks(store, case_id=a["id"], reader="Dr Ann"), label, "seen", box=box)
+    store.execute("UPDATE cases SET tags = ? WHERE id = ?", ['["teach", "again"]', b["id"]])
+    out = tmp_path / "findings.csv"
+    assert write_form(store, "room", "findings", out, "root")["rows"] == 5
+    rows = list(csv.DictReader(out.open(newline="", encoding="utf-8")))
+    assert [(r["number"], r["kind"], r["label"].lstrip("'")) for r in rows] == [
+        *((str(a["id"]), kind, label) for kind, label, _ in wanted),
+        (str(b["id"]), "tag", "teach"), (str(b["id"]), "tag", "again"),
+    ]  # fmt: skip
+    corners = [[float(r[k]) for k in ("x0", "y0", "x1", "y1")] for r in rows[1:3]]
+    assert corners == [list(map(float, box)) for _, _, box in wanted[1:]]
+    assert "Ann" not in out.read_text() and rows[2]["label"] == "'-polyp", "no formula, no name"
+    write_form(store, "room", "scores", tmp_path / "scores.csv", "root")
+    scores = list(csv.DictReader((tmp_path / "scores.csv").open(newline="", encoding="utf-8")))
+    assert {r["number"]: r["tags"] for r in scores}[str(b["id"])] == "teach; again"
+    assert str(c["id"]) in {r["number"] for r in scores}
