@@ -23,7 +23,7 @@ TABS = {  # the widget of each, in app/widgets: title
     "trials": "Trials",
     "report": "Report",
 }
-BRAND = """<div class="brand"><img src="favicon.svg" width="26" height="26" alt=""><b>PMSACL Studio</b>
+BRAND = """<div class="brand"><img src="favicon.svg" width="26" height="26" alt=""><h1>PMSACL Studio</h1>
 <span class="research">research use, not a medical device</span>
 <button id="at-work" hidden title="What is being worked on; click for the Training tab"></button>
 <span id="connection" role="status"></span></div>"""
@@ -53,6 +53,9 @@ def head() -> str:
     sheets = [p.relative_to(APP).as_posix() for p in [*shared, *sorted((APP / "widgets").glob("*/*.css"))]]
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
     ground = "html,body{background:var(--ground)!important;color:var(--text)}"
+    # Scripts take long on a slow network; this is on screen as soon as the page's text is.
+    ground += "body:not(:has(#top))::before{content:'PMSACL Studio is loading…';display:block;padding:40vh 0;"
+    ground += "text-align:center;font:600 1.1rem system-ui,sans-serif;color:var(--text)}"
     script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
     theme = f'<script src="{Context.asset("static/theme.js")}"></script>'
     icon = '<link rel="icon" href="favicon.svg">'

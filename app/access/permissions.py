@@ -10,6 +10,8 @@ case that is still hidden from a blind reader.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Security
@@ -102,6 +104,19 @@ def permission_of(route: APIRoute) -> May | None:
             return dependant.call
         waiting += dependant.dependencies
     return None
+
+
+def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
+    """Lists what is closed to whoever reads blind: the paths of GET routes as regular expressions.
+
+    in_session: in a blind session of their own, which closes more to administrators.
+    """
+    roles = (SIGHTED, OVERSEER) if in_session else (SIGHTED, OWNER)
+    return [
+        re.sub(r"{[^}]+}", "[^/]+", route.path)
+        for route in routes
+        if "GET" in (route.methods or ()) and (may := permission_of(route)) and may.role in roles
+    ]  # fmt: skip
 
 
 def include(server: FastAPI, router: APIRouter, **options: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from typing import Literal
 
@@ -10,7 +11,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import StreamingResponse
 from pydantic import TypeAdapter
 
-from app.access.permissions import Administrator, Reader, Studio
+from app.access.permissions import IN_SESSION, NOT_SIGHTED, Administrator, Reader, Studio, closed
 from app.context import Context
 from app.routes._changes import Changes, stream
 from app.routes._shared import Job, StatusOfJob
@@ -31,10 +32,15 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """What whoever asks reads. blind: studies that are read blind now. session: the open reading session."""
+    """What whoever asks reads. blind: studies that are read blind now. session: the open reading session.
+
+    closed: paths that are refused until then, as regular expressions. why: the sentence that says so.
+    """
 
     blind: list[str]
     session: OpenSession | None
+    closed: list[str]
+    why: str
 
 
 class Status(Answer):
@@ -83,9 +89,21 @@ def status(ctx: Studio, who: Reader):
     return _standing(ctx, who)
 
 
+@functools.cache
+def _closed(in_session: bool) -> list[str]:
+    from app.routes import every_route  # which imports this module
+
+    return closed(every_route(), in_session)
+
+
 def _standing(ctx: Context, who: str) -> dict:
     store = ctx.store()
     reading, going = sessions.standing(store, who), live.now(store)
+    reading |= {"closed": [], "why": ""}
+    if sessions.in_blind_session(store, who):
+        reading |= {"closed": _closed(True), "why": IN_SESSION}
+    elif not ctx.single_user and sessions.reads_blind(store, who):
+        reading |= {"closed": _closed(False), "why": NOT_SIGHTED}
     if reading["blind"]:
         going |= {which: live.quiet(going[which]) for which in ("job", "beside")}
         marks: dict = {"ended": None, "runs": {}, "drafts": {}, "arrived": watch.arrivals(store)}

@@ -851,6 +851,19 @@ export interface components {
             medmix: string;
             head: string;
         };
+        /** @description How many abnormal and normal cases there are, and how many of them the old and the new run flag. */
+        FlagsBeside: {
+            abnormal: [
+                number,
+                number,
+                number
+            ];
+            normal: [
+                number,
+                number,
+                number
+            ];
+        };
         FleissKappa: {
             kappa: number | null;
             low: number | null;
@@ -1047,7 +1060,7 @@ export interface components {
          *     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
          *     sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
          *     which learning is offered next. due:
-         *     whether one was reached since it last learnt.
+         *     whether one was reached since it last learnt. decided: whether a case of the study is decided.
          */
         Learning: {
             /** @constant */
@@ -1067,10 +1080,15 @@ export interface components {
             none: string | null;
             next: number | null;
             due: boolean;
+            decided: boolean;
             fits: components["schemas"]["LearnFit"][];
             learnt: components["schemas"]["LearntRun"][];
         };
-        /** @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has. */
+        /**
+         * @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
+         *
+         *     pictured: cases that show it, from the largest gain to the largest loss.
+         */
         LearntBeside: {
             base: string;
             run: string;
@@ -1080,6 +1098,8 @@ export interface components {
             measures: {
                 [key: string]: components["schemas"]["MeasureBeside"];
             };
+            flags: components["schemas"]["FlagsBeside"] | null;
+            pictured: number[];
             /** @enum {string} */
             verdict: "better" | "worse" | "mixed" | "same" | "few";
             words: string;
@@ -1108,7 +1128,7 @@ export interface components {
          * @description A run that learnt from what readers marked.
          *
          *     share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
-         *     until it is fitted. fault: why it cannot be repeated any more, if so.
+         *     until it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
          */
         LearntRun: {
             id: string;
@@ -1119,6 +1139,7 @@ export interface components {
             masks: number;
             share: number | null;
             gain: components["schemas"]["LearntGain"] | null;
+            headline: string | null;
             fault: string | null;
             job: components["schemas"]["Job"] | null;
             comparison: components["schemas"]["LearntBeside"] | null;
@@ -2063,7 +2084,8 @@ export interface components {
         };
         /**
          * @description The results of a run. run: the one that the figures are of. minds: by reader. masks: the kind that figures are
-         *     computed against; counts: cases with a mask of each kind.
+         *     computed against; counts: cases with a mask of each kind. outlined: the share of normal images that Review
+         *     outlines unasked.
          */
         ResultsOfRun: {
             /** @constant */
@@ -2078,6 +2100,7 @@ export interface components {
             verdicts: components["schemas"]["Verdict"][];
             labels: components["schemas"]["OperatingPoint"];
             readers: components["schemas"]["OperatingPoint"];
+            outlined: components["schemas"]["Share"];
             chosen: components["schemas"]["Chosen"];
             history: components["schemas"]["Chosen"][];
             /** @enum {string} */
@@ -2512,10 +2535,16 @@ export interface components {
             left: number;
             share: number;
         };
-        /** @description What whoever asks reads. blind: studies that are read blind now. session: the open reading session. */
+        /**
+         * @description What whoever asks reads. blind: studies that are read blind now. session: the open reading session.
+         *
+         *     closed: paths that are refused until then, as regular expressions. why: the sentence that says so.
+         */
         Standing: {
             blind: string[];
             session: components["schemas"]["OpenSession"] | null;
+            closed: string[];
+            why: string;
         };
         Started: {
             /** @constant */
@@ -3143,6 +3172,7 @@ export type FitOfMap = components['schemas']['FitOfMap'];
 export type FitOfRun = components['schemas']['FitOfRun'];
 export type FittedRun = components['schemas']['FittedRun'];
 export type Fitting = components['schemas']['Fitting'];
+export type FlagsBeside = components['schemas']['FlagsBeside'];
 export type FleissKappa = components['schemas']['FleissKappa'];
 export type Frame = components['schemas']['Frame'];
 export type Freed = components['schemas']['Freed'];

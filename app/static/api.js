@@ -20,13 +20,23 @@ async function refusal(response) {
   );
 }
 
-/**
- * One request. A body that is no file is sent as JSON.
- * @param {string} path
- * @param {unknown} [body]
- * @param {RequestInit} [options]
- * @returns {Promise<Response>}
- */
+/** @type {RegExp[]} */
+let closed = []; // what whoever reads blind is refused: it is not asked for
+let why = '';
+/** @type {Promise<unknown>} */
+let first = Promise.resolve(); // until it is known what is closed
+
+/** What is refused until a blind reading has ended. @param {string[]} paths @param {string} sentence */
+export function close(paths, sentence) {
+  closed = paths.map((path) => new RegExp(`^${path}$`));
+  why = sentence;
+}
+
+/** Nothing but the status is asked for before `known`. @param {Promise<unknown>} known */
+export const askFirst = (known) => (first = known);
+
+/** One request. A body that is no file is sent as JSON.
+ * @param {string} path @param {unknown} [body] @param {RequestInit} [options] @returns {Promise<Response>} */
 export async function fetched(path, body, options = {}) {
   const init = { ...options };
   if (body instanceof Blob || body instanceof Uint8Array) {
@@ -36,6 +46,11 @@ export async function fetched(path, body, options = {}) {
     init.method ||= 'POST';
     init.headers = { 'Content-Type': 'application/json' };
     init.body = JSON.stringify(body);
+  }
+  if (!init.method && !path.startsWith('/api/status')) {
+    await first;
+    const [place] = path.split('?');
+    if (closed.some((one) => one.test(place))) throw new Refused(why, 403);
   }
   let response;
   try {
@@ -133,10 +148,8 @@ export const discard = /** @type {any} */ (
   (/** @type {string} */ path) => settled(api(path, undefined, { method: 'DELETE' }))
 );
 
-/**
- * Numbers questions that may overtake each other: call it at each question, and what it returns tells, when the answer is
- * there, whether that question is still the last. An older answer that is shown would undo a choice made since.
- */
+/** Numbers questions that may overtake each other: call it at each question, and what it returns tells, when the answer
+ * is there, whether that question is still the last. An older answer that is shown would undo a choice made since. */
 export function questions() {
   let last = 0;
   return () => {

@@ -84,12 +84,8 @@ export function sheet(look, content, closed) {
 export const confirm = (text, yes = 'Yes', no = 'Cancel', danger = false) =>
   asked({ content: [el('p', {}, text)], answer: () => true, otherwise: false, yes, no, danger });
 
-/**
- * Asks for a text (long: several lines). Resolves to it, or null when it was given up.
- * @param {string} text
- * @param {string} [value]
- * @param {{long?: boolean, yes?: string, maxlength?: number}} [options]
- */
+/** Asks for a text (long: several lines). Resolves to it, or null when it was given up.
+ * @param {string} text @param {string} [value] @param {{long?: boolean, yes?: string, maxlength?: number}} [options] */
 export function ask(text, value = '', { long = false, yes = 'Save', maxlength } = {}) {
   const box = long
     ? el('textarea', { rows: 4, 'aria-label': text, maxlength })
@@ -100,13 +96,9 @@ export function ask(text, value = '', { long = false, yes = 'Save', maxlength } 
   return answer;
 }
 
-/**
- * Asks for one of several ways to go on. Resolves to its name, or null when it was given up.
- * @param {string} text
- * @param {Record<string, [title: string, note: string]>} ways
- * @param {string} first the one that is chosen already
- * @param {string} yes
- */
+/** Asks for one of several ways to go on. Resolves to its name, or null when it was given up.
+ * @param {string} text @param {Record<string, [title: string, note: string]>} ways @param {string} first the one that
+ * is chosen already @param {string} yes */
 export function choose(text, ways, first, yes) {
   const rows = Object.entries(ways).map(([name, [title, note]]) => {
     const input = el('input', { type: 'radio', name: 'way', value: name, checked: name === first });
@@ -120,14 +112,9 @@ export function choose(text, ways, first, yes) {
   });
 }
 
-/**
- * Asks which of several. Resolves to the names chosen, or null. `more`: what else the dialog holds.
- * @param {string} text
- * @param {Record<string, string>} options their titles by name
- * @param {string[]} chosen
- * @param {string} yes
- * @param {import('./types').Child} [more]
- */
+/** Asks which of several. Resolves to the names chosen, or null. `more`: what else the dialog holds.
+ * @param {string} text @param {Record<string, string>} options their titles by name @param {string[]} chosen @param
+ * {string} yes @param {import('./types').Child} [more] */
 export function pick(text, options, chosen, yes, more = null) {
   const boxes = Object.entries(options).map(([name, title]) => ({
     name,

@@ -9,11 +9,9 @@ const PROPERTIES = new Set(['value', 'checked', 'disabled']);
 const present = (children) =>
   /** @type {(string | Node)[]} */ (children.flat(3).filter((c) => c != null && c !== false && c !== true));
 
-/**
- * An element with attributes, event handlers (`onclick`, ...) and children: el('b', {class: 'x', onclick: fn}, 'text').
- * Attributes that are null or false are left out, true stands for an attribute without value.
- * @type {import('./types').ElementBuilder}
- */
+/** An element with attributes, event handlers (`onclick`, ...) and children: el('b', {class: 'x', onclick: fn},
+ * 'text'). Attributes that are null or false are left out, true stands for an attribute without value. @type
+ * {import('./types').ElementBuilder} */
 export const el = /** @type {any} */ (
   (/** @type {string} */ tag, /** @type {Record<string, any>} */ attributes = {}, /** @type {any[]} */ ...children) => {
     const node = SVG.has(tag)
@@ -48,11 +46,8 @@ export function fill(element, ...children) {
   return element;
 }
 
-/**
- * Draws a list anew, but not while the mouse or a finger is down on it: a row that is exchanged then loses the click.
- * @param {Element} element
- * @param {() => void} draw
- */
+/** Draws a list anew, but not while the mouse or a finger is down on it: a row that is exchanged then loses the click.
+ * @param {Element} element @param {() => void} draw */
 export function whenLetGo(element, draw) {
   if (!element.matches(':active')) {
     draw();
@@ -66,12 +61,9 @@ export function whenLetGo(element, draw) {
   for (const name of events) addEventListener(name, later);
 }
 
-/**
- * A button that does something, and sends no form.
- * @param {import('./types').Child} words
- * @param {(event: any) => unknown} onclick
- * @param {import('./types').Attributes} [more]
- */
+/** A button that does something, and sends no form.
+ * @param {import('./types').Child} words @param {(event: any) => unknown} onclick @param
+ * {import('./types').Attributes} [more] */
 export const action = (words, onclick, more = {}) => el('button', { type: 'button', onclick, ...more }, words);
 
 /** Options of a menu, by value. @param {Iterable<readonly [value: string | number, words: string, title?: string]>} of */
@@ -114,13 +106,9 @@ export function table(heads, lines, attributes = {}) {
   return el('table', attributes, heads.length > 0 && el('thead', {}, head), el('tbody', {}, lines));
 }
 
-/**
- * A table of classes, true by predicted, each cell shaded by its share of the row.
- * @param {(number | null)[][]} rows
- * @param {string} corner
- * @param {(value: number | null, sum: number) => string} text of a cell, of the row's sum
- * @param {string} [title]
- */
+/** A table of classes, true by predicted, each cell shaded by its share of the row.
+ * @param {(number | null)[][]} rows @param {string} corner @param {(value: number | null, sum: number) => string} text
+ * of a cell, of the row's sum @param {string} [title] */
 export function matrix(rows, corner, text, title) {
   const head = (/** @type {number} */ n) => el('span', { class: 'dim' }, `A${n}`);
   const lines = rows.map((row, n) => {
@@ -157,19 +145,12 @@ export function dropZone(zone, take) {
   };
 }
 
-/**
- * Finds the parts of a widget's frame, which are always there. Their kind (input, select, ...) is known to the caller
+/** Finds the parts of a widget's frame, which are always there. Their kind (input, select, ...) is known to the caller
  * alone, hence `any`.
- * @param {ParentNode} root
- * @returns {(selector: string) => any}
- */
+ * @param {ParentNode} root @returns {(selector: string) => any} */
 export const finder = (root) => (selector) => root.querySelector(selector);
 
-/**
- * Hands a file to the reader's download folder.
- * @param {Blob} blob
- * @param {string} name
- */
+/** Hands a file to the reader's download folder. @param {Blob} blob @param {string} name */
 export function download(blob, name) {
   const href = URL.createObjectURL(blob);
   el('a', { href, download: name }).click();

@@ -3,7 +3,6 @@ import { el } from './dom.js';
 import { CONTROLS } from './fields.js';
 
 /** @typedef {import('./answers').Field} Field */
-/** @typedef {import('./types').Values} Values */
 
 let serial = 0;
 
@@ -12,12 +11,9 @@ export const mentioned = (keys, sentence) =>
   [...keys].sort((a, b) => b.length - a.length).find((key) => new RegExp(`(^|[^\\w])${key}([^\\w]|$)`).test(sentence));
 
 export class Form {
-  /**
-   * @param {import('./types').Group[]} groups
-   * @param {Values} values
-   * @param {(key: string, value: any) => void} changed called for every change by hand
-   * @param {{open?: number, prefix?: string}} [options] open: how many groups are unfolded
-   */
+  /** @param {import('./types').Group[]} groups @param {Values} values @param {(key: string, value: any) => void}
+   * changed called for every change by hand @param {{open?: number, prefix?: string}} [options] open: how many groups
+   * are unfolded */
   constructor(groups, values, changed, { open = 1, prefix = '' } = {}) {
     /** @type {Record<string, {put: (value: any) => void, row: HTMLElement, error: HTMLElement, group: HTMLDetailsElement}>} */
     this.controls = {};

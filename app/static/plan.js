@@ -17,12 +17,9 @@ const WORDS = { done: 'done', running: 'running', waiting: '', failed: 'failed',
 export const about = (s) => (s < 5 ? 'a few seconds' : `about ${seconds(s < 90 ? 5 * Math.ceil(s / 5) : s)}`);
 
 const newest = questions();
-/**
- * Asks what is planned while something is at work, and once more when it has ended. Emits `scored` when the first run has
- * scored the study.
- * @param {Studio} studio
- * @param {boolean} going
- */
+/** Asks what is planned while something is at work, and once more when it has ended. Emits `scored` when the first run
+ * has scored the study.
+ * @param {Studio} studio @param {boolean} going */
 export async function followPlan(studio, going) {
   if (!going && !studio.plan?.jobs.length) return;
   const { study, plan: before } = studio;

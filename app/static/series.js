@@ -11,12 +11,9 @@ export function label(v) {
   return String(Number(v.toPrecision(a >= 100 ? 4 : 3)));
 }
 
-/**
- * All lines on the union of their x: [xs, ys, ys, ...]. Where a line has no point at an x it has `undefined` (and is
+/** All lines on the union of their x: [xs, ys, ys, ...]. Where a line has no point at an x it has `undefined` (and is
  * drawn through); where its value is missing it has `null` (and is interrupted).
- * @param {Line[]} lines each with rising x
- * @returns {[number[], ...(number | null | undefined)[][]]}
- */
+ * @param {Line[]} lines each with rising x @returns {[number[], ...(number | null | undefined)[][]]} */
 export function aligned(lines) {
   const xs = [...new Set(lines.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
   const place = new Map(xs.map((x, i) => [x, i]));
@@ -29,12 +26,8 @@ export function aligned(lines) {
   return [xs, ...columns];
 }
 
-/**
- * The limits of y: what is drawn with 6 % above and below, but a fixed limit as it is.
- * @param {(number | null)[]} values
- * @param {Bounds} bounds
- * @returns {[number, number]}
- */
+/** The limits of y: what is drawn with 6 % above and below, but a fixed limit as it is.
+ * @param {(number | null)[]} values @param {Bounds} bounds @returns {[number, number]} */
 export function limits(values, { low, high, lines = [] }) {
   const known = values.filter((v) => v != null && Number.isFinite(v)).map(Number);
   const all = [...known, ...lines.map((line) => line.at)];

@@ -20,11 +20,8 @@ export const trained = signal(/** @type {string | null} */ (null));
 /** How often somebody has pressed a key or a button of the mouse: what was asked for before the last time is not put under their hands. */
 export const acts = signal(0);
 
-/**
- * Opens a study: what belonged to the one before goes with it.
- * @param {string | null} id
- * @param {{case?: number | null, run?: string | null, tab?: string | null}} [at] where in it
- */
+/** Opens a study: what belonged to the one before goes with it.
+ * @param {string | null} id @param {{case?: number | null, run?: string | null, tab?: string | null}} [at] where in it */
 export function openStudy(id, at = {}) {
   batch(() => {
     study.value = id;
@@ -70,13 +67,30 @@ function addressOf(href) {
   return url.href;
 }
 
-/** Keeps the browser's address at what is on screen. */
-export const followAddress = () =>
+let back = false; // the browser's Back or Forward is being followed
+
+/** Follows the browser's Back or Forward: the address is there already. @param {() => void} act */
+export function returning(act) {
+  back = true;
+  act();
+  back = false;
+}
+
+/** Keeps the browser's address at what is on screen. Another tab or study is an entry of the history, so that Back
+ * returns to the one before; a case or a run is not. */
+export function followAddress() {
+  let before = '';
   effect(() => {
     if (!started.value) return;
     const href = addressOf(location.href);
-    if (href !== location.href) history.replaceState(null, '', href);
+    const place = `${study.value} ${tab.value}`;
+    const enters = before && before !== place;
+    before = place;
+    if (back || href === location.href) return;
+    if (enters) history.pushState(null, '', href);
+    else history.replaceState(null, '', href);
   });
+}
 
 /**
  * What the server answers for a key of the store. `value` is null until the answer for the key that is there now has

@@ -1,6 +1,6 @@
 // The page's own script: which study and tab are open, and events between the widgets. What the studio says comes by events.js.
 import { effect } from '@preact/signals';
-import { api, questions } from './api.js';
+import { api, askFirst, close, questions } from './api.js';
 import { toast } from './dialogs.js';
 import * as events from './events.js';
 import { followPlan } from './plan.js';
@@ -10,6 +10,8 @@ import * as store from './store.js';
 const listeners = {};
 /** @type {string | null} the list of studies as it was last seen */
 let known = null;
+/** @type {ReturnType<typeof store.asked> | null} what Back or Forward asks for, until its study is open */
+let awaited = null;
 /** @type {(text: string) => void} chooses a study in Gradio's picker; set by `bridge` */
 let choose = () => {};
 
@@ -48,11 +50,16 @@ const Studio = {
   setStudy(id) {
     id = id || null;
     if (!Studio.started) {
+      const wanted = store.asked(location.href).study;
+      if (wanted && wanted !== id) toast(`There is no study “${wanted}” here, or it is not open to you.`, 'bad');
       store.begin(id, location.href);
       store.followAddress();
       Studio.emit('started', id);
     } else if (id !== Studio.study) {
-      store.openStudy(id);
+      const at = awaited;
+      awaited = null;
+      if (at?.study === id) store.returning(() => store.openStudy(id, at));
+      else store.openStudy(id);
       Studio.emit('study', id);
     }
   },
@@ -149,8 +156,11 @@ async function renewStatus() {
   store.status.value = status;
   await look();
 }
+/** @type {(value?: unknown) => void} */
+let answered = () => {};
+askFirst(new Promise((resolve) => (answered = resolve))); // what is closed to the reader is known before it is asked for
 Studio.on('started', () => {
-  renewStatus().catch(console.debug);
+  renewStatus().catch(console.debug).then(answered);
   events.follow(({ status, lost }) => {
     const healed = store.lost.peek() && !lost;
     store.lost.value = Boolean(lost);
@@ -165,6 +175,11 @@ Studio.on('started', () => {
 });
 Studio.on('study', () => followPlan(Studio, Boolean(store.status.peek()?.job)).catch(console.debug));
 document.addEventListener('visibilitychange', look);
+
+effect(() => {
+  const reading = store.status.value?.reading;
+  if (reading) close(reading.closed, reading.why);
+});
 
 // The bar says what is at work, and when it is not known any more.
 effect(() => {
@@ -192,6 +207,17 @@ const back = () => {
 addEventListener('blur', left);
 addEventListener('focus', back);
 document.addEventListener('visibilitychange', () => (document.hidden ? left() : back()));
+
+// Back and Forward go through the tabs and studies that were open.
+addEventListener('popstate', () => {
+  const at = store.asked(location.href);
+  if (!Studio.started) return;
+  store.returning(() => Studio.openTab(at.tab || 'study'));
+  if (at.study && at.study !== Studio.study) {
+    awaited = at;
+    Studio.chooseStudy(at.study);
+  } else if (at.case && at.tab === 'review' && at.case !== store.shownCase.value) Studio.emit('case', at.case);
+});
 
 // The address follows clicks on tabs only: Gradio's own select events also fire while the page loads.
 document.addEventListener('click', (event) => {

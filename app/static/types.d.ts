@@ -7,6 +7,10 @@ declare global {
   interface Window {
     Studio: Studio;
   }
+  type ReviewView = import('../widgets/review/js/review_view.js').ReviewView;
+  type Spot = import('../widgets/review/js/shapes.js').Spot;
+  type CaseDetail = import('./answers').CaseDetail;
+  type Values = Record<string, any>;
 }
 
 export type Child = string | Node | null | undefined | boolean | readonly Child[];
@@ -60,7 +64,6 @@ export interface Studio {
   shown(element: HTMLElement): boolean;
 }
 
-export type Values = Record<string, any>;
 export type Params = Record<string, unknown>;
 
 export interface Failure {

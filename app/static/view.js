@@ -6,10 +6,6 @@ import '@preact/signals'; // a view that reads a signal is drawn again when it c
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind(h);
 
-/**
- * Draws a view into an element of the frame, which it then owns.
- * @param {Element} element
- * @param {import('preact').ComponentType<any>} View
- * @param {Record<string, unknown>} [props]
- */
+/** Draws a view into an element of the frame, which it then owns.
+ * @param {Element} element @param {import('preact').ComponentType<any>} View @param {Record<string, unknown>} [props] */
 export const show = (element, View, props = {}) => render(h(View, props), element);

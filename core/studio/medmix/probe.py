@@ -111,6 +111,9 @@ def words(figures: dict) -> list[dict]:
     elif figures.get("encoder") == "untrained" and figures["lesion_accuracy"] > 0.8:
         said.append(("warn", "Too easy: an encoder that has learnt nothing separates lesions from none. Smaller, "
                              "softer lesions."))  # fmt: skip
+    elif above < 0.05 and figures.get("encoder") == "untrained":
+        said.append(("warn", "No conclusion: this encoder is untrained, so these numbers cannot show what is hard. "
+                             "Take a first look or train, then measure again."))  # fmt: skip
     elif above < 0.05:
         said.append(
             ("warn", "Hard: a linear probe can hardly separate the classes. It may learn slowly or not at all.")
@@ -124,7 +127,7 @@ def words(figures: dict) -> list[dict]:
         else:
             said.append(("good", f"Weak views keep the lesion: only {figures['lost']:.0%} lose most of it."))
     near = figures["near"]
-    if near:
+    if near and figures.get("encoder") != "untrained":
         if near["distance"] > OUT_OF_SUPPORT:
             times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
             said.append(("warn", f"Nothing like a lesion: {times}."))

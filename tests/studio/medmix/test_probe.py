@@ -36,4 +36,8 @@ def test_too_easy_is_said():
     assert "Too easy: even a linear probe" in words(found)[0]["text"]
     absurd = {**found, "accuracy": 0.55, "lesion_accuracy": 0.87}
     assert "Too easy: an encoder that has learnt nothing" in words({**absurd, "encoder": "untrained"})[0]["text"]
+    chance = {**found, "accuracy": 0.26, "lesion_accuracy": 0.5, "near": {"distance": 1, "closeness": 0.1}}
+    (said,) = words({**chance, "encoder": "untrained"})
+    assert said["text"].startswith("No conclusion: this encoder is untrained"), "of chance nothing is hard"
+    assert words({**chance, "encoder": "a run"})[0]["text"].startswith("Hard:")
     assert "something to learn" in words({**absurd, "encoder": "a run"})[0]["text"], "it was taught to"
