@@ -171,7 +171,8 @@ def run_learn(args) -> int:
     if args.background:
         return finish(args, {**learning, "status": "queued"}, f"{learning['run']}: queued as job {learning['job']}")
     follow(args, store, learning["job"], "Learning from marks")
-    comparison = runs.get_run(store, learning["run"])["summary"]["comparison"]
+    run = runs.get_run(store, learning["run"])
+    comparison = run["summary"]["comparison"]
     rows = []
     for name, m in comparison["measures"].items():
         low, high = m["interval"] or (None, None)
@@ -182,7 +183,7 @@ def run_learn(args) -> int:
     return finish(
         args,
         {**learning, **comparison},
-        f"{comparison['words']} Both are kept: {comparison['base']} and {learning['run']}.",
+        f"{learnt.headline(run) or ''} {comparison['words']} Both are kept: {comparison['base']} and {run['id']}.",
     )
 
 

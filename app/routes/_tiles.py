@@ -77,11 +77,11 @@ def _within(image: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _under(tile: np.ndarray, heat: Heat, image: np.ndarray) -> np.ndarray:
-    """The tile under the heat map; colours grow out of nothing, as the viewer's do. `image`: to find the region in."""
+    """The tile under the heat map, low values transparent as in the viewer (heat.js). image: to find the region in."""
     width, height = tile.shape[1], tile.shape[0]
     stored = np.frombuffer(heat.values, np.float32).reshape(heat.shape)
     values = cv2.resize(stored, (width, height), interpolation=cv2.INTER_LINEAR)
     inside = cv2.resize(find_roi(image), (width, height), interpolation=cv2.INTER_NEAREST)
-    alpha = (OPACITY * np.minimum(1, 2.5 * values) * inside)[..., None]
+    alpha = (OPACITY * np.clip((values - 0.4) / 0.3, 0, 1) * inside)[..., None]
     colours = _table()[np.rint(255 * values).astype(np.uint8)]
     return np.rint(tile * (1 - alpha) + colours * alpha).astype(np.uint8)

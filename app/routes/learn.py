@@ -50,8 +50,18 @@ class MeasureBeside(Part):
     enough: bool
 
 
+class FlagsBeside(Part):
+    """How many abnormal and normal cases there are, and how many of them the old and the new run flag."""
+
+    abnormal: tuple[int, int, int]
+    normal: tuple[int, int, int]
+
+
 class LearntBeside(Part):
-    """A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has."""
+    """A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
+
+    pictured: cases that show it, from the largest gain to the largest loss.
+    """
 
     base: str
     run: str
@@ -59,6 +69,8 @@ class LearntBeside(Part):
     left_out: int
     against: str  # which masks the figures of outlines are computed against, in words
     measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], MeasureBeside]
+    flags: FlagsBeside | None
+    pictured: list[int]
     verdict: Literal["better", "worse", "mixed", "same", "few"]
     words: str
 
@@ -85,7 +97,7 @@ class LearntRun(Part):
     """A run that learnt from what readers marked.
 
     share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
-    until it is fitted. fault: why it cannot be repeated any more, if so.
+    until it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
     """
 
     id: str
@@ -96,6 +108,7 @@ class LearntRun(Part):
     masks: int
     share: float | None
     gain: LearntGain | None
+    headline: str | None
     fault: str | None
     job: Job | None
     comparison: LearntBeside | None
@@ -110,7 +123,7 @@ class Learning(Answer):
     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
     sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
     which learning is offered next. due:
-    whether one was reached since it last learnt.
+    whether one was reached since it last learnt. decided: whether a case of the study is decided.
     """
 
     masks: int
@@ -126,6 +139,7 @@ class Learning(Answer):
     none: str | None
     next: int | None
     due: bool
+    decided: bool
     fits: list[LearnFit]
     learnt: list[LearntRun]
 
@@ -186,16 +200,20 @@ def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
     return {"ok": True}
 
 
+_OLDER = {"against": "", "flags": None, "pictured": []}  # what runs of earlier versions and of bundles do not keep
+
+
 def _learnt(store: Store, run: dict, job: dict | None) -> dict:
     brief_row = {k: run[k] for k in ("id", "name", "created", "status")}
-    rule = run["summary"].get("rule")
+    rule, found = run["summary"].get("rule"), run["summary"].get(learnt.KEPT)
     return {
         **brief_row,
         "base": run["config"]["base_run"],
         "masks": runs.marks_count(run),
         "share": rule.get("share") if rule else None,
         "gain": {k: rule[k] for k in LearntGain.__annotations__} if rule and "weight" in rule else None,
+        "headline": learnt.headline(run),
         "fault": marks.fault(store, run),
         "job": job,
-        "comparison": run["summary"].get(learnt.KEPT),
+        "comparison": found and {**_OLDER, **found},
     }

@@ -248,7 +248,8 @@ class ResultsOfReaders(Answer):
 
 class ResultsOfRun(Answer):
     """The results of a run. run: the one that the figures are of. minds: by reader. masks: the kind that figures are
-    computed against; counts: cases with a mask of each kind."""
+    computed against; counts: cases with a mask of each kind. outlined: the share of normal images that Review
+    outlines unasked."""
 
     runs: list[ScoredRun]
     run: str
@@ -258,6 +259,7 @@ class ResultsOfRun(Answer):
     verdicts: list[Verdict]
     labels: OperatingPoint
     readers: OperatingPoint
+    outlined: Share
     chosen: Chosen
     history: list[Chosen]
     masks: MaskKind
@@ -376,6 +378,7 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
             "verdicts": [results.verdict(r, points[r["id"]], points_chosen[r["id"]]) for r in runs if r["first"]],
             "labels": points[chosen],
             "readers": results.operating_point(store, study, chosen, "readers", bool(roi), read[chosen]),
+            "outlined": results.outlined_normals(store, chosen, read[chosen]),
             "masks": truth.kind,
             "counts": {kind: len(truth_masks(store, study, kind).masks) for kind in TRUTHS},
             "compared": results.compared(store, study, runs, bool(roi), truth.kind),

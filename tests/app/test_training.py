@@ -205,7 +205,7 @@ def test_three_ways_and_the_rest_folded(page, page_url):
     page.goto(f"{page_url}?study=small&tab=training")
     page.wait_for_selector(".widget-training[data-ready]")
     ways = page.locator(".training-room .way b").all_inner_texts()
-    assert ways == ["First look", "Train PMSACL", "Everything of the paper"]
+    assert ways == ["First look", "Train PMSACL", "Reproduce the paper"]
     assert not page.locator(".training-room .detectors").is_visible()
     page.locator(".advanced-turn").click()
     page.locator(".training-room .detectors").wait_for()

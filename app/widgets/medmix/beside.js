@@ -3,17 +3,14 @@ import { finder, offer, options } from '../../static/dom.js';
 import { fetchGrid } from './grid.js';
 import { label } from './presets.js';
 
-/** @typedef {import('../../static/types').Values} Values */
 /** @typedef {{strong: string, config: Values, weak_config: Values, title: string}} Kept */
 
 const NOTHING = '';
 const NOW = 'now';
 
 export class Beside {
-  /**
-   * @param {HTMLElement} root
-   * @param {{now: () => Omit<Kept, 'title'>, presets: import('./presets.js').Presets, changed: () => void}} on
-   */
+  /** @param {HTMLElement} root @param {{now: () => Omit<Kept, 'title'>, presets: import('./presets.js').Presets,
+   * changed: () => void}} on */
   constructor(root, { now, presets, changed }) {
     this.select = finder(root)('.beside-choice');
     this.now = now;

@@ -10,11 +10,9 @@ import { el } from '../../static/dom.js';
 const LEAST = 60; // CSS pixels of a cell's height
 const FEWEST = 4; // samples where classes stand as columns
 
-/**
- * How classes and samples fill a stage best: classes as rows, or as columns with as many samples as fit.
- * @param {number} classes @param {number} samples at most @param {number} aspect @param {number} wide @param {number} high
- * @returns {Layout}
- */
+/** How classes and samples fill a stage best: classes as rows, or as columns with as many samples as fit.
+ * @param {number} classes @param {number} samples at most @param {number} aspect @param {number} wide @param {number}
+ * high @returns {Layout} */
 export function arranged(classes, samples, aspect, wide, high) {
   const made = (/** @type {boolean} */ across, /** @type {number} */ count) => {
     const [cols, rows] = across ? [classes, count] : [count, classes];
@@ -28,11 +26,9 @@ export function arranged(classes, samples, aspect, wide, high) {
   return (fits.length ? fits : all).reduce((best, one) => (area(one) > area(best) ? one : best));
 }
 
-/**
- * The same for grids that stand side by side: all their cells are of one size, that of the grid with most classes.
- * @param {{rows: number, cols: number, aspect?: number | null}[]} grids @param {number} samples at most
- * @param {number} wide of each @param {number} high @returns {Layout[]}
- */
+/** The same for grids that stand side by side: all their cells are of one size, that of the grid with most classes.
+ * @param {{rows: number, cols: number, aspect?: number | null}[]} grids @param {number} samples at most @param
+ * {number} wide of each @param {number} high @returns {Layout[]} */
 function arrangedAlike(grids, samples, wide, high) {
   const classes = Math.max(...grids.map((g) => g.rows));
   const aspect = Math.max(...grids.map((g) => g.aspect || 1));
@@ -52,11 +48,8 @@ export const fetchGrid = async (scene, signal) =>
   unpack(await (await fetched('/api/medmix/grid', { scene }, { signal })).arrayBuffer());
 
 export class Sheet {
-  /**
-   * @param {HTMLElement} stage what the grids must fit into
-   * @param {HTMLElement} sheet where they are put
-   * @param {() => {outlines: boolean, sources: boolean}} asked what is to be marked
-   */
+  /** @param {HTMLElement} stage what the grids must fit into @param {HTMLElement} sheet where they are put @param {()
+   * => {outlines: boolean, sources: boolean}} asked what is to be marked */
   constructor(stage, sheet, asked) {
     this.stage = stage;
     this.sheet = sheet;

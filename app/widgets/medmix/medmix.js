@@ -10,8 +10,6 @@ import { label, Presets } from './presets.js';
 import { Numbers } from './probe.js';
 import { waited } from './waiting.js';
 
-/** @typedef {import('../../static/types').Values} Values */
-
 const SAMPLES = 6;
 
 /** How the images' proportions are shown: training squeezes every image to a square. @param {import('./grid.js').Grid} grid */

@@ -4,7 +4,6 @@ import { ask, confirm, orToast, toast } from '../../static/dialogs.js';
 import { download, el, finder } from '../../static/dom.js';
 
 /** @typedef {import('../../static/answers').Preset} Preset */
-/** @typedef {import('../../static/types').Values} Values */
 
 /** @param {{name: string, version: number}} preset */
 export const label = ({ name, version }) => `${name}${version ? ` · v${version}` : ''}`;
@@ -13,12 +12,9 @@ export const label = ({ name, version }) => `${name}${version ? ` · v${version}
 export const same = (a, b) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
 
 export class Presets {
-  /**
-   * @param {HTMLElement} root
-   * @param {{now: () => {strong: string, config: Values}, filled: () => void,
-   *   read: (strong: string, config: Values) => void}} on now: what is on screen; filled: the list has changed; read:
-   *   put these on screen
-   */
+  /** @param {HTMLElement} root @param {{now: () => {strong: string, config: Values}, filled: () => void, read: (strong:
+   * string, config: Values) => void}} on now: what is on screen; filled: the list has changed; read: put these on
+   * screen */
   constructor(root, { now, filled, read }) {
     this.$ = finder(root);
     this.now = now;

@@ -10,10 +10,7 @@ import { fixed, seconds } from '../../static/format.js';
 export const best = ({ rows }, metric) =>
   fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
 
-/**
- * @param {Table} shown
- * @param {(seed: Seed) => void} open
- */
+/** @param {Table} shown @param {(seed: Seed) => void} open */
 export function board(shown, open) {
   const top = Object.fromEntries(shown.heads.map(({ metric }) => [metric, best(shown, metric)]));
 

@@ -10,12 +10,9 @@ const text = (
   more = {},
 ) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
 
-/**
- * The ROC curve with the operating point, which whoever may can drag along it or move by the arrow keys.
- * @param {import('../../static/answers').OperatingPoint} figures
- * @param {((place: number, done: boolean) => void) | null} moved to a place of the curve; done: it is let go of; null: it
- *   stays where it is
- */
+/** The ROC curve with the operating point, which whoever may can drag along it or move by the arrow keys.
+ * @param {import('../../static/answers').OperatingPoint} figures @param {((place: number, done: boolean) => void) |
+ * null} moved to a place of the curve; done: it is let go of; null: it stays where it is */
 export function roc({ roc: curve, point }, moved) {
   const [left, bottom, side] = [36, 264, 250];
   const at = (/** @type {number[]} */ [x, y]) => [left + side * x, bottom - side * y];

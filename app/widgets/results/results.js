@@ -123,7 +123,7 @@ export async function mount(root, studio) {
       el(
         'div',
         { class: 'rs-two' },
-        figures('Against the labels', r.labels),
+        figures('Against the labels', r.labels, { 'Normal images outlined': r.outlined }),
         figures('Against the readers', r.readers),
       ),
       el(
@@ -200,7 +200,7 @@ export async function mount(root, studio) {
         'Predictions, from the highest score to the lowest',
         predictions(r.panel, (id) => studio.openCase(id)),
       ),
-      wide('How far it is to be believed', doubts),
+      wide('Reliability', doubts),
       wide('Dice by lesion size', sizes),
       out,
     );

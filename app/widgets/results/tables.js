@@ -19,9 +19,9 @@ const kappa = ({ kappa: value, low, high }) =>
 /** @param {string} words */
 const dim = (words) => el('td', { class: 'num dim' }, words);
 
-/** @param {string} title @param {import('../../static/answers').OperatingPoint} point */
-export function figures(title, { sensitivity, specificity, ppv, npv }) {
-  const rows = Object.entries({ Sensitivity: sensitivity, Specificity: specificity, PPV: ppv, NPV: npv });
+/** @param {string} title @param {import('../../static/answers').OperatingPoint} point @param {Record<string, Share>} [more] */
+export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}) {
+  const rows = Object.entries({ Sensitivity: sensitivity, Specificity: specificity, PPV: ppv, NPV: npv, ...more });
   return el(
     'div',
     {},
@@ -68,11 +68,8 @@ export function changedMinds(minds) {
   return table(heads, rows);
 }
 
-/**
- * @param {import('../../static/answers').ComparedRow[]} rows
- * @param {string | null} now the run whose results are shown
- * @param {(run: string) => void} show
- */
+/** @param {import('../../static/answers').ComparedRow[]} rows @param {string | null} now the run whose results are
+ * shown @param {(run: string) => void} show */
 export function detectors(rows, now, show) {
   const figure = (
     /** @type {import('../../static/answers').ComparedRow} */ r,
@@ -111,11 +108,8 @@ export function detectors(rows, now, show) {
 const SIGN = { good: '✓', warn: '!', bad: '✕', none: '–' };
 const MEANING = { good: 'holds', warn: 'with care', bad: 'does not hold', none: 'unknown' };
 
-/**
- * @param {import('../../static/answers').Verdict[]} rows
- * @param {string | null} now the run whose results are shown
- * @param {(run: string) => void} show
- */
+/** @param {import('../../static/answers').Verdict[]} rows @param {string | null} now the run whose results are shown
+ * @param {(run: string) => void} show */
 export function verdicts(rows, now, show) {
   const line = (/** @type {import('../../static/answers').Verdict} */ { run, title, level, words, advice }) =>
     el(

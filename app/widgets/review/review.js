@@ -38,7 +38,7 @@ function viewActs(review) {
   return {
     ...Object.fromEntries(turns),
     heat: () => display.set({ heat: !show.heat }),
-    contour: () => display.set({ contour: !show.contour }),
+    contour: () => review.toggleOutline(),
     mask: () => (review.waits ? reveal(review) : display.set({ mask: MASK_RING[show.mask] })),
     invert: () => display.set({ invert: !show.invert }),
     roi: () => display.set({ inside: !show.inside }),
@@ -98,6 +98,7 @@ function caseActs(review) {
   acts.box = () => takeBox(review);
   acts.finished = () => allMarked(review);
   acts.places = () => takeNormal(review);
+  acts.tag = () => review.side.tagged.take();
   return acts;
 }
 
@@ -112,11 +113,9 @@ function refusedInList({ setup }, name) {
   return places && !setup.trial.marks ? 'This list asks for no places.' : '';
 }
 
-/**
- * A click on a button or a row gives the keys back to the image; sliders, menus and text fields keep them. The frame
+/** A click on a button or a row gives the keys back to the image; sliders, menus and text fields keep them. The frame
  * shows who has them.
- * @param {HTMLElement} root @param {{has: () => boolean, take: () => void}} viewer
- */
+ * @param {HTMLElement} root @param {{has: () => boolean, take: () => void}} viewer */
 function handBack(root, viewer) {
   root.addEventListener('click', (event) => {
     const target = event.target instanceof Element ? event.target : null;
@@ -127,10 +126,8 @@ function handBack(root, viewer) {
   for (const name of ['focusin', 'focusout']) document.addEventListener(name, () => requestAnimationFrame(show));
 }
 
-/**
- * @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root
- * @param {import('../../static/types').Studio} studio
- */
+/** @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root @param {import('../../static/types').Studio}
+ * studio */
 export async function mount(root, studio) {
   const review = new ReviewView(studio);
   /** @type {Record<string, () => unknown>} */
@@ -284,7 +281,7 @@ export async function mount(root, studio) {
     if (!studio.shown(root)) return;
     root.style.setProperty(
       '--height',
-      `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 12)}px`,
+      `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 16)}px`,
     );
   };
   addEventListener('resize', fit);

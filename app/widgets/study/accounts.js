@@ -21,11 +21,8 @@ const how = () => [
   '. Administrators then invite everyone else here.',
 ];
 
-/**
- * @param {HTMLElement} panel
- * @param {import('../../static/types').Studio} studio
- * @param {() => Promise<unknown>} changed what follows when there is an account more or less, or another role
- */
+/** @param {HTMLElement} panel @param {import('../../static/types').Studio} studio @param {() => Promise<unknown>}
+ * changed what follows when there is an account more or less, or another role */
 export function accounts(panel, studio, changed) {
   const handed = el('div', { class: 'handed', hidden: true, role: 'status' });
   const list = el('div', { class: 'people' });

@@ -23,11 +23,9 @@ function annotations(annotate) {
   return el('p', {}, 'Lesions drawn in another tool ', tool, ' ', pick, input, found);
 }
 
-/**
- * @param {(values: {path: string, keep: boolean, per_second: number}) => void} add
- * @param {(files: import('./files.js').Upload[]) => unknown} join takes files that were dropped or chosen
- * @param {(tool: string, file: File) => unknown} annotate takes lesions drawn elsewhere
- */
+/** @param {(values: {path: string, keep: boolean, per_second: number}) => void} add @param {(files:
+ * import('./files.js').Upload[]) => unknown} join takes files that were dropped or chosen @param {(tool: string, file:
+ * File) => unknown} annotate takes lesions drawn elsewhere */
 export function addForm(add, join, annotate) {
   const where = path('File or folder on this machine');
   const keep = check('Copy into the studio');

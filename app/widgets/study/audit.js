@@ -8,11 +8,8 @@ const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'From and to'];
 /** @typedef {{at: string, who: string, kind: string, case?: string, case_id?: number, study?: string, before?: unknown,
  *   after?: unknown}} Event_ one row of the trail */
 
-/**
- * A value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal".
- * @param {unknown} value
- * @returns {string}
- */
+/** A value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal".
+ * @param {unknown} value @returns {string} */
 export function words(value) {
   if (value === null || value === undefined || value === '') return '';
   if (Array.isArray(value)) return value.map(words).filter(Boolean).join(', ');

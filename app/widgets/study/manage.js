@@ -15,12 +15,9 @@ import { watchForm, watchState } from './watch_form.js';
 
 /** @typedef {import('../../static/answers').Managed} Managed */
 
-/**
- * @param {HTMLElement} root
- * @param {import('../../static/types').Studio} studio
- * @param {{bring: (start: () => Promise<{task: string}>, doing: string) => Promise<unknown>,
- *   join: (files: import('./files.js').Upload[]) => unknown, refresh: () => unknown}} on bring: follow an import; refresh: read the study again
- */
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio @param {{bring: (start: () =>
+ * Promise<{task: string}>, doing: string) => Promise<unknown>, join: (files: import('./files.js').Upload[]) =>
+ * unknown, refresh: () => unknown}} on bring: follow an import; refresh: read the study again */
 export function manage(root, studio, { bring, join, refresh }) {
   const $ = finder(root);
   const all = finderOfAll(root);
@@ -51,7 +48,7 @@ export function manage(root, studio, { bring, join, refresh }) {
   const trail = audit(root, studio); // its click handler runs after the one above, which opens the panel
 
   /** Sends a form; what went wrong is said, and the form keeps what was typed. What comes back is shown.
-   * @param {string} path @param {import('../../static/types').Values} body @param {() => void} paint */
+   * @param {string} path @param {Values} body @param {() => void} paint */
   async function send(path, body, paint) {
     const answer = await orToast(api(address(path), body));
     if (!answer || !data) return false;
@@ -59,7 +56,7 @@ export function manage(root, studio, { bring, join, refresh }) {
     paint();
     return true;
   }
-  const add = (/** @type {import('../../static/types').Values} */ values) => {
+  const add = (/** @type {Values} */ values) => {
     const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
     return bring(() => api(path, values), 'Reading').then(refresh);
   };

@@ -5,10 +5,8 @@ import { form } from './manage_parts.js';
 
 const NONE = 'Nobody has an account and nobody has read: see “Accounts”.';
 
-/**
- * @param {import('../../static/answers').Assignments} dealt
- * @param {{assign: (readers: string[], perCase: number) => void, unassign: (reader: string) => void}} on
- */
+/** @param {import('../../static/answers').Assignments} dealt @param {{assign: (readers: string[], perCase: number) =>
+ * void, unassign: (reader: string) => void}} on */
 export function readersForm({ readers, free, cases }, { assign, unassign }) {
   if (!readers.length) return [el('p', { class: 'dim' }, NONE)];
   const boxes = readers.map((reader) => ({ ...reader, ...check(reader.name) }));

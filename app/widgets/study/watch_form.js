@@ -38,11 +38,8 @@ export function watchState({ active, counts, job, message, left_out: left }) {
   ];
 }
 
-/**
- * @param {Watch | null} watch
- * @param {{id: string, name: string, created: string}[]} runs that can score what comes in
- * @param {(values: {folder: string, run: string, copy: boolean, active: boolean}) => void} set
- */
+/** @param {Watch | null} watch @param {{id: string, name: string, created: string}[]} runs that can score what comes in
+ * @param {(values: {folder: string, run: string, copy: boolean, active: boolean}) => void} set */
 export function watchForm(watch, runs, set) {
   const folder = path('Folder on this machine', watch?.folder);
   const run = el(

@@ -39,12 +39,9 @@ function send(node, ...names) {
     node.dispatchEvent(new /** @type {Page} */ (node.ownerDocument.defaultView).Event(name, { bubbles: true }));
 }
 
-/**
- * @param {HTMLIFrameElement} frame @param {import('../../static/answers').TourAct} one
- * @param {() => boolean} going false once another step is shown
- * @param {() => import('../../static/answers').TourState | null} state what the studio said last
- * @returns {Promise<string | void>} what came of it, where that is to be said
- */
+/** @param {HTMLIFrameElement} frame @param {import('../../static/answers').TourAct} one @param {() => boolean} going
+ * false once another step is shown @param {() => import('../../static/answers').TourState | null} state what the
+ * studio said last @returns {Promise<string | void>} what came of it, where that is to be said */
 export async function act(frame, one, going, state) {
   const page = () => /** @type {Document} */ (frame.contentDocument);
   const view = /** @type {Page} */ (frame.contentWindow);

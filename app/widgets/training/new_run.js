@@ -6,19 +6,13 @@ import { Form } from '../../static/form.js';
 import { bytes, seconds } from '../../static/format.js';
 import { detectorForms } from './detector_forms.js';
 
-/** @typedef {import('../../static/types').Values} Values */
-
 const ADVANCED = 'training-advanced'; // whether the settings are unfolded, kept by the browser
 
 /** What of the settings comes from the MedMix tab. @param {Values} config */
 const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
 
-/**
- * @param {HTMLElement} root
- * @param {import('../../static/types').Studio} studio
- * @param {import('../../static/answers').TrainingForms} forms
- * @param {(made: {run: string}) => Promise<void>} started
- */
+/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio @param
+ * {import('../../static/answers').TrainingForms} forms @param {(made: {run: string}) => Promise<void>} started */
 export function newRun(root, studio, forms, started) {
   const $ = finder(root);
   const usual = () => structuredClone(forms.presets[forms.usual] || Object.values(forms.presets)[0]);

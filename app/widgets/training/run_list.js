@@ -36,10 +36,8 @@ export function ordered(runs) {
 
 const UNTRAINED = ['untrained', 'imagenet', 'auto', 'weights']; // encoders without a training, and so without curves
 
-/**
- * What is at work; else the newest training, whose curves say most; else the newest fit, else anything.
- * @param {RunRow[]} runs newest first
- */
+/** What is at work; else the newest training, whose curves say most; else the newest fit, else anything.
+ * @param {RunRow[]} runs newest first */
 export const firstShown = (runs) =>
   runs.find((r) => r.status === 'running') ||
   runs.find((r) => r.kind === 'pretrain' && !UNTRAINED.includes(r.method)) ||

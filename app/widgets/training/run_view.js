@@ -15,12 +15,9 @@ import { TrainingBoard } from './training_board.js';
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
 
 export class RunView {
-  /**
-   * @param {HTMLElement} root
-   * @param {import('../../static/answers').TrainingForms} forms
-   * @param {{changed: (next?: string | null) => void, clone: (run: Run) => void}} on changed: the list is to be read
-   *   again, and `next` chosen if it is given
-   */
+  /** @param {HTMLElement} root @param {import('../../static/answers').TrainingForms} forms @param {{changed: (next?:
+   * string | null) => void, clone: (run: Run) => void}} on changed: the list is to be read again, and `next` chosen if
+   * it is given */
   constructor(root, forms, { changed, clone }) {
     this.root = root;
     this.forms = forms;

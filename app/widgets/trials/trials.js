@@ -13,7 +13,6 @@ import { html, show } from '../../static/view.js';
 /** @typedef {import('../../static/answers').Trial} Trial */
 /** @typedef {import('../../static/answers').Trials} Trials */
 /** @typedef {import('../../static/answers').Power} Power */
-/** @typedef {import('../../static/types').Values} Values */
 
 const PERIOD = 8000; // milliseconds between two looks at how far readers are
 const NO_LIST = 'No list waits for you. Administrators plan trials here.';

@@ -51,7 +51,8 @@ class Truth:
 def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Compares two detectors on the same images, by measure.
 
-    Each measure has {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}.
+    Each measure has {"old", "new", "difference", "interval" (95 %, of the difference), "images", "enough"}; Dice also
+    "each": the image's index and both values, for each image with a known lesion.
     Image AUROC is over all N, pixel AUROC over normal images and those with a mask, Dice (by each detector's own
     outlines) and PRO over those with a mask, inside the region of interest. A figure that cannot be had is None.
     enough: whether there are FEW images or more of each kind that the measure compares.
@@ -74,6 +75,9 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
             "images": images[name],
             "enough": few[name] >= FEW,
         }
+    if drawn.keys() & redrawn.keys() >= {"each"}:
+        pairs = zip(np.flatnonzero(with_lesion), drawn["each"], redrawn["each"], strict=True)
+        out["dice"]["each"] = [(int(image), float(before), float(after)) for image, before, after in pairs]
     return out
 
 
@@ -103,4 +107,4 @@ def _figures(
         "pixel_auroc": measured.pixel_aurocs,
         "dice": boot.means(measured.dice, used_counts[:, with_lesion[used]]),
     }
-    return point, drawn | {"pro": measured.pros}
+    return point, drawn | {"pro": measured.pros, "each": measured.dice}

@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 
 from core.engine.calibration.outlines import comparable
+from core.engine.roi import find_roi
 from core.engine.segment.source import HOW, file
 from core.studio.db.store import Store
 from core.studio.ingest.originals import Source
@@ -36,6 +37,7 @@ KEPT = 64  # embeddings of 2 MiB
 AHEAD = 4  # images that wait for theirs; one more sends the oldest away
 SMALL = 1 / 6  # of the image's side: a smaller box is looked at in what is in sight of the image, where that is less
 LEAST = 2  # pixels of a box's side
+MOST = 0.3  # of the image: a blob that covers more is no lesion
 GRID = 512  # the longer side of a heat map as its parts are looked at
 
 Window = tuple[int, int, int, int]
@@ -157,8 +159,9 @@ def under(
 ) -> np.ndarray:
     """Finds the lesion that the run's heat map shows at `spot` (x, y) -> bool (H, W) of the case's image.
 
-    level: where the map is outlined on screen; None: its own outline. Raises ValueError where the map shows nothing, or
-    if there is none; Missing without the model.
+    It keeps to the region of interest. level: where the map is outlined on screen; None: its own outline. Raises
+    ValueError if the map shows nothing there, if there is none, or if the mask covers more than MOST of the image;
+    Missing without the model.
     """
     from core.engine.segment.blob import boxes, chosen
 
@@ -168,9 +171,18 @@ def under(
     step = min(1.0, GRID / max(shape))  # a blob needs no finer box
     size = max(1, round(shape[1] * step)), max(1, round(shape[0] * step))
     heat = cv2.resize(cells, size, interpolation=cv2.INTER_LINEAR)
-    heat[~comparable(heat.shape, scale)] = -np.inf
+    source = Source.of(case)
+    roi = find_roi(source.image()) > 0
+    inside = cv2.resize(roi.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
+    heat[~(comparable(heat.shape, scale) & inside)] = -np.inf
     zoom = shape[1] / size[0], shape[0] / size[1]
     at = outline_level(row, scale) if level is None else level
     corners = boxes(heat, scale.lo, at, (spot[0] / zoom[0], spot[1] / zoom[1]))
     wide = [(x0 * zoom[0], y0 * zoom[1], x1 * zoom[0], y1 * zoom[1]) for x0, y0, x1, y1 in corners]
-    return in_box(case, chosen(model(), EMBEDDINGS.of((Source.of(case), None)), wide, shape), window)
+    mask = in_box(case, chosen(model(), EMBEDDINGS.of((source, None)), wide, shape), window) & roi
+    if mask.mean() > MOST:
+        raise ValueError(
+            f"What the heat map shows there covers {100 * mask.mean():.0f} % of the image, too much for a lesion: drag "
+            "a box round it instead ( / )."
+        )
+    return mask

@@ -174,6 +174,24 @@ def operating_point(
     return out
 
 
+def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
+    """Computes the share of normal test images that Review outlines unasked, with its 95 % interval.
+
+    These are flagged, and their heat map rises above what usual normal images show. cases: the run's `scored`.
+    """
+    normal = cases.test.where(cases.test.label == "normal")
+    flagged = json.dumps(normal.ids[normal.flagged].tolist())
+    scale = pixel_scale(store, get_run(store, run))
+    rows = store.query(
+        "SELECT map_hi, json_extract(extra, '$.outline') AS outline FROM readings "
+        "WHERE run = ? AND map IS NOT NULL AND case_id IN (SELECT value FROM json_each(?))",
+        [run, flagged],
+    )
+    # an image that is nowhere above the threshold is outlined at the threshold itself (calibration/outlines.py)
+    rises = [row["map_hi"] > scale.threshold and row["outline"] != scale.threshold for row in rows]
+    return wilson(sum(rises), len(normal))
+
+
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
     """Computes the conformal threshold of a run's `scored` cases and what it flags of the test's normals.
 

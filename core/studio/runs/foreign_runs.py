@@ -104,6 +104,8 @@ class Comparison(Lenient):
     run: Name
     cases: Count
     left_out: Count
+    against: Text = ""
+    flags: dict[Literal["abnormal", "normal"], tuple[Count, Count, Count]] | None = None
     measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], Beside]
     verdict: Literal["better", "worse", "mixed", "same", "few"]
     words: Text

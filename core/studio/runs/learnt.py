@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -24,20 +25,21 @@ from core.studio.runs.sides import side_for_marks
 
 KEPT = "comparison"
 LEAST = 1  # patients, or images where these are not known
-OFFERS = (3, 5, 10, 20, 40)  # masks, at which learning is offered
+OFFERS = (5, 10, 20, 40)  # masks, at which learning is offered
 LESSONS = 600.0  # seconds on one core of the decoders, and of an encoder that learns with them
+PICTURED = 4  # unseen cases that are shown before and after
 NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "pro": "PRO"}
 
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
     """Counts what there is to learn from in a study: {"masks", "patients", "readers", "least", "unfinished", "normals",
-    "kinds", "whole", "contradicting", "notes", "next", "due"}.
+    "kinds", "whole", "contradicting", "notes", "next", "due", "decided"}.
 
     least: that many patients are needed. unfinished: cases with a mask whose reader has not said that all is marked.
     normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out.
     contradicting: cases left out since their readers contradict each other. notes: sentences on what is left out or not
     known. none: why there is nothing to learn from, or None. next: the next number of OFFERS, or None; due: whether one
-    was reached since the last run that learnt.
+    was reached since the last run that learnt. decided: whether a case is decided.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -61,6 +63,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
         "kinds": {label: len(masks) for label, masks in marks.kinds(store, cases).items()},
         "next": next((step for step in OFFERS if step > len(cases)), None),
         "due": bool(reached) and last < reached[-1],
+        "decided": store.one("SELECT 1 FROM case_votes WHERE study = ? AND readers > 0 LIMIT 1", [study]) is not None,
     }
 
 
@@ -147,9 +150,9 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
     """Compares a run with the one that it learnt on from, over test cases that it has not seen; stores the result.
 
     Returns {"base", "run", "cases", "left_out", "against" (which masks, in words), "measures"
-    (core.engine.metrics.paired), "verdict", "words"}. Labels
-    are those of the import, else what most readers decided. verdict: "better", "worse", "mixed", "same", or "few" where
-    too few cases are left to tell.
+    (core.engine.metrics.paired), "flags" (`_flags`; None without a known label), "pictured" (cases that show it,
+    from the largest gain to the largest loss), "verdict", "words"}. Labels are those of the import, else what most
+    readers decided. verdict: "better", "worse", "mixed", "same", or "few" if too few cases are left to tell.
     """
     from core.engine.metrics.paired import Read, Truth, compared
 
@@ -159,12 +162,13 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
     test = arrays.index("test")
     unseen = test[marks.unseen(store, run_id, arrays.case_ids[test])]
     labels = _labels(store, run["study"], arrays.label[unseen], arrays.case_ids[unseen])
+    every = arrays.case_ids[unseen]
     unseen, labels = unseen[labels >= 0], labels[labels >= 0]
     cases = arrays.case_ids[unseen]
     figures: dict[str, Any] = {"base": base, "run": run_id, "cases": len(unseen), "left_out": len(test) - len(unseen),
                                "against": known.words(cases.tolist())}  # fmt: skip
     if not len(unseen):
-        figures |= {"measures": {}, "verdict": "few"}
+        figures |= {"measures": {}, "verdict": "few", "flags": None, "pictured": _highest(store, run_id, every)}
     else:
         truth = Truth(
             labels, np.array(rows_of(arrays.masks, unseen)), arrays.has_mask[unseen],
@@ -178,10 +182,72 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
             for side in (base, run_id)
         )  # fmt: skip
         measures = compared(old, new, truth)
-        figures |= {"measures": measures, "verdict": _verdict(measures)}
+        each = sorted(measures["dice"].pop("each", []), key=lambda pair: pair[1] - pair[2])
+        spread = np.unique(np.linspace(0, len(each) - 1, min(PICTURED, len(each))).round().astype(int))
+        figures |= {
+            "measures": measures, "verdict": _verdict(measures), "flags": _flags(store, base, run_id, cases, labels),
+            "pictured": [int(cases[each[i][0]]) for i in spread] or _highest(store, run_id, every),
+        }  # fmt: skip
     figures["words"] = _words(figures)
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: figures})
     return figures
+
+
+def _flags(store: Store, base: str, run: str, cases: np.ndarray, labels: np.ndarray) -> dict[str, list[int]]:
+    """Counts the cases that the old and the new run flag: {"abnormal", "normal": [of how many, old, new]}."""
+    query = (
+        "SELECT count(*) AS n, coalesce(sum(coalesce(o.flagged_roi, o.flagged)), 0) AS old, "
+        "coalesce(sum(coalesce(n.flagged_roi, n.flagged)), 0) AS new FROM readings o "
+        "JOIN readings n ON n.case_id = o.case_id WHERE o.run = ? AND n.run = ? "
+        "AND o.case_id IN (SELECT value FROM json_each(?))"
+    )
+    return {
+        kind: list(store.first(query, [base, run, json.dumps(cases[labels == label].tolist())]).values())
+        for kind, label in (("abnormal", 1), ("normal", 0))
+    }
+
+
+def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
+    """Returns the PICTURED of the cases that the run scores highest: what is shown where no mask is known."""
+    query = (
+        "SELECT case_id FROM readings WHERE run = ? AND map IS NOT NULL "
+        "AND case_id IN (SELECT value FROM json_each(?)) ORDER BY coalesce(score_roi, score) DESC LIMIT ?"
+    )
+    return [row["case_id"] for row in store.query(query, [run, json.dumps(cases.tolist()), PICTURED])]
+
+
+def headline(run: dict) -> str | None:
+    """Says in one sentence what learning changed, gains first; None before it was measured.
+
+    On unseen cases if their labels are known, else on marked cases that were left out in turn.
+    """
+    found, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
+    dice, parts = found.get("measures", {}).get("dice") or {}, []
+    if found.get("flags"):
+        (sick, *hits), (well, *alarms) = found["flags"]["abnormal"], found["flags"]["normal"]
+        if sick:
+            parts.append((hits[1] - hits[0], f"finds {hits[1]} of {sick} abnormal{_before(*hits)}"))
+        if dice.get("new") is not None:
+            parts.append((dice["new"] - dice["old"], _overlap(dice["old"], dice["new"])))
+        if well:
+            parts.append((alarms[0] - alarms[1], f"raises {alarms[1]} false alarms on {well} normal{_before(*alarms)}"))
+        if parts:
+            gains = [text for gain, text in parts if gain > 0]
+            told = "; ".join([*gains, *(text for _, text in parts if text not in gains)])
+            return f"On {plural(found['cases'], 'unseen case')} it {told}."
+    if rule.get("dice") is not None:
+        on = f"On {plural(rule['images'], 'marked case')}, each left out in turn, it "
+        return f"{on}{_overlap(rule['base_dice'], rule['dice'])}."
+    return None
+
+
+def _overlap(old: float, new: float) -> str:
+    before, after = f"{old:.2f}", f"{new:.2f}"
+    return f"outlines lesions with a Dice of {after}{_before(before, after)}"
+
+
+def _before(old: Any, new: Any) -> str:
+    return ", as before" if old == new else f" instead of {old}"
 
 
 def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> np.ndarray:

@@ -52,11 +52,24 @@ def test_arrows_move_enter_opens_and_the_case_is_found_again(page, page_url):
 
 
 @pytest.mark.long
+def test_the_heat_map_key_repaints_the_pictures_and_its_button_says_so(page, page_url):
+    enter(page, page_url)
+    page.evaluate(f"{WIDGET}.review.display.apply({{ heat: false }})")
+    show(page)
+    heated, button = "document.querySelectorAll('.rv-tile img[src*=\"run=\"]').length", page.locator(".rv-grid-top")
+    button = button.get_by_role("button", name="Heat map")
+    for pressed in ("true", "false"):
+        page.keyboard.press("h")
+        page.wait_for_function(f"Boolean({heated}) === {pressed} && {READY}")
+        assert button.get_attribute("aria-pressed") == pressed
+
+
+@pytest.mark.long
 def test_a_selection_is_tagged_and_the_chip_filters_by_it(page, page_url):
     enter(page, page_url)
     show(page)
     page.keyboard.press("ArrowRight")
-    page.keyboard.press("x")
+    page.keyboard.press("Shift+Space")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+ArrowRight")

@@ -36,6 +36,7 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, review_home):
     asked = []
     page.on("request", lambda r: asked.append(r.url))
     slider = page.locator(".rv-threshold")
+    slider.scroll_into_view_if_needed()
     box = slider.bounding_box()
     page.mouse.move(box["x"] + 5, box["y"] + box["height"] / 2)
     page.mouse.down()
@@ -95,6 +96,30 @@ def test_untouched_the_contour_is_the_outline_that_results_count(page, page_url,
     finally:
         update_run(store, run, summary=before)
         store.execute("UPDATE readings SET extra = json_remove(extra, '$.outline')")
+
+
+def test_an_image_that_is_not_flagged_is_outlined_only_when_asked(page, page_url, review_home):
+    enter(page, page_url)
+    page.evaluate(f"{WIDGET}.review.display.apply({{ heat: false, contour: true }})")
+    picture, run = "document.querySelector('.rv-pane canvas').toDataURL()", page.evaluate(f"{WIDGET}.review.run")
+    store = opening.open(str(review_home))
+    query = "SELECT case_id FROM readings r JOIN cases c ON c.id = r.case_id WHERE run = ? AND split = 'test' "
+    query += "AND coalesce(flagged_roi, flagged) = ? AND map IS NOT NULL ORDER BY score_roi DESC LIMIT 1"
+    for flagged in (1, 0):
+        case = store.first(query, [run, flagged])["case_id"]
+        page.evaluate(f"{WIDGET}.review.goTo({case})")
+        page.wait_for_function(f"{WIDGET}.review.detail.id === {case} && {WIDGET}.review.heat")
+        settle(page)
+        caption = page.locator(".rv-caption").first.inner_text()
+        assert ("Not flagged: no outline" in caption) == (not flagged)
+        seen = []
+        for _ in range(3):
+            page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            seen.append((page.evaluate(f"{WIDGET}.review.outlines({WIDGET}.review.heat)"), page.evaluate(picture)))
+            page.keyboard.press("o")
+        assert [outlined for outlined, _ in seen] == [bool(flagged), not flagged, bool(flagged)]
+        assert seen[0][1] == seen[2][1] != seen[1][1], "one key draws the outline, or takes it away"
+        page.evaluate(f"{WIDGET}.review.display.apply({{ contour: true }})")
 
 
 def test_the_map_keeps_to_the_region_until_it_is_let_out(page, page_url):

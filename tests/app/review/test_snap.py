@@ -32,7 +32,8 @@ def test_snap_and_box_are_steps_of_a_drawing_that_clicks_correct(page, page_url)
     page.keyboard.press(";")
     steps(page, before + 1)
     snapped = page.evaluate(PIXELS)
-    assert snapped > 0 and page.evaluate(f"{EDITOR}.tool") == "click"
+    assert snapped > 0 and page.evaluate(f"{EDITOR}.tool") == "brush", "no tool is switched unasked"
+    page.keyboard.press("g")
     page.keyboard.down("Alt")
     page.mouse.click(*page.evaluate(FURTHEST, 1))
     page.keyboard.up("Alt")

@@ -63,7 +63,7 @@ def test_a_reader_names_no_file_of_weights(room, tmp_path, monkeypatch):  # noqa
             answer = client.post(f"/api/training/{address}", json=body, headers={"x-user": "ann"})
             said.add((answer.status_code, answer.text))
     assert len(said) == 1 and said.pop()[0] == 400
-    for name in ("learnt",):  # its base is a run, which only *Use what readers marked* chooses
+    for name in ("learnt",):  # its base is a run, which only *Learn from marks* chooses
         body = {"study": STUDY, "config": SMALL, "detectors": {name: {"base_run": str(tmp_path)}}}
         answer = client.post("/api/training/start", json=body, headers={"x-user": "ann"})
         assert answer.status_code == 400 and f"no detector is called '{name}'" in answer.json()["error"]

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { gradient, MAPS, table } from '../../../app/widgets/review/js/colours.js';
 import { BELOW } from '../../../app/widgets/review/js/contour.js';
-import { both, clip, decode, STEPS, sampler, stepOf, threshold } from '../../../app/widgets/review/js/heat.js';
+import { both, clip, cover, decode, STEPS, sampler, stepOf, threshold } from '../../../app/widgets/review/js/heat.js';
 import { at, count, overlap } from '../../../app/widgets/review/js/measure.js';
 import { cored } from '../../../app/widgets/review/js/regions.js';
 import { lookup, windowOf, windows } from '../../../app/widgets/review/js/windows.js';
@@ -158,4 +158,13 @@ test('a preset in Hounsfield units is found in the stored grey values', () => {
   const dark = windows(false)[0];
   const plain = windowOf(dark, { full: { centre: 100, width: 200 }, top: 255, offset: 0, gain: 1 });
   assert.deepEqual(plain, { centre: 100 + (0.22 - 0.5) * 200, width: 100 });
+});
+
+test('what held-out normals show is transparent, and a hot spot is opaque', () => {
+  assert.deepEqual([0, 0.2, 0.4].map(cover), [0, 0, 0], 'normal tissue keeps its colour');
+  assert.ok(cover(0.5) < 0.4 && cover(0.6) > cover(0.5));
+  assert.deepEqual(
+    [0.7, 1].map((t) => Math.round(100 * cover(t)) / 100),
+    [1, 1],
+  );
 });

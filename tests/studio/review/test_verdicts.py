@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from core.engine.calibration.heatmap import upsample
+from core.engine.calibration.outlines import outlined
+from core.engine.roi import find_roi
+from core.studio.ingest.decode import read_image
 from core.studio.review import results
+from core.studio.review.scales import pixel_scale
+from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.records import get_run
+from tests.conftest import scored_padim
 from tests.studio.review.conftest import STUDY, add_readings, draw_folder
 
 
@@ -66,3 +75,24 @@ def test_the_interval_of_the_auroc_is_hanley_and_mcneils():
     # 0.5 of 50 and 50: standard error 0.0580 (Hanley and McNeil 1982, equation 1, worked by hand)
     assert results._auroc_low(0.5, 50, 50) == pytest.approx(0.5 - 1.96 * 0.058, abs=5e-4)
     assert roc_auc_score([0, 1], [0, 1]) == 1 and results._auroc_low(1.0, 5, 5) == 1
+
+
+@pytest.mark.slow
+def test_the_share_of_normal_images_that_are_outlined_is_counted_on_their_maps(store, tiny_study):
+    """The same by drawing each outline, at two operating points: what is not flagged is not outlined."""
+    _, run = scored_padim(store, tiny_study)
+    scale, counted = pixel_scale(store, get_run(store, run)), []
+    normal = store.query(
+        "SELECT id, path FROM cases WHERE study = ? AND split = 'test' AND label = 'normal'", [tiny_study]
+    )
+    for flagged in (0, 1):
+        store.execute("UPDATE readings SET flagged_roi = ? WHERE run = ?", [flagged, run])
+        drawn = 0
+        for case in normal if flagged else ():
+            row, image = stored_map(store, run, case["id"]), read_image(case["path"], 0)
+            heat, roi = upsample(unpack_map(row)[None], image.shape[:2]), find_roi(image)[None] > 0
+            drawn += bool(outlined(heat, row["outline"], scale, roi).any())
+        found = results.outlined_normals(store, run, results.scored(store, tiny_study, run))
+        assert (found["hits"], found["n"]) == (drawn, len(normal)) and found["value"] == drawn / len(normal)
+        counted.append(drawn)
+    assert counted[0] == 0 and np.diff(counted) >= 0

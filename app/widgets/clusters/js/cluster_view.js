@@ -16,11 +16,11 @@ import { Pane, showTip } from './pane.js';
 import { Projecting } from './projecting.js';
 
 /** @type {Record<string, string>} */
-const TOOLS = { v: 'pan', b: 'box', l: 'lasso' };
+const TOOLS = { 1: 'pan', 2: 'box', 3: 'lasso' };
 
 const NOTHING = {
   study: ['No study yet', 'Import one in the Study tab.'],
-  waiting: ['A map is being drawn', 'It opens here by itself.'],
+  waiting: ['A map is being drawn', 'It opens here automatically.'],
   map: [
     'No map yet',
     'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.',

@@ -74,11 +74,9 @@ export class Legend {
   }
 }
 
-/**
- * One line of the legend: a switch with colour, name and count, and what else is handed over.
- * @param {{label: string, shown: boolean, colour: string, count: number, toggle: () => void}} about
- * @param {...HTMLElement} more
- */
+/** One line of the legend: a switch with colour, name and count, and what else is handed over.
+ * @param {{label: string, shown: boolean, colour: string, count: number, toggle: () => void}} about @param
+ * {...HTMLElement} more */
 function entry({ label, shown, colour, count, toggle }, ...more) {
   const button = action(
     [

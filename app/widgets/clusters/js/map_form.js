@@ -71,7 +71,7 @@ export class MapForm {
     const chosen = this.$('.epochs').value;
     /** @type {Record<string, number[]>} */
     const of = { last: [epochs[epochs.length - 1]], ends: [epochs[0], epochs[epochs.length - 1]], all: epochs };
-    /** @type {import('../../../static/types').Values} */
+    /** @type {Values} */
     const config = {
       method: this.$('.method').value,
       feature: this.$('.feature').value,

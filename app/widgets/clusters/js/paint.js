@@ -56,12 +56,9 @@ export class Painter {
     this.pixels = new Uint32Array(this.image.data.buffer);
   }
 
-  /**
-   * @param {Float32Array | null} at x, y of all points in map units
-   * @param {{scale: number, dx: number, dy: number}} view to pixels
-   * @param {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number, rim: boolean,
-   *   order: Int32Array, shade?: number}} points `selected`: null when nothing is, then all are bright
-   */
+  /** @param {Float32Array | null} at x, y of all points in map units @param {{scale: number, dx: number, dy: number}}
+   * view to pixels @param {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number,
+   * rim: boolean, order: Int32Array, shade?: number}} points `selected`: null when nothing is, then all are bright */
   paint(at, view, { colours, visible, selected, radius, rim, order, shade = 1 }) {
     this.order = order;
     this.pixels.fill(GROUND);

@@ -162,14 +162,9 @@ export function valueText(column, i) {
   return value == null ? 'not scored' : value.toPrecision(4);
 }
 
-/**
- * @param {any} tip the element: an image and a text
- * @param {HTMLElement} root what it must stay inside of
- * @param {import('./pane.js').Pane} pane
- * @param {number} i the point, or -1 to hide the tip
- * @param {number} x
- * @param {number} y
- */
+/** @param {any} tip the element: an image and a text @param {HTMLElement} root what it must stay inside of @param
+ * {import('./pane.js').Pane} pane @param {number} i the point, or -1 to hide the tip @param {number} x @param {number}
+ * y */
 export function showTip(tip, root, pane, i, x, y) {
   tip.hidden = i < 0;
   if (i < 0) return;

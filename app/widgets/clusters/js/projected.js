@@ -34,12 +34,9 @@ export async function loadSets(base) {
   return { sets: ready, waiting: sets.filter((s) => !s.ready) };
 }
 
-/**
- * Puts the sets behind the map's own `n` points: coords epoch by epoch, ids, cases, lesions, the address of each.
+/** Puts the sets behind the map's own `n` points: coords epoch by epoch, ids, cases, lesions, the address of each.
  * @param {{base: string, coords: Float32Array, n: number, epochs: number, ids: ArrayLike<number> & Iterable<number>,
- *   cases: number[], lesions: number[]}} map coords: (epochs, n, 2)
- * @param {ProjectedSet[]} sets
- */
+ * cases: number[], lesions: number[]}} map coords: (epochs, n, 2) @param {ProjectedSet[]} sets */
 export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
   const more = sets.reduce((sum, s) => sum + s.names.length, 0);
   const total = n + more;
@@ -74,19 +71,13 @@ export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
   };
 }
 
-/**
- * Columns cover the new points too: a class of their own where there are classes, unknown where there are numbers.
- * @param {import('../../../static/answers').Column} column
- * @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>} map
- */
+/** Columns cover the new points too: a class of their own where there are classes, unknown where there are numbers.
+ * @param {import('../../../static/answers').Column} column @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>}
+ * map */
 export function widen(column, map) {
   if (!map.added.length) return column;
   if (column.values) return { ...column, values: [...column.values, ...map.added.map(() => null)] };
   const { names: own = [], codes = [] } = column;
   const names = [...own, ...map.sets.map(nameOf)];
-  return {
-    ...column,
-    names,
-    codes: [...codes, ...map.added.map(({ set }) => own.length + map.sets.indexOf(set))],
-  };
+  return { ...column, names, codes: [...codes, ...map.added.map(({ set }) => own.length + map.sets.indexOf(set))] };
 }

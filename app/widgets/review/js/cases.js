@@ -10,7 +10,7 @@ import { prepare } from './snap.js';
 /** @typedef {import('../../../static/answers').Ahead} Ahead */
 
 export class CaseLoader {
-  /** @param {import('./review_view.js').ReviewView} review */
+  /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
     /** @type {symbol | null} marks the newest call of `enter`; an older one gives up */
@@ -65,11 +65,9 @@ export class CaseLoader {
     this.fetchNearest();
   }
 
-  /**
-   * The next cases are fetched in the order they come, and made ready while the reader looks at this one. What a blind
+  /** The next cases are fetched in the order they come, and made ready while the reader looks at this one. What a blind
    * reader may not see yet the server leaves out.
-   * @param {Ahead[]} ahead
-   */
+   * @param {Ahead[]} ahead */
   prefetch(ahead) {
     const { review } = this;
     const { run, show } = review;

@@ -29,13 +29,8 @@ export const BELOW = Math.fround(-1e30); // what surrounds the field: a region a
 
 /** @typedef {{w: number, h: number, values: Float32Array}} Field values (h, w), row by row */
 
-/**
- * The line, drawn with a pen: a new Path2D, or anything that has moveTo and lineTo.
- * @param {Field} field
- * @param {number} level
- * @param {any} [pen]
- * @returns {Path2D}
- */
+/** The line, drawn with a pen: a new Path2D, or anything that has moveTo and lineTo.
+ * @param {Field} field @param {number} level @param {any} [pen] @returns {Path2D} */
 export function contour({ w, h, values }, level, pen = new Path2D()) {
   const blank = new Float32Array(w + 2).fill(BELOW);
   let above = blank;

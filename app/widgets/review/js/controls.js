@@ -13,7 +13,6 @@ import { percentileScale } from './scale.js';
 import { tagPanel } from './tag_panel.js';
 import { turnButtons } from './turning.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {ReturnType<typeof controls>} Controls */
 
 /** @param {ReviewView} review */
@@ -45,17 +44,21 @@ function heatControls(review) {
   colours.value = show.colours;
   const legend = el('div', {
     class: 'rv-legend',
-    title: 'One scale for all cases of this run; held-out normals stay in its lower half',
+    title: 'One scale for all cases of this run; what normal images show stays clear',
   });
   const overlay = choice(
     'Heat map and contour',
     [
       ['off', 'Off'],
-      ['contour', 'Contour', 'Contour (O)'],
+      ['contour', 'Outline', 'Outline of flagged images (O)'],
       ['heat', 'Heat map', 'Heat map (H)'],
       ['both', 'Both'],
     ],
-    (key) => display.set({ heat: ['heat', 'both'].includes(key), contour: ['contour', 'both'].includes(key) }),
+    (key) => {
+      const contour = ['contour', 'both'].includes(key);
+      review.ask(contour);
+      display.set({ heat: ['heat', 'both'].includes(key), contour });
+    },
     null,
   );
   const roi = toggle('Region', 'R', () => review.act('roi'));
@@ -188,11 +191,9 @@ export function reflect(side, review) {
   side.about.reflect();
 }
 
-/**
- * What the threshold finds; null where there is no heat map.
- * @param {Controls} side
- * @param {{at: import('./measure.js').Found | null, components?: number, pixels: number} | null} found
- */
+/** What the threshold finds; null where there is no heat map.
+ * @param {Controls} side @param {{at: import('./measure.js').Found | null, components?: number, pixels: number} |
+ * null} found */
 export function numbers({ numbers: parts }, found) {
   const at = found?.at;
   parts.dice.textContent = fixed(at?.dice);
@@ -203,7 +204,7 @@ export function numbers({ numbers: parts }, found) {
 }
 
 // The panel's part on the image itself: window and level, inversion.
-/** @param {import('./review_view.js').ReviewView} review */
+/** @param {ReviewView} review */
 function imageControls(review) {
   const { display } = review;
   const level = slider('Level', {

@@ -44,11 +44,7 @@ export function decisionBar(keys, act) {
     const attributes = { type: 'button', class: `rv-say ${name}`, 'data-say': name, onclick: () => act(name) };
     return { name, text, key, button: el('button', attributes, key, text) };
   });
-  const steps = STEPS.map(([name, text]) => ({
-    name,
-    text,
-    button: action(text, () => act(name)),
-  }));
+  const steps = STEPS.map(([name, text]) => ({ name, text, button: action(text, () => act(name)) }));
   const buttons = (/** @type {{button: HTMLButtonElement}[]} */ items) => items.map((item) => item.button);
   return {
     element: el('div', { class: 'rv-decide' }, scale, buttons(decisions), comment, buttons(steps)),

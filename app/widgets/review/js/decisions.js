@@ -5,7 +5,6 @@ import { acts } from '../../../static/store.js';
 import { DECISIONS } from './decision_bar.js';
 import { stored } from './stored.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').Decision} Decision */
 
 const TITLE = /** @type {Record<Decision, string>} */ (Object.fromEntries(DECISIONS));
@@ -18,7 +17,7 @@ function shown(review) {
     run: review.run,
     threshold: heat ? heat.level : null,
     heat: show.heat && Boolean(heat),
-    contour: show.contour,
+    contour: review.outlines(heat),
     opacity: show.opacity,
     mask: show.mask,
     mask_version: review.maskId,
@@ -72,7 +71,7 @@ export function decide(review, decision) {
       if (fresh.ok) await review.cases.enter(fresh.case);
       review.say('That was the last case of this list.', 'good');
     }
-    review.flash(`${TITLE[decision]}${stays ? ' (first decision kept; now with the reading)' : ''}`, decision);
+    review.flash(`${TITLE[decision]}${stays ? ' · First decision saved. AI result shown' : ''}`, decision);
   };
   return review.enqueue(work, () => review.say(lost, 'bad'));
 }
@@ -105,10 +104,9 @@ export async function enterCase(review, id) {
 /** @param {ReviewView} review @param {number} id */
 export const goTo = (review, id) => review.enqueue(() => enterCase(review, id));
 
-/**
- * Reads list and case again where another window has changed them; what is being drawn stays, and so does all if the
- * reader does something meanwhile: then false. @param {ReviewView} review @returns {Promise<boolean>}
- */
+/** Reads list and case again where another window has changed them; what is being drawn stays, and so does all if the
+ * reader does something meanwhile: then false.
+ * @param {ReviewView} review @returns {Promise<boolean>} */
 export async function again(review) {
   await idle();
   const { detail, list, run, since } = review;

@@ -4,8 +4,6 @@ import { day } from '../../../static/format.js';
 import { unscored } from '../../../static/plan.js';
 import { choice } from './parts.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
-
 /** The buttons of the detectors, and a menu of their older runs. @param {import('./controls.js').Controls} side @param {ReviewView} review */
 export function detectors(side, review) {
   const runs = review.setup?.runs || [];

@@ -23,7 +23,7 @@ const WORDS = {
 };
 
 export class Display {
-  /** @param {import('./review_view.js').ReviewView} review */
+  /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
     /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as they were fetched */
@@ -71,6 +71,8 @@ export class Display {
       review.threshold.settle();
       review.redraw();
     }
+    if ('heat' in values && review.grid.on) review.grid.anew();
+    if ('contour' in values) review.named();
     if ('nearest' in values || 'layout' in values) review.arrange();
     if ('nearest' in values) await review.cases.fetchNearest();
     if (values.layout === 'compare' && review.detail && !review.detail.blind) {

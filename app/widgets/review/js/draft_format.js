@@ -6,7 +6,7 @@ import { cut, pack, paste, unpack } from './shapes.js';
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {import('./editor.js').Entry} Entry */
 /** @typedef {{w: number, h: number, mask: Uint8Array, history: Entry[], future: Entry[],
- *   points: import('./shapes.js').Spot[], origin: import('./editor.js').Origin | null}} Drawing */
+ *   points: Spot[], origin: import('./editor.js').Origin | null}} Drawing */
 
 const LARGEST = 2 << 20; // bytes of the history; older steps are left out
 

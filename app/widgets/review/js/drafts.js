@@ -17,7 +17,7 @@ const PAUSE = 3000; // milliseconds until what the studio did not answer is sent
 const left = () => kept(KEY, {});
 
 export class Drafts {
-  /** @param {import('./review_view.js').ReviewView} review */
+  /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
     /** @type {Set<number>} cases with a draft */

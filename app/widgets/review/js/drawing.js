@@ -7,8 +7,6 @@ import { masksShown } from './reference.js';
 import { grow, ready } from './segment.js';
 import { pack, unpack } from './shapes.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
-
 export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 
 /** Begins a drawing, unless there is one: a new version from the one on screen. @param {ReviewView} review */
@@ -40,7 +38,7 @@ export function takeTool(review, tool) {
 }
 
 /** Adds the part of the heat map at or above the threshold under a spot. @param {ReviewView} review
- * @param {import('./shapes.js').Spot} p */
+ * @param {Spot} p */
 function takeComponent(review, p) {
   const { heat, editor } = review;
   if (!heat) return;

@@ -5,7 +5,6 @@ import { boxOf, componentAt, fillHoles, smooth } from './regions.js';
 import { cut, join, paste, polygon, stroke } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
-/** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
 /** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing began from;
  *   source: hand, run, or normal: places called normal, no lesion */
@@ -213,13 +212,9 @@ export class Editor {
     });
   }
 
-  /**
-   * Adds the heat map's component under p, at threshold `level`. False if the map lies below it there.
-   * @param {import('./heat.js').HeatMap} map
-   * @param {import('./contour.js').Field} field
-   * @param {number} level
-   * @param {Spot} p
-   */
+  /** Adds the heat map's component under p, at threshold `level`. False if the map lies below it there.
+   * @param {import('./heat.js').HeatMap} map @param {import('./contour.js').Field} field @param {number} level @param
+   * {Spot} p */
   takeComponent(map, field, level, p) {
     const sx = field.w / this.w;
     const sy = field.h / this.h;
@@ -231,15 +226,11 @@ export class Editor {
 }
 
 // A component of the heat map as part of a lesion mask, at the image's own pixels.
-/**
- * Sets the pixels at or above `level` that lie on, or one cell beside, a component found on the grid. Returns the box
+/** Sets the pixels at or above `level` that lie on, or one cell beside, a component found on the grid. Returns the box
  * that was touched.
- * @param {Uint8Array} mask changed
- * @param {number} w
- * @param {number} h
- * @param {{map: import('./heat.js').HeatMap, field: import('./contour.js').Field, level: number, inside: Uint8Array,
- *   box: import('./shapes.js').Box}} component `inside`: its cells on the grid of `field`
- */
+ * @param {Uint8Array} mask changed @param {number} w @param {number} h @param {{map: import('./heat.js').HeatMap,
+ * field: import('./contour.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
+ * `inside`: its cells on the grid of `field` */
 export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
   const sx = field.w / w;
   const sy = field.h / h;

@@ -8,13 +8,9 @@ import { endOf, inMiddle } from './parts.js';
 
 const AROUND = 1.2; // of a patch's side, shown on each side of it
 
-/**
- * A patch with what is around it, cut out of an image by the drawing's own view box.
- * @param {{id: number, v?: string, width: number, height: number}} image
- * @param {Explained['box']} box in parts of the image
- * @param {string} text
- * @param {import('../../../static/types').Child} [caption]
- */
+/** A patch with what is around it, cut out of an image by the drawing's own view box.
+ * @param {{id: number, v?: string, width: number, height: number}} image @param {Explained['box']} box in parts of the
+ * image @param {string} text @param {import('../../../static/types').Child} [caption] */
 function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text) {
   const [x, y, w, h] = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
   const side = Math.max(w, h) * (1 + 2 * AROUND);
@@ -39,7 +35,7 @@ function howFar({ distance, usual }) {
     : `Most like this, and ${fixed(distance, 2)} away: no farther than normal images are (${beside}).`;
 }
 
-/** A panel that is shown with the nearest normal image. @param {import('./review_view.js').ReviewView} review */
+/** A panel that is shown with the nearest normal image. @param {ReviewView} review */
 export function explained(review) {
   const element = el('div', { class: 'rv-explained', hidden: true });
   let of = ''; // the case and run that are shown

@@ -12,7 +12,7 @@ const LABELS = [
   ['unknown', 'Unknown'],
 ];
 
-/** @param {import('./review_view.js').ReviewView} review */
+/** @param {ReviewView} review */
 export function facets(review) {
   const element = el('div', { class: 'rv-facets' });
   /** @type {Map<string, HTMLElement>} chips and groups stay the same elements, so that no click on one is lost */

@@ -6,14 +6,11 @@ import { newest, save, use } from './drawing.js';
 import { isBox } from './place.js';
 import { report } from './report.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').Finding} Finding */
 
-/**
- * Records a finding: the drawn mask where there is one, else the box or point that was placed, else
- * the point under the pointer, else the whole image.
- * @param {ReviewView} review @param {number} number of the label, from 1
- */
+/** Records a finding: the drawn mask where there is one, else the box or point that was placed, else the point under
+ * the pointer, else the whole image.
+ * @param {ReviewView} review @param {number} number of the label, from 1 */
 export function record(review, number) {
   const { editor, detail, setup, picture, place } = review;
   const label = setup?.labels[number - 1];
@@ -80,7 +77,7 @@ export function takePlace(review) {
 /** @param {ReviewView} review */
 export function findingsPanel(review) {
   const print = action('Report', () => report(review), { title: 'A report of this case, for the printer or a PDF' });
-  const box = action('Place', () => takePlace(review), {
+  const box = action('Mark location', () => takePlace(review), {
     title: "Place the next finding: drag for a box, click for a point (')",
   });
   const labels = el('div', { class: 'rv-head rv-labels' });

@@ -1,6 +1,7 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
 import { action, el, fill } from '../../../static/dom.js';
 import { decisionBar } from './decision_bar.js';
+import { label } from './keys.js';
 import { LAYOUTS } from './paint.js';
 import { choice, endOf, inMiddle } from './parts.js';
 import { nameOf } from './reference.js';
@@ -24,17 +25,13 @@ function standing(detail) {
   return { text: [last ? own : 'unread', others].filter(Boolean).join(' · '), last };
 }
 
-/**
- * @param {import('./review_view.js').ReviewView} review
- * @param {import('./keys.js').Keys} keys
- * @param {(name: string) => void} act
- */
+/** @param {ReviewView} review @param {import('./keys.js').Keys} keys @param {(name: string) => void} act */
 export function frame(review, keys, act) {
   const title = el('b', { class: 'rv-title' });
   const state = el('span', { class: 'rv-state dim' });
   const drafted = el(
     'span',
-    { class: 'rv-drafted', title: 'Kept by itself, and not part of any export' },
+    { class: 'rv-drafted', title: 'Saved automatically; not part of any export' },
     'draft, not saved',
   );
   const zoom = el('span', { class: 'rv-zoom num dim' });
@@ -99,7 +96,7 @@ export function frame(review, keys, act) {
     flash,
   );
   stage.addEventListener('pointerdown', () => stage.focus({ preventScroll: true }));
-  const element = el('main', { class: 'rv-stage' }, top, stage, line, bar.element);
+  const element = el('section', { class: 'rv-stage', 'aria-label': 'Case' }, top, stage, line, bar.element);
 
   function sized() {
     const ratio = devicePixelRatio || 1;
@@ -144,7 +141,12 @@ export function frame(review, keys, act) {
     const titleOf = (/** @type {string | null | undefined} */ id) =>
       review.setup?.runs.find((r) => r.id === id)?.title || '';
     for (const { kind, caption } of review.panes) {
-      if (kind === 'overlay') caption.textContent = review.panes.length > 1 ? titleOf(review.run) : '';
+      if (kind === 'overlay') {
+        const quiet = review.heat && review.show.contour && !review.outlines(review.heat);
+        const title = review.panes.length > 1 ? titleOf(review.run) : '';
+        const hint = quiet && `Not flagged: no outline (${label(keys.of('contour'))} shows it)`;
+        caption.textContent = [title, hint].filter(Boolean).join(' · ');
+      }
       if (kind === 'nearest')
         caption.textContent = review.nearest ? `Nearest normal: ${review.nearest.name}` : CAPTIONS.nearest;
       if (kind === 'second')
@@ -183,11 +185,11 @@ export function frame(review, keys, act) {
     named: () => {
       const d = review.detail;
       const { text, last } = standing(d);
-      const name = d ? nameOf(review, d) : 'No case';
+      const name = d ? nameOf(review, d) : review.coming ? 'Loading…' : 'No case';
       panes.classList.toggle('rv-bare', !review.picture);
       fill(title, d ? inMiddle(name, endOf(name)) : name);
       title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
-      state.textContent = text;
+      state.textContent = state.title = text;
       drafted.hidden = !d || !review.drafts.cases.has(d.id);
       if (d && d.id !== commented) bar.comment.value = last?.comment || '';
       commented = d?.id || 0;

@@ -8,7 +8,6 @@ import { clicked, enter, pressed, reach } from './grid_moves.js';
 import { selectionBar } from './selection_bar.js';
 import { tile } from './tile.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').WorklistRow} Row */
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched

@@ -6,10 +6,7 @@ const CAPTION = 26; // below a tile's picture
 /** @typedef {{columns: number, tile: number, picture: number, row: number, gap: number}} Layout in CSS pixels; row: from
  *   one row's top to the next one's */
 
-/**
- * How tiles of about `wanted` pixels fill a width.
- * @param {number} width @param {number} wanted @returns {Layout}
- */
+/** How tiles of about `wanted` pixels fill a width. @param {number} width @param {number} wanted @returns {Layout} */
 export function layout(width, wanted) {
   const columns = Math.max(1, Math.floor((width + GAP) / (wanted + GAP)));
   const tile = Math.floor((width - GAP * (columns - 1)) / columns);
@@ -17,11 +14,9 @@ export function layout(width, wanted) {
   return { columns, tile, picture, row: picture + CAPTION + GAP, gap: GAP };
 }
 
-/**
- * The tiles in sight, and `extra` rows before and behind them: [first, behind the last].
- * @param {Layout} layout @param {number} top where the view is scrolled to @param {number} height of the view
- * @param {number} total @param {number} [extra]
- */
+/** The tiles in sight, and `extra` rows before and behind them: [first, behind the last].
+ * @param {Layout} layout @param {number} top where the view is scrolled to @param {number} height of the view @param
+ * {number} total @param {number} [extra] */
 export function inSight({ columns, row }, top, height, total, extra = 1) {
   const first = Math.max(0, Math.floor(top / row) - extra) * columns;
   const last = Math.min(total, (Math.ceil((top + height) / row) + extra) * columns);
@@ -31,11 +26,9 @@ export function inSight({ columns, row }, top, height, total, extra = 1) {
 /** The page of a list that holds tile `at`, so that one scroll asks once: where it begins. @param {number} at */
 export const pageOf = (at, size = 100) => Math.floor(at / size) * size;
 
-/**
- * Where a key moves the cursor to; null for a key that does not move it.
- * @param {string} key @param {number} at @param {number} total
- * @param {{columns: number}} layout @param {number} rows that are in sight
- */
+/** Where a key moves the cursor to; null for a key that does not move it.
+ * @param {string} key @param {number} at @param {number} total @param {{columns: number}} layout @param {number} rows
+ * that are in sight */
 export function moved(key, at, total, { columns }, rows) {
   const page = columns * Math.max(1, rows - 1);
   const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, PageUp: -page, PageDown: page };
@@ -72,11 +65,9 @@ export class Selection {
     this.anchor = { at, before: new Set(this.ids) };
   }
 
-  /**
-   * Selects from the anchor to `to`; a range that begins without an anchor begins at `from`.
-   * @param {number} from @param {number} to
-   * @param {(at: number) => number | undefined} idAt undefined for a row that is not here yet
-   */
+  /** Selects from the anchor to `to`; a range that begins without an anchor begins at `from`.
+   * @param {number} from @param {number} to @param {(at: number) => number | undefined} idAt undefined for a row that
+   * is not here yet */
   extend(from, to, idAt) {
     this.anchor ||= { at: from, before: new Set(this.ids) };
     this.ids = new Set(this.anchor.before);

@@ -86,8 +86,8 @@ export function pressed(grid, event) {
       reach(grid, to);
     }
   } else if (event.key === 'Enter') enter(grid);
+  else if (event.key === ' ' && event.shiftKey) toggle(grid, at);
   else if (event.key === ' ') unread(grid);
-  else if (event.key.toLowerCase() === 'x') toggle(grid, at);
   else if (event.key.toLowerCase() === 't') {
     if (!selection.ids.size) toggle(grid, at);
     grid.bar.take();
@@ -113,10 +113,8 @@ export function clicked(grid, event) {
   }
 }
 
-/**
- * What a key or a button of the viewer does while the grid is shown; false: as in the viewer.
- * @param {Grid} grid @param {string} name
- */
+/** What a key or a button of the viewer does while the grid is shown; false: as in the viewer.
+ * @param {Grid} grid @param {string} name */
 export function actInGrid(grid, name) {
   if (!grid.on || THROUGH.includes(name)) return false;
   if (name === 'unread') unread(grid);

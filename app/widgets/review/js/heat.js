@@ -129,7 +129,11 @@ export function stepOf(map, value) {
   return Math.round(Math.min(Math.max(t, 0), 1) * STEPS);
 }
 
-/** Colours grow out of nothing: what held-out normals show too stays clear, so that a normal image never turns red.
+/** How much of the colour covers the image, at 0 to 1 of the scale: held-out normals stay below 0.5, so that normal
+ * tissue keeps its own colour. The grid's pictures (app/routes/_tiles.py) use the same ramp. @param {number} t */
+export const cover = (t) => Math.min(Math.max((t - 0.4) / 0.3, 0), 1);
+
+/** Colours a map; what held-out normals show too stays clear, so that a normal image never turns red.
  * @param {import('./contour.js').Field} field @param {Scale} scale @param {string} name of the colour map
  * @param {HTMLCanvasElement} canvas */
 export function colourise(field, scale, name, canvas) {
@@ -145,7 +149,7 @@ export function colourise(field, scale, name, canvas) {
     image.data[j] = lut[c];
     image.data[j + 1] = lut[c + 1];
     image.data[j + 2] = lut[c + 2];
-    image.data[j + 3] = 255 * Math.min(1, t * 2.5);
+    image.data[j + 3] = 255 * cover(t);
   }
   context.putImageData(image, 0, 0);
   return canvas;

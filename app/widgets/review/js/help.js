@@ -4,7 +4,7 @@ import { post } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
 import { ACTS, GROUPS, label } from './keys.js';
 
-/** @param {import('./review_view.js').ReviewView} review @param {import('./keys.js').Keys} keys */
+/** @param {ReviewView} review @param {import('./keys.js').Keys} keys */
 export function helpSheet(review, keys) {
   const rows = el('div', { class: 'rv-keys' });
   const note = el('p', { class: 'dim', role: 'status' }, 'Click a key to change it.');

@@ -4,7 +4,6 @@ import { action, el, fill } from '../../../static/dom.js';
 import { enterCase, undoOrRedo } from './decisions.js';
 import { nameOf } from './reference.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /**
  * kind: acts of one kind that follow each other at once are one (a slider that is drawn). passing: gone with its case (a
  * window, a turned view). undo, redo: false where it was refused, which they have said; words instead of those given.
@@ -26,7 +25,7 @@ export class History {
     /** @type {(Act & {at: number, name: string})[]} the one undone last at the end */
     this.undone = [];
     this.list = el('ol', { class: 'rv-done' });
-    this.element = el('details', {}, el('summary', {}, el('h3', {}, 'Done, and undone')), this.list);
+    this.element = el('details', {}, el('summary', {}, el('h3', {}, 'History')), this.list);
   }
 
   /** @param {Act} act */

@@ -117,10 +117,8 @@ export class Picture {
   }
 }
 
-/**
- * For each column and each row of the canvas its part of the index of the nearest pixel; -1 outside the image.
- * @param {Lie} lie in pixels of the canvas @param {{w: number, h: number}} image @param {number} w @param {number} h
- */
+/** For each column and each row of the canvas its part of the index of the nearest pixel; -1 outside the image.
+ * @param {Lie} lie in pixels of the canvas @param {{w: number, h: number}} image @param {number} w @param {number} h */
 export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
   const seen = seenSize(turn, image);
   /** @param {number} n @param {number} d @param {number} size @param {boolean} back @param {number} by */

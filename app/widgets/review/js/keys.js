@@ -15,7 +15,7 @@ export const ACTS = [
   ['grid', 'q', 'The worklist as a grid of pictures, and back'],
   ['peak', 'k', 'In a recording: the next peak of the score'],
   ['heat', 'h', 'Heat map on or off'],
-  ['contour', 'o', 'Contour at the threshold on or off'],
+  ['contour', 'o', 'Outline on or off; also of an image that is not flagged'],
   ['lower', '[', 'Lower the threshold'],
   ['higher', ']', 'Raise the threshold'],
   ['roi', 'r', 'Heat map in the region of interest only, or everywhere'],
@@ -38,11 +38,12 @@ export const ACTS = [
   ['brush', 'b', 'Brush'],
   ['erase', 'e', 'Eraser'],
   ['polygon', 'p', 'Polygon (Enter closes it)'],
-  ['take', 't', 'Take this component of the heat map'],
+  ['take', '\\', 'Take this component of the heat map'],
+  ['tag', 't', 'Add a tag'],
   ['save', 's', 'Save the drawn mask as a new version'],
   ['finished', '=', 'All is marked on this case: the rest of it teaches as normal'],
   ['places', '#', 'Brush for places that are normal (S keeps them)'],
-  ['place', "'", 'Place of the next finding: drag for a box, click for a point'],
+  ['place', "'", 'Mark the location of the next finding: drag a box, or click a point'],
   ['ruler', 'w', 'Ruler: drag to measure a length'],
   ['help', '?', 'This sheet'],
 ];
@@ -81,12 +82,9 @@ const SLIDER = 'input[type=range]';
 const ARROWS = 'input[type=range], input[type=radio], select';
 
 export class Keys {
-  /**
-   * @param {(name: string, event: KeyboardEvent) => void} run
-   * @param {() => boolean} listening
-   * @param {{has: () => boolean, take: () => void, refuse: (key: string) => void}} viewer whether it has the focus, how it
-   *   takes it, and what is said where a decision is not taken
-   */
+  /** @param {(name: string, event: KeyboardEvent) => void} run @param {() => boolean} listening @param {{has: () =>
+   * boolean, take: () => void, refuse: (key: string) => void}} viewer whether it has the focus, how it takes it, and
+   * what is said where a decision is not taken */
   constructor(run, listening, viewer) {
     /** @type {Record<string, string>} keys that the reader has changed */
     this.own = {};

@@ -53,12 +53,10 @@ export const rois = new Shelf(async (/** @type {number} */ caseId, /** @type {st
 /** @param {number} id @param {string} run @param {Stored} stored @returns {Heat} */
 const heatOf = (id, run, { buffer, headers }) => ({ id, run, map: decode(buffer, headers) });
 
-/**
- * A heat map made ready for an image of that size: its grid and its colours, inside `roi` alone where one is given.
+/** A heat map made ready for an image of that size: its grid and its colours, inside `roi` alone where one is given.
  * Kept with the map: the next case's layer is ready before it is asked for.
- * @param {Heat} heat @param {Picture} picture @param {string} colours @param {Region | null | undefined} roi
- * @returns {Layer}
- */
+ * @param {Heat} heat @param {Picture} picture @param {string} colours @param {Region | null | undefined} roi @returns
+ * {Layer} */
 export function layer(heat, picture, colours, roi) {
   const key = `${picture.w}/${picture.h}/${roi ? 'inside' : 'all'}`;
   let { made } = heat;
@@ -109,11 +107,9 @@ export function cutAt(made, step) {
   made.step = step;
 }
 
-/**
- * One request for all that is seen of a case; its parts go on the shelves that they are asked for from. Null if the
+/** One request for all that is seen of a case; its parts go on the shelves that they are asked for from. Null if the
  * case is here already.
- * @param {number} id @param {string} v @param {string | null} run
- */
+ * @param {number} id @param {string} v @param {string | null} run */
 export function ahead(id, v, run) {
   if (pictures.has(`${id}/${v}`)) return null;
   const coming = unpacked(id, v, run || '');

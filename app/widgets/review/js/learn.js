@@ -1,23 +1,22 @@
-// "Use what readers marked": what there is to learn from, the learning as it goes, and the new detector beside the old.
+// "Learn from marks": what there is to learn from, the learning as it goes, and the new detector beside the old.
 import { api, get } from '../../../static/api.js';
 import { orToast, sheet } from '../../../static/dialogs.js';
 import { action, el, fill, num, options, table, tr } from '../../../static/dom.js';
 import { fixed, moment, plural } from '../../../static/format.js';
 import { keep, kept } from '../../../static/kept.js';
 import { about, underWay } from '../../../static/plan.js';
+import { beforeAfter } from './before_after.js';
 import { detectors } from './detector_choice.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').Learning} Learning */
 /** @typedef {import('../../../static/answers').LearntRun} LearntRun */
 /** @typedef {import('../../../static/answers').MeasureBeside} Measure */
 
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
 const FIRST = 'Adopted: all readers of the study see it first.';
+const GOAL = 5; // marked lesions, after which the first learning is offered
 const RULE =
-  'Accepted is a lesion mask that a reader saved on an image and called “abnormal”. A new detector learns from them ' +
-  'beside the old one, which stays as it is, and stays the first until the new one is adopted. Both are then compared on cases that the new one ' +
-  'has not learnt from.';
+  'It learns from lesion masks that readers saved on cases they called “abnormal”. The current detector stays in use until the new one is adopted.';
 
 /** @param {string} name @param {Measure} m */
 function measure(name, m) {
@@ -28,8 +27,8 @@ function measure(name, m) {
   return tr([el('th', {}, name), ...[fixed(m.old), fixed(m.new), apart, range || '–'].map(num), images]);
 }
 
-/** The table of both, in words first. @param {LearntRun} run */
-function comparison(run) {
+/** The picture and the table of both. @param {LearntRun} run @param {HTMLElement | null} picture */
+function comparison(run, picture) {
   const found = run.comparison;
   if (!found) return null;
   const head = ['', 'Old', 'New', 'Difference', '95 %', ''];
@@ -38,16 +37,23 @@ function comparison(run) {
     return figures ? [measure(title, figures)] : [];
   });
   return [
+    picture,
     el('p', { class: 'rv-learn-words' }, found.words),
-    run.share === 0 &&
-      el('p', {}, 'Learning did not help on marked images left out: the new one reads just as the old one does.'),
-    rows.length > 0 && table(head, rows, { class: 'rv-summary' }),
+    run.share === 0 && el('p', {}, 'Learning did not help on marked cases left out: the new detector reads as before.'),
+    el(
+      'details',
+      {},
+      el('summary', {}, 'All figures'),
+      run.gain && el('p', { class: 'rv-learn-words' }, run.gain.words),
+      rows.length > 0 && table(head, rows, { class: 'rv-summary' }),
+    ),
   ];
 }
 
 /** How far it is, or what came of it. may: whether the reader adopts for all.
- * @param {LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act */
-function latest(run, adopted, may, act) {
+ * @param {LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act
+ * @param {HTMLElement | null} picture */
+function latest(run, adopted, may, act, picture) {
   const { job } = run;
   const going = job && underWay(job.status);
   const title = `${run.name}, ${moment(run.created)}`;
@@ -55,7 +61,7 @@ function latest(run, adopted, may, act) {
   return el(
     'section',
     { class: 'rv-learnt', 'aria-label': 'What was learnt last' },
-    el('h3', {}, title),
+    el('h3', {}, (!going && run.headline) || title),
     going
       ? [
           el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting for its turn' : job.message),
@@ -63,12 +69,12 @@ function latest(run, adopted, may, act) {
           action('Stop', act.stop, { class: 'danger' }),
         ]
       : [
-          run.gain && el('p', { class: 'rv-learn-words' }, run.gain.words),
-          comparison(run) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
+          run.headline && el('p', { class: 'dim' }, title),
+          comparison(run, picture) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
           run.fault && el('p', { class: 'warn' }, run.fault),
           run.comparison && [
             action('Read with the new one', act.read),
-            action('Side by side', act.beside, { title: 'Its map beside that of the old one, on any case' }),
+            action('Side by side', act.beside, { title: 'Shows both maps side by side' }),
             may
               ? action(adopted ? 'Roll back' : 'Adopt', act.adopt, {
                   'aria-pressed': String(adopted),
@@ -97,7 +103,7 @@ async function open(review) {
   const quiet = review.studio.on('status', () => waits && show());
   const offered = el('p', {});
   const time = el('span', { class: 'dim' });
-  const fits = el('select', { 'aria-label': 'Learn on from', onchange: () => timed() });
+  const fits = el('select', { 'aria-label': 'Start from', onchange: () => timed() });
   const last = el('div', {});
   const learn = () => act(api(`/api/learn/${study}`, { fit: fits.value }));
   const start = action('Learn', learn, { class: 'main' });
@@ -132,12 +138,13 @@ async function open(review) {
     await show();
   };
   const isAdopted = (/** @type {string} */ run) => Boolean(review.setup?.runs.find((r) => r.id === run)?.adopted);
-  const read = async (/** @type {LearntRun} */ run, beside = false) => {
+  const read = async (/** @type {LearntRun} */ run, beside = false, id = review.detail?.id) => {
     dialog.close();
     await renew(review, study);
     review.compareWith(beside ? run.base : null);
     await review.useRun(run.id);
     if (beside) await review.display.setLayout('compare');
+    if (id && id !== review.detail?.id) await review.goTo(id);
   };
   const adopt = async (/** @type {LearntRun} */ run) => {
     await act(api(`/api/learn/${study}/adopt`, { run: isAdopted(run.id) ? '' : run.id }));
@@ -150,17 +157,20 @@ async function open(review) {
     beside: () => read(run, true),
     adopt: () => adopt(run),
   });
-  const told = (/** @type {LearntRun} */ run) =>
-    latest(run, isAdopted(run.id), Boolean(review.setup?.rights.administer), acts(run));
+  const told = (/** @type {LearntRun} */ run) => {
+    const found = run.comparison;
+    const picture = found?.pictured.length ? beforeAfter(review, found, (id) => read(run, true, id)) : null;
+    return latest(run, isAdopted(run.id), Boolean(review.setup?.rights.administer), acts(run), picture);
+  };
   await show();
   if (!now) return quiet();
   const content = [
-    el('h2', {}, 'Use what readers marked'),
+    el('h2', {}, 'Learn from marks'),
+    last,
     offered,
     el('p', { class: 'dim' }, RULE),
-    el('label', {}, 'Learn on from', fits),
+    el('label', {}, 'Start from', fits),
     time,
-    last,
     el(
       'menu',
       {},
@@ -184,16 +194,14 @@ const PUT_AWAY = 'pmsacl.offers'; // offers to learn that this browser put away,
 /** @returns {Record<string, string>} */
 const away = () => kept(PUT_AWAY, {});
 
-/**
- * One quiet line: that there is enough to learn from, after 3, 5, 10, 20 and 40 marked cases, or what came of it.
- * @param {ReviewView} review
- */
+/** The next step of learning: mark five lesions, learn from them, see what was gained; again after 10, 20 and 40.
+ * @param {ReviewView} review */
 export function learnOffer(review) {
   const element = el('p', { class: 'rv-offer', role: 'status', hidden: true });
   let due = 0;
   let goes = false; // learning, beside reading
   review.studio.on('status', () => goes && look());
-  /** @param {string} key @param {string} words @param {HTMLElement} act @param {string} [no] */
+  /** @param {string} key @param {import('../../../static/types').Child} words @param {HTMLElement | null} act @param {string} [no] */
   const line = (key, words, act, no = 'Not now') => {
     const { study } = review;
     element.hidden = !study || away()[study] === key;
@@ -201,7 +209,7 @@ export function learnOffer(review) {
       element.hidden = true;
       keep(PUT_AWAY, { ...away(), [study || '']: key }); // where nothing is stored, the line comes again
     };
-    const later = action(no, put, { class: 'plain', title: 'Until there is more' });
+    const later = action(no, put, { class: 'plain', title: 'Hidden until there is more to learn from' });
     fill(element, el('span', {}, words), act, later);
   };
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => unknown} */ onclick) =>
@@ -232,13 +240,18 @@ export function learnOffer(review) {
         await look();
       };
       const takes = fit.seconds ? `${about(fit.seconds)}, ` : '';
-      const title = `Learn on from ${fit.name}, ${takes}in the background; what is read with stays`;
-      line(`${found.next}`, `${plural(found.masks, 'marked case')} to learn from.`, button('Learn', title, start));
-    } else if (run?.gain && !setup.runs.some((r) => r.id === run.id && r.adopted))
+      const title = `Learns from ${fit.name}, ${takes}in the background; you go on reading with the current detector`;
+      const words = `${plural(found.masks, 'lesion')} marked. Learn from ${found.masks === 1 ? 'it' : 'them'} now?`;
+      line(`${found.next}`, words, button('Learn', title, start));
+    } else if (!run && fit && found.decided && found.masks < GOAL) {
+      const bar = el('progress', { max: GOAL, value: found.masks, 'aria-label': 'Lesions marked' });
+      const far = el('span', { class: 'rv-far num' }, `${found.masks} of ${GOAL}`);
+      line('goal', ['Mark five lesions: it will learn from them.', el('span', {}, bar, far)], null);
+    } else if (run?.headline && !setup.runs.some((r) => r.id === run.id && r.adopted))
       line(
         run.id,
-        `Learnt: ${run.gain.words}`,
-        button('Compare', 'Old and new, side by side', () => open(review)),
+        el('b', {}, run.headline),
+        button('Before and after', 'Shows unseen cases before and after learning', () => open(review)),
       );
   };
   review.wire({
@@ -252,7 +265,7 @@ export function learnOffer(review) {
 
 /** @param {ReviewView} review */
 export const learnButton = (review) =>
-  action('Use what readers marked', () => open(review), {
+  action('Learn from marks', () => open(review), {
     class: 'rv-learn-open',
-    title: 'Learn from accepted lesion masks, beside the detector that there is',
+    title: 'Train a new detector on the lesion masks that readers saved',
   });

@@ -23,7 +23,7 @@ export function alike(rows) {
 }
 
 export class Worklist {
-  /** @param {import('./review_view.js').ReviewView} review */
+  /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
     /** @type {Map<number, {row: Row, element: HTMLElement}>} */
@@ -177,11 +177,7 @@ export class Worklist {
       el(
         'span',
         { class: 'rv-what' },
-        el(
-          'span',
-          { class: 'rv-name' },
-          inMiddle(name.replace(/\.[a-z]{2,5}$|(?<=^Case \d+), [\d-]+/i, ''), endOf(name, 7)),
-        ),
+        el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7))),
         chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
         row.why && el('span', { class: 'dim' }, row.why),
       ),
@@ -325,7 +321,7 @@ function tally(list) {
   list.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
 }
 
-/** How many drawings are not saved yet, and the way to the next of them. @param {import('./review_view.js').ReviewView} review */
+/** How many drawings are not saved yet, and the way to the next of them. @param {ReviewView} review */
 function draftsButton(review) {
   const ids = [...review.drafts.cases];
   if (!ids.length) return null;

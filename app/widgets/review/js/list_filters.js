@@ -50,15 +50,15 @@ const ORDERS = {
   percentile: 'Percentile',
   decision: 'Decision',
   disagreement: 'Disagreement',
-  teaches: 'Teaches most',
+  teaches: 'Most informative',
   name: 'Name',
   added: 'Added',
   reviewed: 'Read',
 };
 /** In one click. @type {[value: string, text: string, title: string][]} */
 const QUICK = [
-  ['against', '≠ score', 'Cases that you read otherwise than the run'],
-  ['differs', '≠ reader', 'Cases that you read otherwise than another reader'],
+  ['against', 'Disagrees with AI', 'Cases that you read otherwise than the run'],
+  ['differs', 'Disagrees with reader', 'Cases that you read otherwise than another reader'],
 ];
 const TYPING = 250; // milliseconds without a key after which a name is looked for
 const OPEN_TO_BLIND = ['decision', 'assigned']; // what a blind reader may still choose

@@ -9,17 +9,18 @@ import { available } from './snap.js';
 
 /** @type {[name: string, title: string, key: string][]} */
 const TOOLS = [
-  ['snap', 'Snap', ';'],
   ['box', 'Box', '/'],
-  ['click', 'Click', 'G'],
   ['brush', 'Brush', 'B'],
   ['erase', 'Erase', 'E'],
+  ['snap', 'Snap', ';'],
+  ['click', 'Click', 'G'],
   ['polygon', 'Polygon', 'P'],
-  ['take', 'Take', 'T'],
+  ['take', 'Use region', '\\'],
 ];
+const STAND = 3; // tools that stand by themselves; the others are under More
 const FROM = { import: 'imported', hand: 'by hand', run: 'from a run' };
 
-/** @param {import('./review_view.js').ReviewView} review */
+/** @param {ReviewView} review */
 export function maskPanel(review) {
   const pick = (/** @type {string} */ label, /** @type {() => void} */ change) =>
     el('select', { 'aria-label': label, title: label, onchange: change });
@@ -34,14 +35,21 @@ export function maskPanel(review) {
   const [snap, box, click, take] = ['snap', 'box', 'click', 'take'].map(
     (name) => tools.filter((t) => t.name === name)[0].button,
   );
-  snap.title = 'The heat map’s blob under the pointer becomes a mask; clicks then correct it ( ; )';
-  box.title = 'Drag a box round a lesion: what lies in it becomes a mask; clicks then correct it ( / )';
+  snap.title = 'The heat map’s blob under the pointer becomes a mask ( ; ); Click (G) corrects it';
+  box.title = 'Drag a box round a lesion: the lesion in it becomes a mask ( / ); Click (G) corrects it';
   click.title = 'Click a lesion: its region grows by likeness. Click again to add, with Alt or Shift to take away (G)';
-  take.title = 'Click a region of the heat map to take it at the threshold (T)';
+  take.title = 'Click a region of the heat map: its outline becomes the mask ( \\ )';
   const places = toggle('Normal here', '#', () => review.act('places'));
   places.title = 'Brush for places that look odd and are normal; save them with S (#)';
-  const finished = toggle('All marked', '=', () => review.act('finished'));
+  const finished = toggle('Fully annotated', '=', () => review.act('finished'));
   finished.title = 'All lesions of this case are marked: the rest of it teaches as normal (=)';
+  const rest = el(
+    'div',
+    { class: 'rv-head rv-tools' },
+    tools.slice(STAND).map((t) => t.button),
+    places,
+  );
+  const more = el('details', {}, el('summary', {}, 'More'), rest);
   const lacks = el('p', { class: 'dim rv-lacks', hidden: true });
   const size = slider('Size', {
     min: 1,
@@ -60,7 +68,7 @@ export function maskPanel(review) {
   const clear = button('Clear', 'Empty the drawn mask', () => review.editor.clear());
   const discard = button('Discard', 'Give up the drawing; its draft is removed', () => leave(review));
   const save = action('Save version', () => review.act('save'), { class: 'main', title: 'Save as a new version (S)' });
-  const label = el('select', { 'aria-label': 'Finding', title: 'What the mask shows' });
+  const label = el('select', { 'aria-label': 'Lesion type', title: 'What the mask shows' });
   const editing = el(
     'div',
     { class: 'rv-editing' },
@@ -94,9 +102,9 @@ export function maskPanel(review) {
     el(
       'div',
       { class: 'rv-head rv-tools' },
-      tools.map((t) => t.button),
-      places,
+      tools.slice(0, STAND).map((t) => t.button),
       finished,
+      more,
     ),
     lacks,
     editing,
@@ -135,7 +143,7 @@ export function maskPanel(review) {
     places.setAttribute('aria-pressed', String(normal));
     finished.setAttribute('aria-pressed', String(Boolean(review.detail?.marks?.finished)));
     label.hidden = normal;
-    save.textContent = normal ? 'Keep as normal' : 'Save version';
+    save.textContent = normal ? 'Save as normal' : 'Save version';
     take.disabled = !review.heat;
     available((missing) => {
       snap.disabled = Boolean(missing) || !review.heat;
@@ -149,7 +157,7 @@ export function maskPanel(review) {
     if (!label.options.length)
       fill(
         label,
-        el('option', { value: '' }, 'finding …'),
+        el('option', { value: '' }, 'lesion type …'),
         (review.setup?.labels || []).map((l) => el('option', { value: l }, l)),
       );
     versions();

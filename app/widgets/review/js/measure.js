@@ -10,17 +10,10 @@ const AT_ONCE = 1_000_000; // pixels counted before the page may breathe
  *   PixelCounts by step; own: inside and outside of the lesion, by the map's own outline */
 /** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
 
-/**
- * Counts an image's pixels by the step of the slider that still finds them. Null if it was cancelled meanwhile.
- * @param {import('./heat.js').HeatMap} map
- * @param {Uint8Array | undefined} lesion
- * @param {number} w
- * @param {number} h
- * @param {import('./heat.js').Area | null} roi
- * @param {() => boolean} [cancelled]
- * @param {import('./contour.js').Field | null} [cut] the field of the map's own outline
- * @returns {Promise<PixelCounts | null>}
- */
+/** Counts an image's pixels by the step of the slider that still finds them. Null if it was cancelled meanwhile.
+ * @param {import('./heat.js').HeatMap} map @param {Uint8Array | undefined} lesion @param {number} w @param {number} h
+ * @param {import('./heat.js').Area | null} roi @param {() => boolean} [cancelled] @param {import('./contour.js').Field
+ * | null} [cut] the field of the map's own outline @returns {Promise<PixelCounts | null>} */
 export async function count(map, lesion, w, h, roi, cancelled = () => false, cut = null) {
   let missed = 0; // of the lesion, outside the region: never found, whatever the threshold
   const inside = new Float64Array(STEPS + 2);

@@ -47,12 +47,9 @@ export function fromSeen(turn, image, p) {
   return { x: turn.a * u + turn.b * v, y: turn.c * u + turn.d * v };
 }
 
-/**
- * The canvas's transform for an image whose unit is its pixel.
- * @param {{scale: number, dx: number, dy: number, turn?: Turn}} view
- * @param {{w: number, h: number}} image @param {number} ratio pixels of the canvas in a CSS pixel
- * @returns {[number, number, number, number, number, number]}
- */
+/** The canvas's transform for an image whose unit is its pixel.
+ * @param {{scale: number, dx: number, dy: number, turn?: Turn}} view @param {{w: number, h: number}} image @param
+ * {number} ratio pixels of the canvas in a CSS pixel @returns {[number, number, number, number, number, number]} */
 export function matrix({ scale, dx, dy, turn = UPRIGHT }, image, ratio) {
   const s = scale * ratio;
   const { e, f } = shift(turn, image);

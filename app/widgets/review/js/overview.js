@@ -5,8 +5,6 @@ import { clamp, fixed } from '../../../static/format.js';
 import { facets } from './facets.js';
 import { reach } from './grid_moves.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
-
 const WIDTH = 640;
 const HEIGHT = 40;
 
@@ -186,11 +184,9 @@ export class Overview {
  * @param {number} score */
 export const across = ({ lo, hi }, score) => clamp((score - lo) / (hi - lo), 0, 1);
 
-/**
- * The place that a click means: the place itself where its bin holds a case, else the middle of the nearest bin that
+/** The place that a click means: the place itself where its bin holds a case, else the middle of the nearest bin that
  * does.
- * @param {Scores} scores @param {number} place 0..1
- */
+ * @param {Scores} scores @param {number} place 0..1 */
 export function binOf({ bins }, place) {
   const here = clamp(Math.floor(place * bins.length), 0, bins.length - 1);
   if (bins[here]) return clamp(place, 0, 1);

@@ -8,7 +8,6 @@ import { outline } from './place.js';
 import { placed } from './segment.js';
 import { written } from './written.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('./layers.js').Layer} Layer */
 /** @typedef {import('./layers.js').Region} Region */
 /** @typedef {import('./image.js').Picture} Picture */
@@ -49,6 +48,19 @@ export function paint(review) {
   }
 }
 
+/** An image that fills a square canvas, a heat map's outline and a lesion mask over it.
+ * @param {Context} context @param {Picture} picture @param {Layer | null} layer @param {import('./layers.js').MaskLayer | null} lesion */
+export function sketch(context, picture, layer, lesion) {
+  const ratio = devicePixelRatio || 1;
+  const side = context.canvas.width / ratio;
+  const scale = side / Math.max(picture.w, picture.h);
+  const lie = { scale, dx: (side - picture.w * scale) / 2, dy: (side - picture.h * scale) / 2 };
+  picture.draw(context, lie, null, false);
+  context.setTransform(...matrix(lie, picture, ratio));
+  heat(context, { show: { heat: false, opacity: 1 }, outlines: () => true }, layer, scale * ratio, picture);
+  if (lesion) outlined(context, lesion, LINES.lesion, scale * ratio);
+}
+
 // The nearest normal image takes the place and size of the case's own, so that zoom and pan keep both in step.
 /** @param {Context} context @param {ReviewView} review @param {Picture} picture */
 function beside(context, { view, nearest, show }, picture) {
@@ -64,18 +76,20 @@ function beside(context, { view, nearest, show }, picture) {
   near.draw(context, { scale, turn, ...middle }, near.top === picture.top ? show.window : null, show.invert);
 }
 
-/** @param {Context} context @param {ReviewView} review @param {Layer | null} layer @param {number} scale
- * @param {Picture} picture */
-function heat(context, { show }, layer, scale, picture) {
+/** @param {Context} context @param {{show: {heat: boolean, opacity: number}, outlines: (layer: Layer) => boolean}} review
+ * @param {Layer | null} layer @param {number} scale @param {Picture} picture */
+function heat(context, review, layer, scale, picture) {
   if (!layer) return;
+  const { show } = review;
+  const contour = review.outlines(layer);
   if (show.heat) {
     context.globalAlpha = show.opacity;
     context.imageSmoothingEnabled = true;
     context.drawImage(layer.canvas, 0, 0, picture.w, picture.h);
     context.globalAlpha = 1;
   }
-  if (layer.hatch && (show.heat || show.contour)) context.drawImage(layer.hatch, 0, 0, picture.w, picture.h);
-  if (show.contour && layer.contour) {
+  if (layer.hatch && (show.heat || contour)) context.drawImage(layer.hatch, 0, 0, picture.w, picture.h);
+  if (contour && layer.contour) {
     context.save();
     context.scale(picture.w / layer.field.w, picture.h / layer.field.h);
     trace(context, layer.contour, LINES.contour, 1.6, (scale * picture.w) / layer.field.w);

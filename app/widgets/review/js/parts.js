@@ -1,11 +1,8 @@
 // Small controls of the review panel: sliders, rows of buttons, names cut in their middle.
 import { action, el } from '../../../static/dom.js';
 
-/**
- * @param {string} label
- * @param {{min?: number, max?: number, step?: number, value?: number, title?: string, text?: (v: number) => string,
- *   input: (v: number) => void}} options
- */
+/** @param {string} label @param {{min?: number, max?: number, step?: number, value?: number, title?: string, text?: (v:
+ * number) => string, input: (v: number) => void}} options */
 export function slider(label, { min = 0, max = 100, step = 1, value = 0, title = '', text = String, input }) {
   const out = el('output', { class: 'rv-out' }, text(value));
   const range = el('input', { type: 'range', min, max, step, value, title, 'aria-label': label });
@@ -21,13 +18,9 @@ export function slider(label, { min = 0, max = 100, step = 1, value = 0, title =
   return { row, range, set };
 }
 
-/**
- * A row of buttons of which one is down.
- * @param {string} label
- * @param {[key: string, text: string, title?: string][]} items
- * @param {(key: string) => void} pick
- * @param {string | null} value
- */
+/** A row of buttons of which one is down.
+ * @param {string} label @param {[key: string, text: string, title?: string][]} items @param {(key: string) => void}
+ * pick @param {string | null} value */
 export function choice(label, items, pick, value) {
   /** @type {Map<string, HTMLButtonElement>} */
   const buttons = new Map();

@@ -3,17 +3,13 @@ import { clamp } from '../../../static/format.js';
 import { LINES } from './colours.js';
 import { written } from './written.js';
 
-/** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {[number, number, number, number]} Corners x0, y0, x1, y1; both corners of a point are alike */
 
 /** Whether corners hold a box, not a point. @param {readonly number[]} corners */
 export const isBox = ([x0, y0, x1, y1]) => x1 > x0 || y1 > y0;
 
-/**
- * The corners between two spots, inside the image; a point where they are nearer than `least` to each other.
- * @param {Spot} a @param {Spot} b @param {{w: number, h: number}} image @param {number} least
- * @returns {Corners}
- */
+/** The corners between two spots, inside the image; a point where they are nearer than `least` to each other.
+ * @param {Spot} a @param {Spot} b @param {{w: number, h: number}} image @param {number} least @returns {Corners} */
 export function between(a, b, { w, h }, least) {
   const [p, q] = [a, b].map(({ x, y }) => ({ x: clamp(x, 0, w), y: clamp(y, 0, h) }));
   if (Math.hypot(a.x - b.x, a.y - b.y) < least) return [p.x, p.y, p.x, p.y];
@@ -62,11 +58,8 @@ export class Place {
     this.from = null;
   }
 
-  /**
-   * @param {CanvasRenderingContext2D} context whose unit is an image pixel
-   * @param {number} scale screen pixels of one
-   * @param {(path: Path2D, colour: string, dash?: number[]) => void} trace
-   */
+  /** @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {number} scale screen pixels of one
+   * @param {(path: Path2D, colour: string, dash?: number[]) => void} trace */
   draw(context, scale, trace) {
     const ratio = devicePixelRatio || 1;
     this.least = (4 * ratio) / scale;

@@ -1,7 +1,6 @@
 // What gives a case's label away stays out of sight until the reader has decided, unless it is asked for: the imported mask,
 // and a name such as "polyp-12".
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
 
 const WORDS = 'abnormal|normal|healthy|lesions?|polyps?|benign|malignant|cancer|tumou?rs?|diseased?|defects?|good|bad';

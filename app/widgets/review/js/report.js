@@ -6,8 +6,6 @@ import { paint } from './paint.js';
 import { isBox } from './place.js';
 import { nameOf } from './reference.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
-
 const SIDE = 900; // pixels of a printed picture
 export const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
 

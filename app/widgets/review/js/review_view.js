@@ -33,8 +33,8 @@ import { View } from './view.js';
  *   away is shown at once */
 export const SHOW = {
   layout: 'one',
-  heat: true,
-  contour: true,
+  heat: false,
+  contour: true, // of images that are flagged; others are outlined when asked for
   opacity: 0.5,
   colours: 'inferno',
   mask: 'outline',
@@ -85,6 +85,7 @@ export class ReviewView {
     this.nearest = null;
     /** @type {import('./measure.js').PixelCounts | null} */
     this.counts = null;
+    this.coming = false; // a study's list and first case are on their way
     this.since = 0; // when the case came on screen, for the seconds that a decision took
     this.shownAt = 0; // when its first frame was painted, for the bench
     /** @type {{case: number, decision: import('../../../static/answers').Decision, at: number} | null} */
@@ -92,6 +93,8 @@ export class ReviewView {
     /** @type {Set<number>} cases whose imported mask and name were asked for before a decision */
     this.revealed = new Set();
     this.waits = false; // the imported mask is held back
+    /** @type {number | null} the case whose outline was asked for, though it is not flagged */
+    this.asked = null;
     this.adjudicating = false;
     /** @type {string | null} the run to compare with, where one was asked for */
     this.beside = null;
@@ -148,7 +151,7 @@ export class ReviewView {
 
   /** A case, its picture and its mask, at once. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
   showCase(shown) {
-    Object.assign(this, shown, { other: null, otherId: null });
+    Object.assign(this, shown, { other: null, otherId: null, coming: false });
     shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
   }
 
@@ -185,6 +188,29 @@ export class ReviewView {
   /** @param {Pane[]} panes */
   showPanes(panes) {
     this.panes = panes;
+  }
+
+  /** Whether a layer's outline is drawn: of flagged images; of others where the reader asks for it, or moves the threshold.
+   * @param {import('./layers.js').Layer | null} layer */
+  outlines(layer) {
+    const { show, detail, asked, threshold } = this;
+    const flagged = detail?.readings?.[layer?.run || '']?.flagged;
+    return show.contour && Boolean(flagged || threshold.step !== null || (detail && asked === detail.id));
+  }
+
+  /** The outline key: on and off; on an image that is not flagged, for this image alone. */
+  toggleOutline() {
+    const { show, detail, heat } = this;
+    const own = this.asked === detail?.id; // asked for, on this image alone
+    if (show.contour && (own || !this.outlines(heat))) this.ask(!own);
+    else this.display.set({ contour: !show.contour });
+  }
+
+  /** Outlines the case on screen, flagged or not. @param {boolean} on */
+  ask(on) {
+    this.asked = on ? (this.detail?.id ?? null) : null;
+    this.named();
+    this.redraw();
   }
 
   /** The run that is shown beside the one that is read with. @param {string | null} run */
@@ -235,6 +261,8 @@ export class ReviewView {
   async open(study, wanted = null) {
     if (this.study !== study) this.leave();
     this.study = study;
+    this.coming = true;
+    this.named();
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
     if (!setup.ok) {
@@ -268,7 +296,7 @@ export class ReviewView {
     this.editor.close();
     this.editor.tool = null;
     const gone = { detail: null, picture: null, heat: null, second: null, lesion: null, other: null, roi: null };
-    Object.assign(this, gone, { nearest: null, counts: null, maskId: null, otherId: null });
+    Object.assign(this, gone, { nearest: null, counts: null, maskId: null, otherId: null, coming: false });
     if (this.study) shownCase.value = null;
     this.named();
     this.redraw();

@@ -3,14 +3,10 @@
 import { LINES } from './colours.js';
 import { written } from './written.js';
 
-/** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {import('../../../static/answers').CaseDetail['spacing']} Spacing */
 
-/**
- * A length in words.
- * @param {Spot} a @param {Spot} b in image pixels
- * @param {Spacing} [spacing] millimetres of a pixel
- */
+/** A length in words.
+ * @param {Spot} a @param {Spot} b in image pixels @param {Spacing} [spacing] millimetres of a pixel */
 export function length(a, b, spacing) {
   const pixels = `${Math.hypot(b.x - a.x, b.y - a.y).toFixed(1)} px`;
   if (!spacing) return pixels;
@@ -48,11 +44,8 @@ export class Ruler {
 
   up() {}
 
-  /**
-   * @param {CanvasRenderingContext2D} context whose unit is an image pixel
-   * @param {number} scale screen pixels of one
-   * @param {Spacing} [spacing]
-   */
+  /** @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {number} scale screen pixels of one
+   * @param {Spacing} [spacing] */
   draw(context, scale, spacing) {
     if (!this.line) return;
     const [a, b] = this.line;

@@ -4,7 +4,6 @@ import { base64, fetched, Refused, Unreachable } from '../../../static/api.js';
 import { boxOf } from './regions.js';
 import { join, pack, unpack } from './shapes.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {{x: number, y: number, positive: boolean}} Click in the image's pixels */
 /** @typedef {[x0: number, y0: number, x1: number, y1: number]} Window in the image's pixels, ends excluded */
 /** @typedef {{clicks: Click[], base: Uint8Array, window: Window | null, corrects: boolean}} Grown base: the mask before
@@ -83,7 +82,7 @@ export function ready(review) {
   last = last.then(() => region(review, [], inSight(review))).catch(() => {});
 }
 
-/** A click: inside the lesion, or outside. @param {ReviewView} review @param {import('./shapes.js').Spot} p
+/** A click: inside the lesion, or outside. @param {ReviewView} review @param {Spot} p
  * @param {boolean} positive */
 export function grow(review, p, positive) {
   const { picture, detail } = review;

@@ -8,10 +8,8 @@ import { choice } from './parts.js';
 
 export const LONGEST = 60; // characters of a tag
 
-/**
- * Puts a tag on cases or takes it off, and has the list, the grid and the case on screen follow.
- * @param {import('./review_view.js').ReviewView} review @param {number[]} cases @param {string} tag @param {boolean} remove
- */
+/** Puts a tag on cases or takes it off, and has the list, the grid and the case on screen follow.
+ * @param {ReviewView} review @param {number[]} cases @param {string} tag @param {boolean} remove */
 export async function tagCases(review, cases, tag, remove) {
   const name = tag.trim().replace(/\s+/g, ' ');
   if (!name || !cases.length) return null;
@@ -77,7 +75,7 @@ export function selectionBar(grid) {
     button('Take off', 'Take the tag off the selected cases', () => put(true)),
     button('Clear', 'Select nothing (Escape)', clear),
   );
-  const hint = el('span', { class: 'rv-hint dim' }, 'Enter opens · Space next unread · X selects · T tags');
+  const hint = el('span', { class: 'rv-hint dim' }, 'Enter opens · Space next unread · Shift+Space selects · T tags');
   const heat = action('Heat map', () => review.act('heat'), {
     class: 'rv-toggle',
     title: 'Heat map on the pictures (H)',

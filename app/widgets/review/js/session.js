@@ -7,8 +7,6 @@ import { shownCase } from '../../../static/store.js';
 import { against, figures } from './session_figures.js';
 import { printSession } from './session_print.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
-
 /** @param {string} text @param {string} note @param {boolean} checked */
 const choice = (text, note, checked) => check(el('span', {}, text, el('small', {}, note)), { checked });
 
@@ -136,7 +134,7 @@ export function sessionBar(review) {
 }
 
 // What a reading session came to: time for each case, agreement, operating point.
-/** @param {import('./review_view.js').ReviewView} review @param {number} session */
+/** @param {ReviewView} review @param {number} session */
 async function showSummary(review, session) {
   const found = await get(`/api/reading/${session}/summary`);
   if (!found.ok) return review.say(found.error, 'bad');

@@ -38,7 +38,7 @@ function cells({ name, first, decision, seconds: took, percentile, flagged }) {
   return tr(values);
 }
 
-/** @param {import('./review_view.js').ReviewView} review @param {number} session */
+/** @param {ReviewView} review @param {number} session */
 export async function printSession(review, session) {
   const found = await get(`/api/reading/${session}/report`);
   if (!found.ok) return review.say(found.error, 'bad');

@@ -3,17 +3,9 @@
 /** @typedef {{x: number, y: number}} Spot a place in image pixels; pixel (0, 0) spans 0..1 */
 /** @typedef {{x0: number, y0: number, x1: number, y1: number}} Box pixels, ends included */
 
-/**
- * A disc of radius r, swept from a to b. Returns the box it touched, or null.
- * @param {Uint8Array} mask changed: `value` where the disc was
- * @param {number} w
- * @param {number} h
- * @param {Spot} a
- * @param {Spot} b
- * @param {number} r
- * @param {number} value
- * @returns {Box | null}
- */
+/** A disc of radius r, swept from a to b. Returns the box it touched, or null.
+ * @param {Uint8Array} mask changed: `value` where the disc was @param {number} w @param {number} h @param {Spot} a
+ * @param {Spot} b @param {number} r @param {number} value @returns {Box | null} */
 export function stroke(mask, w, h, a, b, r, value) {
   const x0 = Math.max(Math.floor(Math.min(a.x, b.x) - r), 0);
   const x1 = Math.min(Math.ceil(Math.max(a.x, b.x) + r), w - 1);
@@ -36,11 +28,9 @@ export function stroke(mask, w, h, a, b, r, value) {
   return { x0, y0, x1, y1 };
 }
 
-/**
- * Pixels whose centre lies inside the polygon (even-odd rule). Returns the box that was touched, or null.
- * @param {Uint8Array} mask @param {number} w @param {number} h @param {Spot[]} points @param {number} value
- * @returns {Box | null}
- */
+/** Pixels whose centre lies inside the polygon (even-odd rule). Returns the box that was touched, or null.
+ * @param {Uint8Array} mask @param {number} w @param {number} h @param {Spot[]} points @param {number} value @returns
+ * {Box | null} */
 export function polygon(mask, w, h, points, value) {
   const ys = points.map((p) => p.y);
   const y0 = Math.max(Math.floor(Math.min(...ys)), 0);

@@ -5,11 +5,8 @@ const KEEP_PIXELS = 24_000_000;
 
 /** @template {any[]} A @template M */
 export class Shelf {
-  /**
-   * @param {(...args: A) => Promise<M>} make fetches what is not here yet; what is null or fails is not kept
-   * @param {(made: NonNullable<M>) => number} [size] in pixels
-   * @param {number} [most]
-   */
+  /** @param {(...args: A) => Promise<M>} make fetches what is not here yet; what is null or fails is not kept @param
+   * {(made: NonNullable<M>) => number} [size] in pixels @param {number} [most] */
   constructor(make, size = () => 1, most = KEEP) {
     this.make = make;
     this.size = size;

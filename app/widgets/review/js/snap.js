@@ -1,5 +1,6 @@
 // Masks from boxes: snap turns the heat map's blob under the pointer into a mask, a dragged box what lies in it. Both are
-// steps of the drawing like any other; clicks then correct them (segment.js). The next cases are prepared meanwhile.
+// steps of the drawing like any other; the tool in hand stays, and clicks (G) correct them (segment.js). The next cases
+// are prepared meanwhile.
 import { post } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 import { hottest } from './contour.js';
@@ -7,9 +8,6 @@ import { begin, takeTool } from './drawing.js';
 import { boxOf } from './regions.js';
 import { correctsFrom, inSight, maskOf, refused } from './segment.js';
 import { join } from './shapes.js';
-
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
-/** @typedef {import('./shapes.js').Spot} Spot */
 
 const USED = 'pmsacl.boxes'; // in the browser: whoever has used boxes finds the next cases prepared
 const LEAST = 3; // pixels of a dragged box's side; less is a slip of the hand
@@ -86,7 +84,6 @@ async function drawn(review, path, body) {
     });
     if (editor.history.length > at) correctsFrom(review);
     else review.say('The mask holds all of it already.');
-    if (editor.tool !== 'click') takeTool(review, 'click');
   } catch (error) {
     refused(review, error);
   } finally {

@@ -2,7 +2,6 @@
 import { post, token } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 /** @typedef {{reader: string, body: Record<string, unknown>}} Kept */
 
 const KEY = 'pmsacl.decisions';
@@ -22,12 +21,8 @@ const forget = (entry) =>
 /** @param {{ok: boolean, status?: number}} answer whether another try may succeed */
 export const isPassing = (answer) => !answer.ok && PASSING.has(answer.status);
 
-/**
- * Sends a decision until the studio has answered it; the answer. The token makes it count once.
- * @param {ReviewView} review
- * @param {Record<string, unknown>} body
- * @param {number} [pause]
- */
+/** Sends a decision until the studio has answered it; the answer. The token makes it count once.
+ * @param {ReviewView} review @param {Record<string, unknown>} body @param {number} [pause] */
 export async function stored(review, body, pause = PAUSE) {
   const entry = { reader: review.setup?.reader || '', body: { token: token(), ...body } };
   keep(KEY, [...waiting(), entry]);

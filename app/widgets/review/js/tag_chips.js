@@ -3,10 +3,8 @@ import { el } from '../../../static/dom.js';
 
 /** @typedef {{id: number, tags?: string[], kinds?: string[]}} Tagged */
 
-/**
- * The tags that may stand in view.
- * @param {import('./review_view.js').ReviewView} review @param {Tagged} one @param {boolean} decided by this reader
- */
+/** The tags that may stand in view.
+ * @param {ReviewView} review @param {Tagged} one @param {boolean} decided by this reader */
 export function tagsOf({ show, revealed }, one, decided) {
   const open = decided || show.truth || revealed.has(one.id);
   return (one.tags || []).filter((tag) => open || !one.kinds?.includes(tag));

@@ -3,13 +3,14 @@ import { action, el, fill, onEnter } from '../../../static/dom.js';
 import { LONGEST, tagCases } from './selection_bar.js';
 import { tagsOf } from './tag_chips.js';
 
-/** @param {import('./review_view.js').ReviewView} review */
+/** @param {ReviewView} review */
 export function tagPanel(review) {
   const list = el('div', { class: 'rv-case-tags' });
   const name = el('input', {
     type: 'text',
     placeholder: 'Add a tag',
     'aria-label': 'Add a tag to this case',
+    title: 'Add a tag to this case (T)',
     list: 'rv-known-tags',
     maxlength: LONGEST,
   });
@@ -21,6 +22,7 @@ export function tagPanel(review) {
   let of = 0;
   return {
     element,
+    take: () => name.focus(),
     reflect() {
       const { detail } = review;
       element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);

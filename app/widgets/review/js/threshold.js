@@ -17,7 +17,7 @@ function outlineWords({ share, scale, core }) {
 }
 
 export class Threshold {
-  /** @param {import('./review_view.js').ReviewView} review */
+  /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
     /** @type {number | null} of the slider; null: each map's own outline */
@@ -60,13 +60,8 @@ export class Threshold {
     this.measured();
   }
 
-  /**
-   * @param {import('./layers.js').Layer} made
-   * @param {import('./layers.js').MaskLayer | null} lesion
-   * @param {number | null} mask
-   * @param {import('./image.js').Picture} picture
-   * @param {() => boolean} [stale]
-   */
+  /** @param {import('./layers.js').Layer} made @param {import('./layers.js').MaskLayer | null} lesion @param {number |
+   * null} mask @param {import('./image.js').Picture} picture @param {() => boolean} [stale] */
   async counted(made, lesion, mask, picture, stale) {
     const counts = await measure.count(
       made.map,

@@ -6,7 +6,6 @@ import { rowName } from './reference.js';
 import { chips, tagsOf } from './tag_chips.js';
 
 /** @typedef {import('../../../static/answers').WorklistRow} Row */
-/** @typedef {import('./review_view.js').ReviewView} ReviewView */
 
 const SIDES = [192, 320, 512]; // pixels that pictures are asked for in: few, so that the browser's cache is met
 
@@ -18,11 +17,8 @@ export function address({ run, show }, row, side) {
   return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
 }
 
-/**
- * @param {ReviewView} review
- * @param {Row | undefined} row undefined while its page is on its way
- * @param {{at: number, total: number, side: number, selected: boolean, now: boolean}} where
- */
+/** @param {ReviewView} review @param {Row | undefined} row undefined while its page is on its way @param {{at: number,
+ * total: number, side: number, selected: boolean, now: boolean}} where */
 export function tile(review, row, { at, total, side, selected, now }) {
   const element = el('div', {
     id: `rv-tile-${at}`,
@@ -47,7 +43,7 @@ export function tile(review, row, { at, total, side, selected, now }) {
       'span',
       { class: 'rv-picture' },
       el('img', { 'data-src': address(review, row, side), alt: '', decoding: 'async', draggable: 'false' }),
-      el('span', { class: 'rv-pick', 'data-pick': true, title: 'Select (X)' }),
+      el('span', { class: 'rv-pick', 'data-pick': true, title: 'Select (Shift+Space)' }),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
       review.drafts.cases.has(row.id) &&
         el('span', { class: 'rv-draft', title: 'A drawing that is not saved yet' }, '✎'),

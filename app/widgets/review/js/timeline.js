@@ -5,7 +5,7 @@ import { el, fill } from '../../../static/dom.js';
 const WIDTH = 1000;
 const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 
-/** @param {import('./review_view.js').ReviewView} review @param {HTMLElement} line where it is drawn */
+/** @param {ReviewView} review @param {HTMLElement} line where it is drawn */
 export function timeline(review, line) {
   /** @type {import('../../../static/answers').Frame[]} */
   let frames = [];
@@ -83,11 +83,8 @@ export function timeline(review, line) {
 // Peaks of the score over a recording's frames or a volume's slices.
 const LOOK = 12; // frames on either side that a peak must rise above
 
-/**
- * Whether score i is higher than all within `look` before it and not lower than those after: of a plateau the first.
- * @param {(number | null)[]} scores
- * @param {number} i
- */
+/** Whether score i is higher than all within `look` before it and not lower than those after: of a plateau the first.
+ * @param {(number | null)[]} scores @param {number} i */
 export function isPeak(scores, i, look = LOOK) {
   const score = (/** @type {number} */ k) => scores[k] ?? -Infinity;
   for (let d = 1; d <= look; d += 1) if (score(i - d) >= score(i) || score(i + d) > score(i)) return false;

@@ -9,7 +9,7 @@ const BUTTONS = [
   ['right', '↻ 90°', 'Turn right', 'Turn the view by 90° to the right (J)'],
 ];
 
-/** @param {import('./review_view.js').ReviewView} review */
+/** @param {ReviewView} review */
 export function turnButtons(review) {
   const buttons = BUTTONS.map(([act, text, name, title]) =>
     action(text, () => review.act(act), { 'aria-label': name, title }),

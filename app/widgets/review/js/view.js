@@ -4,7 +4,6 @@
 import { clamp } from '../../../static/format.js';
 import { fromSeen, seenSize, toSeen, UPRIGHT } from './orientation.js';
 
-/** @typedef {import('./shapes.js').Spot} Spot */
 /** @typedef {{w: number, h: number}} Size */
 /** @typedef {{px: number, py: number}} Place in CSS pixels of a pane */
 
@@ -117,13 +116,10 @@ export class View {
 
 /** @typedef {{down: (p: Spot, event?: PointerEvent) => void, move: (p: Spot) => void, up: () => void}} Tool */
 
-/**
- * Wheel zooms, drag pans, two fingers pinch, the right button changes window and level. With a tool in hand the left
+/** Wheel zooms, drag pans, two fingers pinch, the right button changes window and level. With a tool in hand the left
  * button goes to it, in image pixels.
- * @param {HTMLCanvasElement} canvas
- * @param {View} view
- * @param {{tool: () => Tool | null, windowing: (dx: number, dy: number) => void, hover: (p: Spot | null) => void}} on
- */
+ * @param {HTMLCanvasElement} canvas @param {View} view @param {{tool: () => Tool | null, windowing: (dx: number, dy:
+ * number) => void, hover: (p: Spot | null) => void}} on */
 export function gestures(canvas, view, { tool, windowing, hover }) {
   /** @type {Map<number, Place>} */
   const fingers = new Map();

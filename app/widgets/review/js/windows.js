@@ -25,12 +25,8 @@ const ANY = [
 /** @param {boolean} ct whether the grey values are Hounsfield units */
 export const windows = (ct) => (ct ? CT.map(preset('HU')) : ANY.map(preset('range')));
 
-/**
- * A preset in the grey values of an image, which are stored as (value - offset) / gain.
- * @param {Preset} chosen
- * @param {{full: Window, top: number, offset: number, gain: number}} picture
- * @returns {Window}
- */
+/** A preset in the grey values of an image, which are stored as (value - offset) / gain.
+ * @param {Preset} chosen @param {{full: Window, top: number, offset: number, gain: number}} picture @returns {Window} */
 export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
   const window =
     unit === 'HU'
@@ -42,12 +38,8 @@ export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
 /** @type {{key: string, lut: Uint8ClampedArray}} the table made last */
 const made = { key: '', lut: new Uint8ClampedArray() };
 
-/**
- * What is painted for each stored grey value: 0 below the window, 255 above it, linear between.
- * @param {Window} window
- * @param {number} size how many grey values there are
- * @param {boolean} invert
- */
+/** What is painted for each stored grey value: 0 below the window, 255 above it, linear between.
+ * @param {Window} window @param {number} size how many grey values there are @param {boolean} invert */
 export function lookup(window, size, invert) {
   const key = `${window.centre}/${window.width}/${size}/${invert}`;
   if (made.key === key) return made.lut;

@@ -2,11 +2,9 @@
 
 const SIZE = 13; // CSS pixels of the text
 
-/**
- * @param {CanvasRenderingContext2D} context whose unit is an image pixel
- * @param {string} text @param {{x: number, y: number}} p in image pixels
- * @param {{right: number, up: number, colour: string, halo?: string}} look right, up: from p, in CSS pixels
- */
+/** @param {CanvasRenderingContext2D} context whose unit is an image pixel @param {string} text @param {{x: number, y:
+ * number}} p in image pixels @param {{right: number, up: number, colour: string, halo?: string}} look right, up: from
+ * p, in CSS pixels */
 export function written(context, text, p, { right, up, colour, halo }) {
   const ratio = devicePixelRatio || 1;
   const at = context.getTransform().transformPoint(p);
