@@ -44,11 +44,11 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/programs": 500,
     "core/studio/report": 1_700,
     "core/studio/review": 6_740,
-    "core/studio/runs": 3_910,
+    "core/studio/runs": 3_960,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 57_150, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
+WHOLE = {"Python": 57_250, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
