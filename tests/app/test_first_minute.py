@@ -95,7 +95,7 @@ def test_without_a_study_review_offers_nothing_that_needs_a_case(page, tmp_path)
         page.wait_for_function("Boolean(window.Studio?.started)")
         page.locator("#tab-review-button").click()
         page.get_by_text("No case", exact=True).wait_for()
-        for name in ("Learn from marks", "Save version", "Show", "Place"):
+        for name in ("Learn from marks", "Save version", "Show", "Mark location"):
             assert page.locator(".rv-side").get_by_role("button", name=name, exact=True).count() == 0, name
     finally:
         server.stop()

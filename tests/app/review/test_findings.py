@@ -71,7 +71,7 @@ def test_a_drag_places_a_box_and_a_click_a_point(page, page_url):
     settle(page)
     pane = page.locator(".rv-pane canvas").first.bounding_box()
     x, y = pane["x"] + pane["width"] / 2, pane["y"] + pane["height"] / 2
-    place = page.get_by_role("button", name="Place", exact=True)
+    place = page.get_by_role("button", name="Mark location", exact=True)
     page.locator(".rv-view").focus()
     page.keyboard.press("'")
     assert place.get_attribute("aria-pressed") == "true"
