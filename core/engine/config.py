@@ -229,8 +229,8 @@ class Config:
             key = key.replace("__", ".")
             *path, last = key.split(".")
             for step in path:
-                spot = spot[step]
+                spot = spot[step] if isinstance(spot.get(step), dict) else {}
             if last not in spot:
-                raise BadConfig(f"{type(self).__name__} has no {key}")
+                raise BadConfig(f"{type(self).__name__} has no {key}; it has: {', '.join(spot or values)}")
             spot[last] = value
         return type(self).from_dict(values)

@@ -106,6 +106,49 @@ def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
     return x.permute(0, 3, 1, 2).to(torch.float32).div_(255.0)
 
 
+# Images that others hand in: of any type and layout, checked.
+
+
+LEAST = 16  # pixels of an image's side
+ROUNDED = 1e-3  # how far beyond 0 and 1 a float may lie, as after a resize
+TAKES = "images are uint8 or floats from 0 to 1, (3, H, W), (H, W, 3), or a batch of either"
+
+
+def channels_first(images: Any) -> tuple[torch.Tensor, bool]:
+    """Checks images and returns them as a tensor ([B,] C, H, W), and whether their channels came last."""
+    if not isinstance(images, (torch.Tensor, np.ndarray)):
+        raise ValueError(
+            f"{TAKES}, not {type(images).__name__}; torchvision's v2.ToImage() makes a tensor of a picture"
+        )
+    shape = tuple(images.shape)
+    first, last = (len(shape) in (3, 4) and shape[axis] in (1, 3) for axis in (-3, -1))
+    if not (first or last):
+        raise ValueError(f"{TAKES}, not {shape}")
+    last = last and not (first and isinstance(images, torch.Tensor))
+    try:
+        pixels = torch.from_numpy(np.ascontiguousarray(images)) if isinstance(images, np.ndarray) else images
+    except TypeError:
+        raise ValueError(f"{TAKES}, not {images.dtype}") from None
+    pixels = pixels.as_subclass(torch.Tensor).movedim(-1, -3) if last else pixels.as_subclass(torch.Tensor)
+    if not pixels.numel() or min(pixels.shape[-2:]) < LEAST:
+        raise ValueError(f"{TAKES}, with sides of {LEAST} pixels or more, not {shape}")
+    if pixels.dtype != torch.uint8:
+        if not pixels.is_floating_point():
+            raise ValueError(f"{TAKES}, not {images.dtype}")
+        low, high = (float(end) for end in pixels.aminmax())
+        if not (low >= -ROUNDED and high <= 1 + ROUNDED):  # NaN is neither
+            raise ValueError(
+                f"floats of an image lie from 0 to 1, not from {low:.4g} to {high:.4g}: divide values up to 255 by "
+                "255, and normalise after MedMix"
+            )
+    return pixels, last
+
+
+def in_unit(pixels: torch.Tensor) -> torch.Tensor:
+    """Converts checked pixels of any type -> float32 in [0, 1]."""
+    return pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float().clamp(0, 1)
+
+
 def to_pixels(x: torch.Tensor) -> np.ndarray:
     """Converts float (B, 3, H, W) in [0, 1], clamped to it, -> uint8 (B, H, W, 3): the inverse of `to_batch`."""
     return x.clamp(0, 1).mul_(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()

@@ -2,45 +2,179 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import weakref
+from collections import deque
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+from torch.utils.data import get_worker_info
+from torchvision import tv_tensors
+from torchvision.transforms import v2
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.registry import STRONG
+from core.engine.tensors import TAKES, channels_first, in_unit
+
+RECENT = 8  # images seen before a single one, which its lesions are cut from
+Pictures: TypeAlias = "Tensor | np.ndarray[Any, Any]"
+
+_alive: weakref.WeakSet[MedMix] = weakref.WeakSet()
 
 
-class MedMix:
-    """A transform that pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
+class MedMix(v2.Transform):
+    """Pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
+
+    It takes a batch or one image, and stands in a `torchvision.transforms.v2.Compose` before images are normalised: in
+    a dataset, in a collate function, or after the loader. Lesions are cut from the other images of the batch; those of
+    a single image are cut from the images that came before it.
 
     Args:
-        k: the most lesions an image gets; each image's number is drawn from 0 to k, evenly.
-        preset: `quick`, `paper`, `endoscopy`, `fundus`, `xray`, ...; settings: changes to it, as `size=(0.1, 0.3)`.
-        seed: seed of the draws. Two transforms of one seed give the same; in a DataLoader give each worker its own.
+        k: The most lesions an image gets; each image's number is drawn from 0 to k, evenly.
+        preset: `quick`, `paper`, `endoscopy`, `fundus`, `xray`, ...
+        seed: Seed of the draws. Two transforms of one seed give the same, whatever torch's seed is; each worker of a
+            DataLoader has draws of its own, and other ones in each epoch. None: torch's own seed, as torchvision's
+            transforms have it.
+        settings: Changes to the preset, as `size=(0.1, 0.3)`.
 
-    Use it on whole batches, in a loop or as part of a collate function: lesions come from the other images.
+    Raises:
+        ValueError: If k, the preset, the seed or a setting is not valid.
 
-        for images in loader:                       # (B, 3, S, S) in [0, 1]
-            images, masks, counts = medmix(images)  # (B, 3, S, S), bool (B, S, S), long (B,)
+    Example:
+        >>> import torch
+        >>> from pmsacl_studio import MedMix
+        >>> medmix = MedMix(k=3, seed=0)
+        >>> images, masks, counts = medmix(torch.rand(8, 3, 64, 64))
+        >>> images.shape, masks.shape, counts.shape
+        (torch.Size([8, 3, 64, 64]), torch.Size([8, 64, 64]), torch.Size([8]))
     """
 
-    def __init__(self, k: int = 3, preset: str = "quick", seed: int = 0, **settings: Any) -> None:
+    def __init__(self, k: int = 3, preset: str = "quick", seed: int | None = None, **settings: Any) -> None:
+        super().__init__()
         if preset not in MEDMIX_PRESETS:
             raise ValueError(f"there is no MedMix preset {preset!r}; there are: {', '.join(MEDMIX_PRESETS)}")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
+            raise ValueError(f"seed is a whole number of 0 or more, or None, not {seed!r}")
         self.config = MEDMIX_PRESETS[preset].replace(k=k, **settings)
         self.strong = STRONG.get("medmix")(self.config)
-        self.generator = torch.Generator().manual_seed(seed)
+        self.seed = seed
+        self.copies = 0  # that were made for other processes, by fork or pickle
+        self.__setstate__({"_process": os.getpid()})
 
-    def __call__(
-        self, images: Tensor, roi: Tensor | None = None, counts: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Pastes lesions into images, float (B, 3, S, S) in [0, 1]; returns images, masks and counts.
+    def __getstate__(self) -> dict[str, Any]:
+        self.copies += 1
+        return {k: v for k, v in vars(self).items() if k not in ("_process", "_draws", "_recent")}
 
-        roi (B, S, S), 1 where lesions may lie; counts (B,), drawn if not given.
-        Raises ValueError for images that are not square and in colour, and for a count above k.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({"_process": None, "_draws": None, "_recent": deque(maxlen=RECENT), **state})
+        _alive.add(self)
+
+    @property
+    def generator(self) -> torch.Generator:
+        """The draws of this process, made when they are first asked for.
+
+        Those of a DataLoader's worker follow from `seed`, its number, and the number of copies that were made before
+        it; since workers of a further epoch are further copies, no one has to name the epoch.
         """
+        if self.seed is None:
+            return torch.default_generator  # a DataLoader seeds it for each worker and epoch
+        if self._draws is None or self._process not in (None, os.getpid()):
+            worker, forked = get_worker_info(), self._process not in (None, os.getpid())
+            copy = () if worker is None and not forked else (self.copies, 0 if worker is None else worker.id + 1)
+            state = np.random.SeedSequence((int(self.seed), *copy)).generate_state(1, np.uint64)[0]
+            self._draws = torch.Generator().manual_seed(int(state >> 1))
+        self._process = os.getpid()
+        return self._draws
+
+    def forward(
+        self, *inputs: Any, roi: Pictures | None = None, counts: int | Pictures | None = None
+    ) -> tuple[Any, ...]:
+        """Pastes lesions into images and returns (images, masks, counts).
+
+        Args:
+            inputs: One image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to 1; grey images
+                may have one channel. What follows the images, as their labels, is returned as it is after `counts`;
+                images and labels may be one tuple, as samples of a dataset are.
+            roi: (H, W) or (B, H, W), 1 where lesions may lie.
+            counts: Lesions of each image, (B,) or one number for all; drawn if not given.
+
+        Returns:
+            Images of the type, shape and range that came; masks (B, H, W), True where an image was changed; counts
+            (B,), the number of lesions. One image gives one mask and one number.
+
+        Raises:
+            ValueError: If the images are not what it takes, or `roi` or `counts` does not fit them.
+        """
+        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)) else inputs
+        if not len(given):
+            raise ValueError(f"{TAKES}; none were given")
+        images, rest = given[0], given[1:]
+        pixels, last = channels_first(images)
+        single = pixels.ndim == 3
+        x = pixels[None] if single else pixels
+        mixed, masks, numbers = self._mix(x, _region(roi, x), self._counts(counts, len(x)), single)
+        if single:
+            mixed, masks, numbers = mixed[0], masks[0], numbers[0]
+        mixed = mixed.movedim(-3, -1) if last else mixed
+        if isinstance(images, np.ndarray):
+            return mixed.numpy(), masks.numpy(), numbers.numpy(), *rest
+        mixed = tv_tensors.wrap(mixed, like=images) if isinstance(images, tv_tensors.TVTensor) else mixed
+        return mixed, tv_tensors.Mask(masks), numbers, *rest
+
+    def _counts(self, counts: Any, images: int) -> Tensor:
         if counts is None:
-            counts = torch.randint(0, self.config.k + 1, (len(images),), generator=self.generator)
-        mixed = self.strong(images, counts, self.generator, roi)
-        return mixed.images, mixed.masks, mixed.count
+            return torch.randint(0, self.config.k + 1, (images,), generator=self.generator)
+        numbers = torch.as_tensor(counts).cpu()
+        if numbers.is_floating_point() or numbers.dtype == torch.bool or numbers.numel() not in (1, images):
+            raise ValueError(
+                f"counts are whole numbers, one for all or one for each of the {images} images, not {numbers.dtype} "
+                f"{tuple(numbers.shape)}"
+            )
+        if bool(((numbers < 0) | (numbers > self.config.k)).any()):
+            raise ValueError(
+                f"counts lie from 0 to {self.config.k}, the k of this MedMix, not from {numbers.min()} to "
+                f"{numbers.max()}"
+            )
+        return numbers.long().reshape(-1).expand(images)
+
+    def _mix(self, x: Tensor, roi: Tensor | None, counts: Tensor, single: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Mixes checked images (B, C, H, W) of any type -> images of that type, masks (B, H, W), counts (B,)."""
+        (h, w), side = x.shape[-2:], max(x.shape[-2:])
+        whole = in_unit(x)
+        whole = pad(whole.expand(-1, 3, -1, -1), (0, side - w, 0, side - h))
+        if h != w or roi is not None:
+            inside = torch.ones(len(x), h, w) if roi is None else roi
+            roi = pad(inside.float(), (0, side - w, 0, side - h))
+        if single:  # beside those that came before it
+            before = [earlier for earlier in self._recent if earlier.shape == whole.shape[1:]]
+            self._recent.append(whole[0].detach().cpu().clone())
+            whole = torch.cat([whole, *(earlier[None].to(whole.device) for earlier in before)])
+            counts = pad(counts, (0, len(before)))
+            roi = None if roi is None else roi.expand(len(whole), -1, -1)
+        strong = self.strong(whole, counts, self.generator, roi)
+        mixed, masks = strong.images[: len(x), : x.shape[1], :h, :w], strong.masks[: len(x), :h, :w]
+        values = mixed.mul(255).round() if x.dtype == torch.uint8 else mixed
+        return torch.where(masks[:, None], values.to(x.dtype), x), masks, strong.count[: len(x)]
+
+
+def _count_copies() -> None:
+    for transform in _alive:
+        transform.copies += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_count_copies)
+
+
+def _region(roi: Any, x: Tensor) -> Tensor | None:
+    """Checks a region of interest against images (B, C, H, W) and returns it as (B, H, W)."""
+    if roi is None:
+        return None
+    region = torch.as_tensor(roi).as_subclass(Tensor)
+    wanted = (len(x), *x.shape[-2:])
+    if tuple(region.shape) not in (wanted, wanted[1:]):
+        raise ValueError(f"roi is {wanted[1:]} or {wanted}, as the images are, not {tuple(region.shape)}")
+    return (region != 0).expand(wanted)
