@@ -45,8 +45,8 @@ def pretrain(quick: bool = False, device: str = "auto") -> dict[str, Any]:
     trainer.prepare()
 
     count = len(trainer.views().images)  # the weak views and, as `paper` has it, the strong images alone
-    bare = torchvision.models.resnet18(weights=None).to(where, memory_format=trainer.format)
-    images = torch.rand(count, 3, config.size, config.size, device=where).contiguous(memory_format=trainer.format)
+    bare = torchvision.models.resnet18(weights=None).to(where, memory_format=trainer.model.format)
+    images = torch.rand(count, 3, config.size, config.size, device=where).contiguous(memory_format=trainer.model.format)
     optimiser = torch.optim.SGD(bare.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay)
 
     def bare_step() -> None:

@@ -52,7 +52,15 @@ def pmsacl_loss(
     Ours, not the paper's: with centring = `denominator` the numerator compares features that are not centred; with
     positives = `class` it is the mean cosine with the views of all other images of the class.
 
-    Raises ValueError if tau, alpha, `centring`, `positives` or the tensors' shapes cannot be.
+    Raises ValueError if tau, alpha, `centring`, `positives` or the shapes cannot be; on a CPU, where that costs
+    no waiting, also if labels or partners hold what they cannot (`check_pairs`).
+
+    Example:
+        >>> import torch
+        >>> from pmsacl_studio import pmsacl_loss
+        >>> z, labels, centres = torch.eye(4), torch.tensor([0, 1, 0, 1]), torch.zeros(2, 4)
+        >>> round(float(pmsacl_loss(z, labels, partners=torch.tensor([2, 3, 0, 1]), centres=centres)), 4)
+        1.0986
     """
     if centring not in CENTRINGS or positives not in POSITIVES:
         raise ValueError(f"centring is one of {CENTRINGS}, positives one of {POSITIVES}; not {centring}, {positives}")
@@ -61,6 +69,10 @@ def pmsacl_loss(
             f"z is (M, D), labels and partners (M,), centres (k+1, D); "
             f"not {tuple(z.shape)}, {tuple(labels.shape)}, {tuple(partners.shape)}, {tuple(centres.shape)}"
         )
+    if not len(z):
+        raise ValueError("z holds no sample; the loss is a mean over samples and needs two views of an image at least")
+    if z.device.type == "cpu":
+        check_pairs(labels, partners, len(centres))
     f = centred(z.float(), labels, centres.detach().float())
     cosine = f @ f.T
     own = torch.eye(len(f), dtype=torch.bool, device=f.device)
@@ -75,6 +87,22 @@ def pmsacl_loss(
         count = others.sum(1)
         attract = torch.where(count > 0, (cosine * others).sum(1) / count.clamp(min=1), attract)
     return (torch.logsumexp(repel, 1) - attract / tau).mean()
+
+
+def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
+    """Raises ValueError unless labels (M,) are classes and partners (M,) the places of other samples of their class."""
+    for name, values, end in (("labels", labels, classes), ("partners", partners, len(labels))):
+        if values.is_floating_point() or values.dtype == torch.bool:
+            raise ValueError(f"{name} are whole numbers, not {values.dtype}")
+        if bool(((values < 0) | (values >= end)).any()):
+            raise ValueError(f"{name} lie from 0 to {end - 1}, not from {int(values.min())} to {int(values.max())}")
+    wrong = (labels[partners] != labels) | (partners == torch.arange(len(labels), device=partners.device))
+    if bool(wrong.any()):
+        i = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"partners[{i}] is {int(partners[i])}, of class {int(labels[partners[i]])}: the partner of a sample is the "
+            f"other view of its image, so another sample of its class, {int(labels[i])}"
+        )
 
 
 def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: float, alpha: float) -> Tensor:
@@ -148,15 +176,23 @@ def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
 
 
 class PMSACLLoss(nn.Module):
-    """PMSACL's contrastive loss (Eqs. 4 to 7) with the centres of the classes as a buffer.
+    """The contrastive loss of PMSACL (Eqs. 4 to 7), which holds the centres of the classes as a buffer.
 
     Args:
         centres: (k + 1, D), the mean features of A_0 to A_k of an encoder before the training; they stay as they are.
-        tau: temperature (Eq. 7).
-        alpha: factor of tau between samples of one class; above 1 they repel each other less (Eq. 7).
+        tau: Temperature (Eq. 7), above 0.
+        alpha: Factor of tau between samples of one class; above 1 they repel each other less (Eq. 7).
+
+    Raises:
+        ValueError: If an argument is not valid.
 
     Example:
-        loss = PMSACLLoss(centres)(z, labels, partners)  # z (M, D), labels (M,), partners (M,)
+        >>> import torch
+        >>> from pmsacl_studio import PMSACLLoss
+        >>> loss = PMSACLLoss(centres=torch.randn(4, 16), tau=0.2)
+        >>> z, labels = torch.randn(8, 16), torch.arange(4).repeat(2)  # two views of an image of each class
+        >>> loss(z, labels, partners=torch.arange(8).roll(4)).shape
+        torch.Size([])
     """
 
     centres: Tensor
@@ -164,9 +200,24 @@ class PMSACLLoss(nn.Module):
     def __init__(self, centres: Tensor, tau: float = 0.2, alpha: float = 2.0) -> None:
         super().__init__()
         kappa(torch.zeros(1), tau, alpha)  # raises ValueError at once instead of in the first step
-        self.register_buffer("centres", torch.as_tensor(centres, dtype=torch.float32).detach().clone())
+        centres = torch.as_tensor(centres, dtype=torch.float32).detach().clone()
+        if centres.ndim != 2 or len(centres) < 2 or not bool(centres.isfinite().all()):
+            raise ValueError(f"centres are finite and (k + 1, D), with two classes or more, not {tuple(centres.shape)}")
+        self.register_buffer("centres", centres)
         self.tau, self.alpha = tau, alpha
 
     def forward(self, z: Tensor, labels: Tensor, partners: Tensor) -> Tensor:
-        """Computes the loss, a scalar, as `pmsacl_loss` does."""
-        return pmsacl_loss(z, labels, partners, self.centres, self.tau, self.alpha)
+        """Computes the loss, a scalar in float32.
+
+        Args:
+            z: (M, D) features of the views, in any order.
+            labels: (M,) class of each, from 0 to k.
+            partners: (M,) place of the other view of the same image, which is of the same class.
+
+        Raises:
+            ValueError: If shapes or values do not fit, or there is no sample.
+        """
+        loss = pmsacl_loss(z, labels, partners, self.centres, self.tau, self.alpha)
+        if z.device.type != "cpu":
+            check_pairs(labels, partners, len(self.centres))
+        return loss

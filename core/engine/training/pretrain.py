@@ -244,11 +244,11 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
     held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0..1), val_images: of how many images, and
     val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
     """
-    c, encoder, objective, device = training.config, training.encoder, training.objective, training.device
+    c, objective, device = training.config, training.objective, training.device
     chosen = np.unique(np.linspace(0, len(held_out.images) - 1, min(MOST, len(held_out.images))).astype(int))
     sums: dict[str, float] = {}
     logits, labels = [], []
-    encoder.eval(), objective.eval()
+    training.model.eval()
     try:
         for start in range(0, len(chosen), c.sources):
             rows = chosen[start : start + c.sources]
@@ -261,7 +261,7 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
                 logits.append(outcome.logits.float().cpu())
                 labels.append(views.classed[1].cpu())
     finally:
-        encoder.train(), objective.train()
+        training.model.train()
     figures = {f"val_{name}": value for name, value in sums.items()}
     if logits:
         said, truth = torch.cat(logits), torch.cat(labels)

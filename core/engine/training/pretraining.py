@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Iterator
@@ -16,25 +15,18 @@ from torch import Tensor
 from core.engine import processes
 from core.engine.allocator import most_memory
 from core.engine.augment.medmix.donors import MarkedLesions
-from core.engine.backbones.encoder import build_encoder
 from core.engine.losses.pmsacl import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
-from core.engine.objectives.config import EQUIDISTANT, RANDOM, REESTIMATED, PretrainConfig
+from core.engine.objectives.config import REESTIMATED, PretrainConfig
 from core.engine.progress import Stopped
-from core.engine.registry import OBJECTIVES
-from core.engine.tensors import autocast, gains_by_bf16, to_batch
-from core.engine.training.base import CENTRES, ORDER, STEP, Training, generator
-from core.engine.training.centres import equidistant_centres, estimate_centres, random_centres
+from core.engine.tensors import to_batch
+from core.engine.training.base import STEP, Training, generator
 from core.engine.training.collapse import CollapseWatch, feature_state, relative_spread, remedies
 from core.engine.training.joint import joint_step, rows_of_process, share_norms
-from core.engine.training.schedule import (
-    build_optimiser,
-    learning_rate,
-    parameter_groups,
-    set_rate,
-    still_layers,
-    train_mode,
-)
+from core.engine.training.model import Model, Order
+from core.engine.training.schedule import learning_rate, set_rate
+
+SAY = 5.0  # seconds between two reports
 
 
 @dataclass
@@ -77,26 +69,21 @@ class Pretraining(Training):
         rows_of_process(torch.arange(self.per_step))  # raises ValueError if it cannot be shared
         self.steps, self.per_epoch = config.length(len(data.images))
         self.epochs = math.ceil(self.steps / self.per_epoch) if self.steps else 0
-        self.encoder = build_encoder(config.encoder)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.encoder.seed)
-            self.objective = OBJECTIVES.get(config.objective)(config, self.encoder)
+        self.order = Order(len(data.images), config.seed)
+        self.model = Model(config)
+        self.encoder, self.objective, self.features = self.model.encoder, self.model.objective, self.model.features
         if data.pool is not None:
             inside = None if data.pool_roi is None else torch.from_numpy(np.array(data.pool_roi))
             self.objective.cut_from(to_batch(data.pool, device), inside)
         lesions = None if data.marked is None else MarkedLesions.of(*data.marked, device)
         if lesions is not None:
             self.objective.paste_marked(lesions)
-        self.format = torch.channels_last if config.channels_last else torch.contiguous_format
         share_norms(self.encoder, device)
-        self.encoder.to(device).to(memory_format=self.format)
-        self.objective.to(device)
-        self.optimiser = build_optimiser(config, self._learning())
-        self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
-        self.half = config.autocast and gains_by_bf16(device, self.encoder)
+        self.model.to(device)
+        self.optimiser = self.model.optimiser()
         # Several processes may share their batch norms, which a compiled graph would know nothing of.
-        compiles = config.compiled and processes.world() == 1
-        self.backbone = torch.compile(self.encoder.backbone) if compiles else self.encoder.backbone
+        if config.compiled and processes.world() == 1:
+            self.model.backbone = torch.compile(self.encoder.backbone)
         self.joint = joint_step(self.encoder, self.objective, self.features)
         self.networks = {"encoder": self.encoder, "objective": self.objective}
         self.optimisers = {"optimiser": self.optimiser}
@@ -105,15 +92,6 @@ class Pretraining(Training):
         self.centres: Tensor | None = None
         self.centred: int | None = None  # the step they were last set before
         self.best: dict[str, Any] | None = None  # validation of the best epoch so far, written by `Encoders`
-
-    def _learning(self) -> list[Any]:
-        """Parameters, or groups of them where parts of the encoder are frozen or learn at another rate."""
-        c = self.config
-        if not c.frozen and c.backbone_rate == c.layer_decay == 1:
-            return [*self.encoder.parameters(), *self.objective.parameters()]
-        groups = parameter_groups(self.encoder, c.frozen, c.backbone_rate, c.layer_decay)
-        own = list(self.objective.parameters())
-        return [*groups, {"params": own, "scale": 1.0}] if own else groups
 
     @property
     def epoch(self) -> int:
@@ -126,15 +104,7 @@ class Pretraining(Training):
         Each epoch has an order of its own, drawn from (seed, epoch).
         """
         epoch, place = divmod(step, self.per_epoch)
-        order = torch.randperm(len(self.data.images), generator=generator(self.config.seed, ORDER, epoch))
-        return rows_of_process(order[place * self.per_step : (place + 1) * self.per_step]).numpy()
-
-    def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
-        with autocast(self.device, self.half):
-            h = self.backbone(images.contiguous(memory_format=self.format))
-            z = self.encoder.project(h)
-        return h.float(), z.float()
+        return rows_of_process(self.order.of(epoch)[place * self.per_step : (place + 1) * self.per_step]).numpy()
 
     def prepare(self) -> None:
         """Set the centres where this step needs it: before the first, and when they are re-estimated."""
@@ -144,14 +114,25 @@ class Pretraining(Training):
         again = c.centres == REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
         if self.centred == self.step or (self.centres is not None and not again):
             return
-        dim, count, draws = c.encoder.dim, self.objective.classes, generator(c.seed, CENTRES, self.step)
-        if c.centres == RANDOM:
-            centres = random_centres(count, dim, c.centre_scale, draws)
-        elif c.centres == EQUIDISTANT:
-            centres = equidistant_centres(count, dim, c.centre_scale, draws)
-        else:
-            centres = estimated_centres(self, draws)
+        centres = processes.from_first(self.model.class_centres(self._centre_batches(), self.step))
         self.centres, self.centred = centres.to(self.device), self.step
+
+    def _centre_batches(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Yields the images that centres are estimated from, the first of an epoch's order, and reports the progress.
+
+        Each image is passed once for each class, by each process. Raises Stopped when asked to stop.
+        """
+        chosen = self.order.of(self.step // self.per_epoch)[: self.config.centre_images or None].numpy()
+        done, said = 0, time.monotonic()
+        for rows in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
+            if self.should_stop is not None and self.should_stop():
+                raise Stopped("pre-training was stopped while its centres were estimated; it begins with them anew")
+            if self.report is not None and time.monotonic() - said >= SAY:
+                message = f"Estimating centres: {done} of {len(chosen)} images"
+                self.report({"step": self.step, "steps": self.steps, "message": message})
+                said = time.monotonic()
+            yield self.data.batch(rows, self.device)
+            done += len(rows)
 
     def views(self) -> Views:
         """Makes this step's input, or this process's share of it. Each process has draws of its own."""
@@ -164,7 +145,7 @@ class Pretraining(Training):
         """Do one step and return its numbers. A loss that is not finite changes no weight."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
-        train_mode(self.encoder, self.still), self.objective.train()
+        self.model.train()
         outcome, views = self.joint(self.views(), self.centres)
         numbers = self._numbers(outcome, views)  # the only wait for the device in a step
         if math.isfinite(numbers["loss"]):
@@ -238,39 +219,3 @@ class Pretraining(Training):
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
         self.centres = tensors["centres"].to(self.device) if "centres" in tensors else None
-
-
-SAY = 5.0  # seconds between two reports
-
-
-def estimated_centres(training: Pretraining, draws: torch.Generator) -> Tensor:
-    """Estimates the centres c_n from a pre-training's images (PMSACL Eq. 2), with progress.
-
-    The encoder is taken as it is, with the statistics of each batch (as in training), which leave no trace in it.
-
-    Each image is passed once for each class, by each process. Raises Stopped when asked to stop.
-    """
-    t = training
-    count, wanted = len(t.data.images), t.config.centre_images or len(t.data.images)
-    chosen = torch.randperm(count, generator=draws)[:wanted].numpy()
-    parts = math.ceil(len(chosen) / t.per_step)
-    encoder = train_mode(copy.deepcopy(t.encoder), t.still)
-
-    def features(images: Tensor) -> Tensor:
-        with autocast(t.device, t.half):
-            return encoder(images.contiguous(memory_format=t.format)).float()
-
-    def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        done, said = 0, time.monotonic()
-        for rows in np.array_split(chosen, parts):
-            if t.should_stop is not None and t.should_stop():
-                raise Stopped("pre-training was stopped while its centres were estimated; it begins with them anew")
-            if t.report is not None and time.monotonic() - said >= SAY:
-                message = f"Estimating centres: {done} of {len(chosen)} images"
-                t.report({"step": t.step, "steps": t.steps, "message": message})
-                said = time.monotonic()
-            x, inside = t.data.batch(rows, t.device)
-            yield t.objective.samples(x, draws, inside, t.config.centre_weak)
-            done += len(rows)
-
-    return processes.from_first(estimate_centres(features, batches(), t.objective.classes))
