@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import os
 import pydoc
@@ -59,6 +60,33 @@ def test_each_public_name_says_what_it_does_and_what_its_parts_do():
             said = pydoc.plain(pydoc.render_doc(one))
             first = (inspect.getdoc(one) or "").split("\n")[0]
             assert len(first.split()) >= 3 and first in said, title
+
+
+@pytest.mark.longest
+def test_each_public_name_has_an_example_that_runs(tmp_path, monkeypatch):
+    """In one folder, one after the other: the model that `Studio`'s example leaves is what `Screen`'s reads."""
+    import pmsacl_studio
+
+    monkeypatch.chdir(tmp_path)
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    for name in sorted(pmsacl_studio.__all__, key="Screen".__eq__):  # that one last
+        [example] = finder.find(getattr(pmsacl_studio, name), name, globs={})
+        assert example.examples, f"{name} has no example"
+        assert runner.run(example).failed == 0, name
+
+
+def test_types_travel_with_the_package():
+    import pmsacl_studio
+
+    for name in pmsacl_studio.__all__:
+        public = getattr(pmsacl_studio, name)
+        own = vars(public).values() if inspect.isclass(public) else [public]
+        for function in (f for f in own if inspect.isfunction(f) and f.__name__[0] != "_" or f is public.__init__):
+            if inspect.isfunction(function):
+                hints = set(function.__annotations__) | {"self", "cls"}
+                missing = set(inspect.signature(function).parameters) - hints
+                assert not missing and ("return" in hints or function.__name__ == "__init__"), (name, function.__name__)
+    assert (ROOT / "core/py.typed").exists() and (ROOT / "core/api/pmsacl_studio/py.typed").exists()
 
 
 def test_there_are_notebooks():

@@ -40,11 +40,12 @@ class OneImage(Body):
 class Look(Answer):
     """What a fit says of an image.
 
-    percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on the
-    detector's own grid, as a data address; low and high: what its 0 and 65535 stand for.
+    threshold: the score above which the run flags an image. percentile: of its held-out normals. These and flagged are
+    null before its study is scored. heat_map: PNG, 16 bits, a data address; low and high: its 0 and 65535.
     """
 
     score: float
+    threshold: float | None
     percentile: float | None
     flagged: bool | None
     heat_map: str | None

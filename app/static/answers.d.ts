@@ -3055,13 +3055,14 @@ export interface components {
         /**
          * @description What a fit says of an image.
          *
-         *     percentile: of the run's held-out normals; null where the run's study was not scored. heat_map: PNG, 16 bits, on the
-         *     detector's own grid, as a data address; low and high: what its 0 and 65535 stand for.
+         *     threshold: the score above which the run flags an image. percentile: of its held-out normals. These and flagged are
+         *     null before its study is scored. heat_map: PNG, 16 bits, a data address; low and high: its 0 and 65535.
          */
         app__routes__programs__Look: {
             /** @constant */
             ok: true;
             score: number;
+            threshold: number | null;
             percentile: number | null;
             flagged: boolean | null;
             heat_map: string | null;

@@ -7,20 +7,18 @@
         run = studio.fit(studio.pretrained(study), "blend")
         print(studio.score(run))
 
-`Studio` is a home with studies, runs and reviews; `AnomalyDetector` a detector with scikit-learn's conventions;
-`MedMix` the augmentation as a transform; `pmsacl_loss` and `PMSACLLoss` the loss. `export_run`, `import_model` and
-`Screen` are for models used elsewhere; `draw_case` draws an image to try things on. Research use; not a medical device.
+`Studio` is a home with studies, runs and reviews. `AnomalyDetector` is a detector with scikit-learn's conventions.
+`PMSACL` is the pre-training as a module for any loop, `MedMix` its augmentation as a transform of torchvision,
+`PMSACLLoss` and `pmsacl_loss` its contrastive loss. `Screen` is a model that `Studio.export_run` wrote, used elsewhere.
+`draw_case` draws an image to try things on. Research use; not a medical device.
 """
 
 from core.engine.augment.transform import MedMix
 from core.engine.losses.pmsacl import PMSACLLoss, pmsacl_loss
 from core.engine.phantom.frame import draw_case
+from core.engine.training.model import PMSACL
 from core.studio.programs.estimator import AnomalyDetector
 from core.studio.programs.studio import Studio
-from core.studio.runs.exported import export_run, import_model
 from core.studio.runs.screen import Screen
 
-__all__ = [
-    "AnomalyDetector", "MedMix", "PMSACLLoss", "Screen", "Studio", "draw_case", "export_run", "import_model",
-    "pmsacl_loss",
-]  # fmt: skip
+__all__ = ["PMSACL", "AnomalyDetector", "MedMix", "PMSACLLoss", "Screen", "Studio", "draw_case", "pmsacl_loss"]

@@ -104,7 +104,11 @@ def inference_copy(encoder: Encoder) -> Encoder:
 
     Which convolution feeds which batch norm is read off one pass, so it works for any network. Should the folded copy's
     maps differ from the encoder's by more than CLOSE, as where a convolution feeds two layers, a plain copy is given.
+    Inside `remembering` an encoder is copied once.
     """
+    there = memory()
+    if there is not None and encoder in there.copies:
+        return there.copies[encoder]
     plain = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
     folded = copy.deepcopy(plain)
     probe = torch.rand(1, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0)).to(encoder.mean.device)
@@ -122,7 +126,10 @@ def inference_copy(encoder: Encoder) -> Encoder:
         setattr(folded.net.get_submodule(parent), leaf, getattr(norm, "act", None) or nn.Identity())
     folded.to(memory_format=torch.channels_last)
     same = _close(plain.maps(probe), folded.maps(probe))
-    return (folded if same else plain).requires_grad_(False)
+    quick = (folded if same else plain).requires_grad_(False)
+    if there is not None:
+        there.copies[encoder] = quick
+    return quick
 
 
 def _fed_by_convolutions(encoder: Encoder, probe: Tensor) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
@@ -169,6 +176,7 @@ class Memory:
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.held = limit, 0
         self.kept: OrderedDict[tuple[str, bytes], dict[int, Tensor]] = OrderedDict()
+        self.copies: weakref.WeakKeyDictionary[Encoder, Encoder] = weakref.WeakKeyDictionary()  # quicker ones
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:

@@ -29,9 +29,30 @@ class Case:
     kinds: tuple[str, ...]
 
 
-def draw_case(key: tuple[int, ...], size: int, lesions: int = 0) -> Case:
-    """Draws one frame of `size` pixels from a key of whole numbers: one key, one case, at any size the same scene."""
-    streams = np.random.default_rng(list(key)).spawn(4)
+def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
+    """Draws one frame, as a camera in the bowel sees it, from a key of whole numbers: one key is always the same scene.
+
+    Args:
+        key: One whole number of 0 or more, or several.
+        size: Side of the image in pixels.
+        lesions: How many it shows.
+
+    Raises:
+        ValueError: If a number is not one of these.
+
+    Example:
+        >>> from pmsacl_studio import draw_case
+        >>> case = draw_case((0, 7), size=64, lesions=1)
+        >>> case.image.shape, bool(case.mask.any())
+        ((64, 64, 3), True)
+    """
+    keys = list(key) if isinstance(key, (tuple, list)) else [key]
+    for name, given, least in (("key", key, 0), ("size", size, 8), ("lesions", lesions, 0)):
+        values = keys if name == "key" else [given]
+        numbers = all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) and v >= least for v in values)
+        if not values or not numbers:
+            raise ValueError(f"{name} is a whole number of {least} or more, not {given!r}")
+    streams = np.random.default_rng(keys).spawn(4)
     scene, camera = draw_scene(streams[0]), draw_camera(streams[1])
     lens = _Lens.draw(streams[2])
     surface = look(scene, camera, size)

@@ -223,7 +223,7 @@ class PMSACL(Model):
         self.centred = True
         x, config = self._batch(images), self.config
         purpose, step = (STEP, self.step) if self.training else (VALIDATION, 0)
-        region = None if roi is None else torch.as_tensor(roi)
+        region = None if roi is None else (torch.as_tensor(roi) != 0).float()
         if region is not None and region.shape != (len(x), *x.shape[2:]):
             raise ValueError(f"roi is {(len(x), *x.shape[2:])}, as the images are, not {tuple(region.shape)}")
         with torch.no_grad():

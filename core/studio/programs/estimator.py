@@ -1,4 +1,4 @@
-"""A detector with scikit-learn's conventions: `fit`, `score_samples`, `decision_function`, `predict`."""
+"""A detector with scikit-learn's conventions: `fit`, `score_samples`, `decision_function`, `predict`, `score`."""
 
 from __future__ import annotations
 
@@ -6,32 +6,58 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
+from typing_extensions import Self
 
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import remembering
 from core.engine.backbones.encoder import Encoder, build_encoder
+from core.engine.calibration.conformal import by_patients
 from core.engine.detectors.base import FitContext
+from core.engine.detectors.ensemble.ensemble import Blend
+from core.engine.detectors.map_detector import MapDetector
 from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device
 
+USUAL = 0.05  # what `contamination="auto"` stands for
+PARTS = 5  # of the images; of detectors that take a training, one in so many images is held out once
+
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
-    """Any detector of the studio on any backbone, for images uint8 (N, S, S, 3).
+    """Any detector of the studio on any backbone, for images uint8 (N, S, S, 3), as scikit-learn has outlier detectors.
 
-    Larger `score_samples` are more normal, as scikit-learn has it. Clones, grid searches and pipelines work;
-    `check_estimator` does not hold, for it gives tables (N, D) where images are asked for.
+    It is fitted on normal images. 1 means normal and -1 an outlier; larger scores are more normal; `y` has no part in a
+    fit. The threshold `offset_` comes from scores of images that were left out: images are divided into parts, each is
+    scored by a detector fitted on the others, and the last of these is `detector_`. So about the share `contamination`
+    of unseen normal images is called an outlier. Each part is runs of images that follow one another, which often
+    belong together; what belongs together elsewhere, as images of one patient, is named by `groups`.
 
     Args:
         detector: `padim`, `nearest`, `mahalanobis`, `blend`, `blend-head`, ...
         arch: `efficientnet-lite0`, `resnet18` or any network of timm.
         init: `auto` for weights that are installed, `imagenet`, `random` or a file.
-        encoder: a trained encoder in place of arch and init.
-        contamination: share of the images of the fit that lie beyond `offset_`.
-        settings: of the detector's configuration.
+        encoder: A trained encoder in place of arch and init.
+        contamination: Share of unseen normal images beyond `offset_`, above 0 and up to 0.5; `auto` for 0.05.
+        settings: Changes to the detector's configuration.
         device: `auto`, `cpu` or `cuda:0`.
+        cv: Number of parts. None: 5, or for a detector that takes a training a fifth of the images, held out once.
+        random_state: Seed of the detector's draws.
+
+    Attributes:
+        detector_: The fitted detector.
+        offset_: The threshold of `score_samples`.
+        left_out_scores_: Score of each image of the fit while it was left out, (N,); NaN if it never was.
+        n_features_in_: Numbers in one image.
 
     Example:
-        scores = AnomalyDetector("padim").fit(normal).score_samples(images)
+        >>> import numpy as np
+        >>> from pmsacl_studio import AnomalyDetector, draw_case
+        >>> normal = np.stack([draw_case((seed,), 32).image for seed in range(24)])
+        >>> found = AnomalyDetector("padim", arch="resnet18", init="random").fit(normal)
+        >>> found.predict(normal).shape, found.offset_ < 0
+        ((24,), True)
     """
 
     def __init__(
@@ -40,47 +66,134 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         arch: str = "efficientnet-lite0",
         init: str = "auto",
         encoder: Encoder | None = None,
-        contamination: float = 0.05,
+        contamination: float | str = USUAL,
         settings: dict[str, Any] | None = None,
         device: str = "auto",
+        cv: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.detector, self.arch, self.init, self.encoder = detector, arch, init, encoder
         self.contamination, self.settings, self.device = contamination, settings, device
+        self.cv, self.random_state = cv, random_state
 
-    def fit(self, X: np.ndarray, y: None = None) -> AnomalyDetector:
-        """Learn what normal images look like. Raises ValueError for what is no array of images."""
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.no_validation = False, True
+        return tags
+
+    def fit(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> Self:
+        """Learns what normal images look like.
+
+        Args:
+            X: Normal images uint8 (N, S, S, 3).
+            y: Ignored; there by scikit-learn's convention.
+            groups: (N,), what each image belongs to, such as its patient; a group is left out as a whole.
+
+        Raises:
+            ValueError: If X is not such an array, or an argument is not valid.
+        """
         X = self._images(X)
-        if not 0 < self.contamination < 1:
-            raise ValueError("contamination lies between 0 and 1")
+        share = USUAL if isinstance(self.contamination, str) and self.contamination == "auto" else self.contamination
+        if isinstance(share, (str, bool)) or not 0 < share <= 0.5:
+            raise ValueError(f"contamination is above 0 and up to 0.5, or 'auto', not {self.contamination!r}")
         kind, device = DETECTORS.get(self.detector), pick_device(self.device)
-        config = kind.preset().replace(**self.settings or {})
+        parts = self._parts(len(X), groups, issubclass(kind, (MapDetector, Blend)))
+        config = kind.preset().replace(**{**self._seed(kind.preset()), **(self.settings or {})})
         encoder = self.encoder or build_encoder(EncoderConfig(arch=self.arch, init=self.init))
-        self.detector_ = kind.fit(encoder.to(device), X, config, FitContext(device=device))
+        encoder.to(device)
+        scores = np.full(len(X), np.nan)
+        with remembering():
+            for part in sorted(set(parts) - {-1}):
+                left_out = parts == part
+                fitted = kind.fit(encoder, X[~left_out], config, FitContext(device=device))
+                scores[left_out] = self._scores(fitted, X[left_out])
+        self.detector_, self.left_out_scores_ = fitted, scores
         self.n_features_in_ = int(np.prod(X.shape[1:]))
-        self.offset_ = float(np.quantile(self.score_samples(X), self.contamination))
+        known = np.isfinite(scores)
+        # Of n left out a new image is below the j-th with probability j / (n + 1); groups are weighed alike.
+        self.offset_ = float(np.quantile(scores[known], share, method="weibull"))
+        if groups is not None:
+            limit = by_patients(-scores[known], np.asarray(groups)[known], share).threshold
+            self.offset_ = -limit if np.isfinite(limit) else float(scores[known].min())
         return self
 
     def score_samples(self, X: np.ndarray) -> np.ndarray:
-        """Score images: (N,) float64, larger is more normal, the detector's scores with the sign turned."""
+        """Scores images: (N,) float64, larger is more normal; the detector's scores with the sign turned."""
         check_is_fitted(self, "detector_")
-        return -self.detector_.image_score(self.detector_.predict(self._images(X))).astype(np.float64)
+        return self._scores(self.detector_, self._images(X))
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
-        """Score images beside `offset_`: (N,) float64, below 0 for outliers."""
+        """Returns `score_samples(X) - offset_`: (N,) float64, 0 or more for normal images, below 0 for outliers."""
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Tell normal images from outliers: (N,), 1 for normal, -1 for outliers."""
+        """Tells normal images from outliers: (N,), 1 for normal, -1 for outliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
+    def score(self, X: np.ndarray, y: np.ndarray) -> float:
+        """Returns the AUROC of the scores, 0 to 1, which no threshold has a part in.
+
+        Args:
+            X: Images uint8 (N, S, S, 3).
+            y: (N,), 1 for normal images and -1 for outliers; both must occur.
+
+        Raises:
+            ValueError: If y is anything else.
+        """
+        truth = np.asarray(y)
+        if truth.shape != np.shape(X)[:1] or not np.isin(truth, (-1, 1)).all():
+            raise ValueError(f"y is 1 (normal) or -1 (outlier) for each of the {len(X)} images, not {_words(truth)}")
+        if len(np.unique(truth)) < 2:
+            raise ValueError("y must hold normal images (1) and outliers (-1), for the AUROC compares the two")
+        return float(roc_auc_score(truth, self.score_samples(X)))
+
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
-        """Compute heat maps of images: float32 (N, h, w), larger is more abnormal."""
+        """Computes heat maps of images: float32 (N, h, w), larger is more abnormal."""
         check_is_fitted(self, "detector_")
-        return self.detector_.predict(self._images(X)).maps
+        maps: np.ndarray = self.detector_.predict(self._images(X)).maps
+        return maps
+
+    def _seed(self, config: Any) -> dict[str, int]:
+        if not hasattr(config, "seed"):
+            return {}
+        own = isinstance(self.random_state, (int, np.integer))
+        return {"seed": int(self.random_state if own else check_random_state(self.random_state).randint(2**31 - 1))}
+
+    def _parts(self, count: int, groups: np.ndarray | None, quick: bool) -> np.ndarray:
+        """Returns the part in which each image is left out, (N,); -1 for never."""
+        first = np.arange(count)  # of the image's group
+        if groups is not None:
+            if np.shape(groups) != (count,):
+                raise ValueError(f"groups names one group for each of the {count} images, not {_words(groups)}")
+            _, where, which = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
+            first = where[which]
+        if self.cv is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, (int, np.integer))):
+            raise ValueError(f"cv is a whole number of parts or None, not {self.cv!r}")
+        cv = PARTS if self.cv is None else self.cv
+        parts = first * min(count, cv * cv) // count % max(cv, 1)  # runs of neighbours, taken in turns
+        if self.cv is None and not quick:
+            parts = np.where(parts == PARTS - 1, 0, -1)
+        if len(np.unique(parts)) < 2:
+            raise ValueError(
+                f"some images must be left out and others learnt from: cv is 2 or more, not {self.cv}, and X holds two "
+                f"groups or more, not {len(np.unique(first))}"
+            )
+        return parts
+
+    @staticmethod
+    def _scores(detector: Any, images: np.ndarray) -> np.ndarray:
+        return -np.asarray(detector.image_score(detector.predict(images)), np.float64)
 
     @staticmethod
     def _images(X: np.ndarray) -> np.ndarray:
         X = np.asarray(X)
-        if X.dtype != np.uint8 or X.ndim != 4 or X.shape[3] != 3 or X.shape[1] != X.shape[2]:
-            raise ValueError(f"X is images uint8 (N, S, S, 3), not {X.dtype} {X.shape}")
+        if X.dtype != np.uint8 or X.ndim != 4 or X.shape[3] != 3 or X.shape[1] != X.shape[2] or not len(X):
+            raise ValueError(f"X is images uint8 (N, S, S, 3), not {_words(X)}")
         return X
+
+
+def _words(values: Any) -> str:
+    """Describes an array: its type, its shape, and a few values of a short line of them."""
+    array = np.asarray(values)
+    short = array.ndim == 1 and array.dtype.kind in "biufU"
+    return f"{array.dtype} {array.shape}" + f" with {', '.join(map(str, np.unique(array)[:4]))}" * short

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,25 +14,62 @@ import pandas as pd
 
 from core.engine.calibration.percentiles import Calibration
 from core.studio.db.store import Store
+from core.studio.ingest.decode import SUFFIXES, read_image
 from core.studio.ingest.resize import prepare
+from core.studio.ingest.unreadable import Unreadable
 from core.studio.runs import records as runs
-from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.operating import in_effect, level_of
 from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
 BATCH = 32
 LOADED = 2  # detectors that stay in memory
 Looked = tuple[np.ndarray, dict[str, np.ndarray]]
+Image = np.ndarray | str | os.PathLike[str]  # uint8 (H, W, 3) or (H, W), or a file
 
 
-def looked(store: Store, detector: Any, run: str, images: Sequence[np.ndarray]) -> Iterator[Looked]:
-    """Scores images uint8 (H, W, 3), BATCH at once.
+def listed(images: Any, name: str = "images") -> list[Image]:
+    """Lists one image or many: an array, a file or a folder, or a sequence of arrays and files.
+
+    An array (H, W, 3) or (H, W) is one image; (N, H, W, 3) are many. name: of the argument, for the sentence. Raises
+    ValueError for anything else, or if a folder holds no image.
+    """
+    if isinstance(images, (str, os.PathLike)):
+        files = sorted(f for f in Path(images).rglob("*") if f.suffix.lower() in SUFFIXES)
+        if Path(images).is_dir() and not files:
+            raise ValueError(f"{name}: the folder {images} holds no image that can be read")
+        return [*files] or [images]
+    if isinstance(images, np.ndarray) and (images.ndim == 2 or (images.ndim == 3 and images.shape[2] == 3)):
+        return [images]
+    if not hasattr(images, "__len__") or (isinstance(images, np.ndarray) and images.ndim not in (3, 4)):
+        what = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
+        raise ValueError(f"{name} are arrays uint8 (H, W, 3) or (H, W), files, or a folder, one or many; not {what}")
+    return list(images)
+
+
+def opened(image: Image) -> np.ndarray:
+    """Returns an image uint8 (H, W, 3). Raises ValueError for an array that is none, Unreadable for such a file."""
+    if isinstance(image, (str, os.PathLike)):
+        try:
+            return read_image(image)
+        except Unreadable as error:
+            raise Unreadable(f"{os.fspath(image)} cannot be read: {error}") from None
+    pixels = np.asarray(image)
+    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] != 3):
+        raise ValueError(f"an image is uint8 (H, W, 3) or (H, W), or a file, not {pixels.dtype} {pixels.shape}")
+    if not pixels.size:
+        raise ValueError(f"an image holds one pixel at least; this one is {pixels.shape}")
+    return np.repeat(pixels[..., None], 3, 2) if pixels.ndim == 2 else pixels
+
+
+def looked(store: Store, detector: Any, run: str, images: Sequence[Image]) -> Iterator[Looked]:
+    """Scores images, BATCH at once.
 
     Yields heat maps float32 (n, h, w) and scores {"plain", "roi"} float64 (n,).
     """
     size = size_of(store, runs.get_run(store, run))
     for start in range(0, len(images), BATCH):
-        pairs = [prepare(image, size) for image in images[start : start + BATCH]]
+        pairs = [prepare(opened(image), size) for image in images[start : start + BATCH]]
         shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
         yield look(detector, shown, roi)[:2]
 
@@ -38,15 +77,17 @@ def looked(store: Store, detector: Any, run: str, images: Sequence[np.ndarray]) 
 def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame:
     """Makes a table of scores inside the region of interest.
 
-    It has percentile and flagged once the run's study was scored.
+    Once the run's study was scored it has, by the operating point in effect: threshold, the score above which an image
+    is flagged; percentile, of held-out normals; flagged.
     """
     values = np.concatenate([*scores, np.zeros(0)])
     frame = pd.DataFrame({"score": values})
     stored = runs.get_run(store, run)["summary"].get("calibration")
     if stored:
-        calibration = Calibration.from_dict(stored["roi"])
+        calibration, point = Calibration.from_dict(stored["roi"]), in_effect(store, run)[run]
+        frame["threshold"] = level_of(store, run, point)
         frame["percentile"] = calibration.percentile(values)
-        frame["flagged"] = calibration.flagged(values, FLAG_PERCENTILE)
+        frame["flagged"] = point.flagged(values, frame["percentile"].to_numpy())
     return frame
 
 
@@ -59,9 +100,9 @@ class Looks:
         self._turn = threading.Lock()
 
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-        """Scores an image uint8 (H, W, 3) by a run: {"score", "percentile", "flagged"}.
+        """Scores an image uint8 (H, W, 3) by a run: {"score", "threshold", "percentile", "flagged"}.
 
-        percentile and flagged are None where a run was not scored. Returns its heat map float32 (h, w) beside. Raises
+        All but the score are None where a run was not scored. Returns its heat map float32 (h, w) beside. Raises
         NotFound, ValueError if the run is no finished fit, Damaged if its files are.
         """
         runs.get_run(self._store, run)
@@ -71,10 +112,5 @@ class Looks:
             while len(self._detectors) > LOADED:
                 self._detectors.popitem(last=False)
             maps, scores = next(looked(self._store, detector, run, [image]))
-        row = scored(self._store, run, [scores["roi"]]).iloc[0].to_dict()
-        percentile, flagged = row.get("percentile"), row.get("flagged")
-        return {
-            "score": float(row["score"]),
-            "percentile": None if percentile is None else float(percentile),
-            "flagged": None if flagged is None else bool(flagged),
-        }, maps[0]
+        [row] = scored(self._store, run, [scores["roi"]]).to_dict("records")  # of Python's own types
+        return {"threshold": None, "percentile": None, "flagged": None, **row}, maps[0]

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import cv2
 import numpy as np
@@ -26,22 +26,33 @@ from core.studio.review import context
 from core.studio.review import masks as lesion_masks
 from core.studio.review.decisions import decide
 from core.studio.review.worklist import Query, Worklist
-from core.studio.runs import learnt, pipeline, results
+from core.studio.runs import exported, learnt, operating, pipeline, results
 from core.studio.runs import records as runs
 from core.studio.runs.scoring import load_detector
+
+Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]"
 
 
 class Studio:
     """A home: the folder with studies, runs and reviews that the page shows as well.
 
-    home: its folder, made if it is not there; None for the platform's user-data folder, or $PMSACL_HOME.
-    device: `auto`, `cpu` or `cuda:0`.
+    Args:
+        home: Its folder, made if it is not there; None for the platform's user-data folder, or $PMSACL_HOME.
+        device: `auto`, `cpu` or `cuda:0`.
 
-        with Studio("home") as studio:
-            study = studio.import_folder("colon", "images")
-            encoder = studio.pretrain(study, preset="quick")
-            detector = studio.fit(encoder, "padim")
-            readings = studio.score(detector)
+    Example:
+        >>> from pmsacl_studio import Studio, draw_case
+        >>> normal = [draw_case((0, i), 48).image for i in range(16)]
+        >>> abnormal = [draw_case((1, i), 48, lesions=1).image for i in range(4)]
+        >>> with Studio("home", device="cpu") as studio:
+        ...     study = studio.import_arrays("drawn", normal, test=abnormal, abnormal=[True] * 4)
+        ...     encoder = studio.pretrained(study, "resnet18", size=48, init="random")
+        ...     run = studio.fit(encoder, "padim")
+        ...     cases = studio.score(run)
+        ...     one = studio.score(run, abnormal[0])
+        ...     card = studio.export_run(run, "model")
+        >>> list(one.columns), len(one)
+        (['score', 'threshold', 'percentile', 'flagged'], 1)
     """
 
     def __init__(self, home: str | os.PathLike[str] | None = None, device: str = "auto") -> None:
@@ -79,30 +90,48 @@ class Studio:
     def import_arrays(
         self,
         name: str,
-        normal: Sequence[np.ndarray],
-        test: Sequence[np.ndarray] = (),
-        abnormal: Sequence[bool] = (),
-        masks: Sequence[np.ndarray | None] = (),
+        normal: Images,
+        test: Images = (),
+        abnormal: bool | Sequence[bool] | np.ndarray = (),
+        masks: Sequence[np.ndarray | None] | np.ndarray = (),
     ) -> str:
-        """Import images uint8 (H, W, 3) as a new study; returns its id. They are written as PNG into the home.
+        """Imports images as a new study; returns its id. They are written as PNG into the home.
 
-        normal: to learn from. test: to score, with whether each is abnormal and its lesion mask (H, W), where known;
-        without `abnormal` nothing is known of them. Raises ValueError for arrays that are no images.
+        Args:
+            name: Name of the study, which no other has.
+            normal: Images to learn from, one or many: arrays uint8 (H, W, 3) or (H, W), files, or a folder.
+            test: Images to score.
+            abnormal: Whether each test image is abnormal; left out where it is not known.
+            masks: The lesion mask (H, W) of each test image, or None; left out where there are none.
+
+        Raises:
+            ValueError: If an image is none, the lengths differ, or the name is in use.
         """
-        if abnormal and len(abnormal) != len(test) or masks and len(masks) != len(test):
-            raise ValueError("abnormal and masks say something of each test image, or are left out")
+        shown, judged = looks.listed(normal, "normal"), looks.listed(test, "test")
+        truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
+        for what, values in (("abnormal", truth), ("masks", outlines)):
+            if len(values) not in (0, len(judged)):
+                raise ValueError(f"{what} holds one value for each of the {len(judged)} test images, not {len(values)}")
+        if len(truth) and not np.isin(truth, (0, 1)).all():
+            raise ValueError(f"abnormal is True or False for each test image, not {truth.dtype} {truth.shape}")
+        pictures = [looks.opened(image) for image in (*shown, *judged)]  # all of them before the first file is written
+        for i, mask in enumerate(outlines):
+            if mask is not None and np.shape(mask) != pictures[len(shown) + i].shape[:2]:
+                raise ValueError(
+                    f"masks[{i}] is {np.shape(mask)}, its image {pictures[len(shown) + i].shape[:2]}: they must agree"
+                )
         folder = self.store.home.files / slug(name)
         with locked(folder):
             demand_free_name(self.store, folder.name)
             shutil.rmtree(folder, ignore_errors=True)  # what an import that was killed left
-            for i, image in enumerate(normal):
+            for i, image in enumerate(pictures[: len(shown)]):
                 _write(folder / "train/normal" / f"{i:06d}.png", image)
-            for i, image in enumerate(test):
-                kind = "unknown" if not len(abnormal) else "abnormal" if abnormal[i] else "normal"
+            for i, image in enumerate(pictures[len(shown) :]):
+                kind = "unknown" if not len(truth) else "abnormal" if truth[i] else "normal"
                 _write(folder / "test" / kind / f"{i:06d}.png", image)
-                mask = masks[i] if len(masks) else None
-                if mask is not None and mask.any():
-                    _write(folder / "test/mask" / f"{i:06d}.png", (np.asarray(mask) > 0).astype(np.uint8) * 255)
+                mask = np.asarray(outlines[i]) > 0 if len(outlines) and outlines[i] is not None else np.zeros(1)
+                if mask.any():
+                    _write(folder / "test/mask" / f"{i:06d}.png", mask.astype(np.uint8) * 255)
             return import_study(self.store, name, folder, by="program").study
 
     def pretrain(self, study: str, preset: str = PRETRAIN_DEFAULT, name: str | None = None, **settings: Any) -> str:
@@ -137,35 +166,82 @@ class Studio:
         run = pipeline.create_fit(self.store, encoder, detector, config, name)
         return self._worked(run, pipeline.chain(fits=[run], score=False, evaluate=False, device=self.device))
 
-    def score(self, run: str, images: Sequence[np.ndarray] | None = None) -> pd.DataFrame:
-        """Score cases or images by a fit; a row each.
+    def score(self, run: str, images: Images | None = None) -> pd.DataFrame:
+        """Scores cases or images by a fit; returns a table with a row each.
 
-        Without images: its study's held-out and test cases, which the page then shows too. images: uint8 (H, W, 3) of
-        any size, of which nothing is kept. Columns: score, percentile and flagged inside the region of interest
-        (percentile and flagged once the study was scored); of cases also case, name, split, label.
+        Its columns, all inside the region of interest: score; threshold, the score above which the run's operating
+        point flags an image; percentile, of the held-out normals; flagged. The last three are there once the study was
+        scored. Cases also have case, name, split and label, files have file.
+
+        Args:
+            run: Id of the fit.
+            images: One image or many, of which nothing is kept: arrays uint8 (H, W, 3) or (H, W) of any size, files, or
+                a folder. None: the study's held-out and test cases, which the page then shows too.
+
+        Raises:
+            ValueError: If the run is no finished fit, or an image cannot be read.
         """
         if images is not None:
-            return self._score_arrays(run, images)
+            given = looks.listed(images)
+            frame = looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, given)])
+            if given and all(isinstance(image, (str, os.PathLike)) for image in given):
+                frame.insert(0, "file", [str(image) for image in given])
+            return frame
         self._worked(run, [{"step": "score", "run": run, "args": {"device": self.device, "steady": False}}])
         query = (
             "SELECT c.id AS 'case', c.name, c.split, c.label, r.score_roi AS score, r.percentile_roi AS percentile, "
             "r.flagged_roi AS flagged FROM readings r JOIN cases c ON c.id = r.case_id WHERE r.run = ? ORDER BY c.id"
         )
-        return _flags(pd.DataFrame(self.store.query(query, [run])))
+        frame = pd.DataFrame(self.store.query(query, [run])).astype({"flagged": bool})
+        frame.insert(5, "threshold", self.operating_point(run)["threshold"])
+        return frame
 
-    def heat_maps(self, run: str, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Compute heat maps float32 (N, h, w) of images uint8 (H, W, 3), on the detector's own grid.
+    def heat_maps(self, run: str, images: Images) -> np.ndarray:
+        """Computes heat maps float32 (N, h, w) of images, given as to `score`, on the detector's own grid.
 
         Larger is more abnormal.
         """
-        return np.concatenate([maps for maps, _ in self._looked(run, images)])
+        return np.concatenate([maps for maps, _ in self._looked(run, looks.listed(images))])
 
-    def _score_arrays(self, run: str, images: Sequence[np.ndarray]) -> pd.DataFrame:
-        return looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, images)])
+    def _looked(self, run: str, images: Sequence[looks.Image]) -> Iterator[looks.Looked]:
+        return looks.looked(self.store, load_detector(self.store, run, self.device), run, images)
 
-    def _looked(self, run: str, images: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-        detector = load_detector(self.store, run, self.device)
-        return looks.looked(self.store, detector, run, [_image(image) for image in images])
+    def operating_point(self, run: str) -> dict[str, Any]:
+        """Returns the operating point of a fit: `threshold`, the score above which it flags, `source` and `words`.
+
+        Raises ValueError if the run has not been scored: there are no thresholds yet.
+        """
+        runs.get_run(self.store, run)  # raises NotFound
+        point = operating.in_effect(self.store, run)[run]
+        level = operating.level_of(self.store, run, point)
+        if level is None:
+            raise ValueError(f"{run} has no thresholds yet: score({run!r}) sets them by the held-out normals")
+        return {"threshold": level, "source": point.source, "words": point.words}
+
+    def flag_above(self, run: str, threshold: float | None, reader: str = "program") -> None:
+        """Moves the operating point of a scored fit to a score; None goes back to the usual percentile.
+
+        All lists, figures and exports follow it, and it is in the audit trail.
+        """
+        self.operating_point(run)  # raises ValueError if there is none
+        if threshold is not None and not np.isfinite(threshold):
+            raise ValueError(f"threshold is a finite score, or None for the usual one, not {threshold}")
+        study = runs.get_run(self.store, run)["study"]
+        operating.choose(self.store, study, run, "default" if threshold is None else "dragged", threshold, reader)
+
+    def export_run(self, run: str, out: str | os.PathLike[str]) -> dict[str, Any]:
+        """Writes a finished fit to a folder, from which `Screen` scores anywhere; returns the model's card.
+
+        Raises ValueError if the folder holds anything, or the run is no finished fit.
+        """
+        return exported.export_run(self.store, run, Path(out))
+
+    def import_model(self, folder: str | os.PathLike[str], study: str, name: str | None = None) -> str:
+        """Imports a folder that `export_run` wrote into a study; returns the id of the new fit.
+
+        Raises ValueError if the folder is no exported model, or was changed.
+        """
+        return exported.import_model(self.store, Path(folder), study, name)["fit"]
 
     def evaluate(self, run: str, roi: bool = True, bootstrap: int = 1000) -> dict[str, Any]:
         """Evaluate a scored run: AUROC, sensitivity, Dice and the rest, with intervals; as `evaluate` prints them."""
@@ -222,17 +298,6 @@ class Studio:
         return run
 
 
-def _image(image: np.ndarray) -> np.ndarray:
-    image = np.asarray(image)
-    if image.dtype != np.uint8 or image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3):
-        raise ValueError(f"an image is uint8 (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
-    return np.repeat(image[..., None], 3, 2) if image.ndim == 2 else image
-
-
 def _write(file: Path, image: np.ndarray) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(cv2.imencode(".png", _image(image)[..., ::-1])[1].tobytes())
-
-
-def _flags(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(flagged=frame["flagged"].astype(bool)) if len(frame) else frame
+    file.write_bytes(cv2.imencode(".png", looks.opened(image)[..., ::-1])[1].tobytes())

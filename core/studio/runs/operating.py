@@ -61,6 +61,13 @@ def in_effect(store: Store, *runs: str) -> dict[str, OperatingPoint]:
     return {run: of_row(last.get(run)) for run in runs}
 
 
+def level_of(store: Store, run: str, point: OperatingPoint) -> float | None:
+    """Returns the score, inside the region of interest, above which a run flags images; None before it is scored."""
+    [row] = store.query("SELECT json_extract(summary, '$.threshold_roi') AS usual FROM runs WHERE id = ?", [run])
+    usual: float | None = row["usual"]
+    return usual if point.threshold is None else point.threshold
+
+
 def history(store: Store, run: str) -> list[OperatingPoint]:
     """Lists all operating points that were chosen for a run, the last one first."""
     rows = store.query(f"SELECT {COLUMNS} FROM operating_points WHERE run = ? ORDER BY id DESC", [run])

@@ -18,7 +18,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -36,9 +36,9 @@ from core.studio.ingest.unreadable import Unreadable
 HERE = Path(__file__).resolve().parent
 INPUTS, OUTPUTS = ["image", "roi"], ["map", "score", "score_roi"]
 COLUMNS = [
-    "file", "score", "score_roi", "percentile", "percentile_roi", "flagged", "flagged_roi", "peak", "sha256", "error",
+    "file", "score", "score_roi", "threshold", "threshold_roi", "percentile", "percentile_roi", "flagged",
+    "flagged_roi", "peak", "sha256", "error",
 ]  # fmt: skip
-FLAG_PERCENTILE = 95.0
 BATCH = 8
 FOREVER = sys.maxsize
 
@@ -80,7 +80,22 @@ def printed(file: Path | str) -> str:
 
 
 class Screen:
-    """An exported model, ready to score. folder: as `export` wrote it. threads: that one image may use; 0: all."""
+    """An exported model, ready to score images without the studio.
+
+    Args:
+        folder: As `export_run` wrote it.
+        threads: That one image may use; 0 for all.
+
+    Raises:
+        BadModel: A ValueError, if the folder holds no model, or a file of it is missing or changed.
+
+    Example:
+        >>> from pmsacl_studio import Screen, draw_case
+        >>> screen = Screen("model")
+        >>> [row] = screen.score(draw_case((2, 0), 48).image)
+        >>> row["flagged_roi"] == int(row["score_roi"] > row["threshold_roi"])
+        True
+    """
 
     def __init__(self, folder: Path | str = HERE, threads: int = 0) -> None:
         import onnxruntime
@@ -107,13 +122,24 @@ class Screen:
         self.low, self.high = pixels.get("lo"), pixels.get("hi")
         self.seen = pixels.get("seen")
         self.scales = self.card.get("scales") or {}  # of the study's scanners
-        self.threshold = (self.card.get("operating_point") or {}).get("threshold")  # None: flagged by the percentile
+        chosen = (self.card.get("operating_point") or {}).get("threshold")  # None: the usual percentile
+        self.levels = {k: v if chosen is None else chosen for k, v in self.card.get("thresholds", {}).items()}
 
-    def score(self, images: list[np.ndarray]) -> list[dict[str, Any]]:
-        """Scores images uint8 (H, W, 3) of any size -> for each its scores, percentiles and flags, `peak` (the largest
-        value that counts) and `heat` float32 (h, w).
+    def score(self, images: np.ndarray | Sequence[np.ndarray]) -> list[dict[str, Any]]:
+        """Scores one image or many, uint8 (H, W, 3) of any size.
+
+        Returns for each `score`, `threshold` (the score above which the operating point flags), `percentile` (of the
+        held-out normals) and `flagged`, of the whole image and, with `_roi` after the name, inside the region of
+        interest; `peak` (the largest value that counts) and `heat` float32 (h, w). Raises ValueError for other arrays.
         """
-        pairs = [prepare(image, self.size) for image in images]
+        given = [images] if isinstance(images, np.ndarray) and images.ndim == 3 else list(images)
+        for image in given:
+            if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+                kind = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
+                raise ValueError(f"images are arrays uint8 (H, W, 3), one or many, not {kind}; `files` scores files")
+        if not given:
+            return []
+        pairs = [prepare(image, self.size) for image in given]
         shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
         maps, scores, scores_roi = self.session.run(OUTPUTS, {"image": shown, "roi": roi})
         rows = []
@@ -121,11 +147,11 @@ class Screen:
             row: dict[str, Any] = {"heat": heat, "peak": self._peak(heat, region)}
             for kind, name, value in zip(("plain", "roi"), ("", "_roi"), values, strict=True):
                 row[f"score{name}"] = float(value)
-                if kind in self.known:
+                if kind in self.known and f"threshold{name}" in self.levels:
                     place = np.searchsorted(self.known[kind], float(value), side="left")
                     row[f"percentile{name}"] = 100 * float(place) / len(self.known[kind])
-                    usual = row[f"percentile{name}"] >= FLAG_PERCENTILE
-                    row[f"flagged{name}"] = int(usual if self.threshold is None else value > self.threshold)
+                    row[f"threshold{name}"] = self.levels[f"threshold{name}"]
+                    row[f"flagged{name}"] = int(float(value) > row[f"threshold{name}"])
             rows.append(row)
         return rows
 

@@ -17,9 +17,9 @@ from core.studio.runs.exported import detector_digest
 
 COLUMNS = {
     "file": "string", "frame": "int64", "sha256": "string", "error": "string", "score": "float64",
-    "score_roi": "float64", "percentile": "float64", "percentile_roi": "float64", "flagged": "int64",
-    "flagged_roi": "int64", "peak": "float64", "map": "binary", "map_h": "int64", "map_w": "int64",
-    "map_lo": "float64", "map_hi": "float64",
+    "score_roi": "float64", "threshold": "float64", "threshold_roi": "float64", "percentile": "float64",
+    "percentile_roi": "float64", "flagged": "int64", "flagged_roi": "int64", "peak": "float64", "map": "binary",
+    "map_h": "int64", "map_w": "int64", "map_lo": "float64", "map_hi": "float64",
 }  # fmt: skip
 BATCH = 16
 

@@ -29,7 +29,7 @@ def test_images_that_are_asked_for_at_once_are_unpacked_one_after_the_other(room
         at_work.remove(path)
         return np.zeros((9, 9, 3), np.uint8)
 
-    said = {"score": 0.5, "percentile": None, "flagged": None}
+    said = {"score": 0.5, "threshold": None, "percentile": None, "flagged": None}
     monkeypatch.setattr(programs, "read_image", read)
     monkeypatch.setattr(Looks, "at", lambda self, run, image: (said, np.zeros((4, 4), np.float32)))
     body = {"run": run, "image": base64.b64encode(b"a small file").decode()}

@@ -9,6 +9,7 @@ import pmsacl_studio
 import pytest
 from pmsacl_studio import AnomalyDetector, MedMix, PMSACLLoss, Studio, pmsacl_loss
 
+from core.studio.programs.looks import Looks
 from tests.conftest import ARCH, picture, plain_folder
 
 
@@ -39,6 +40,16 @@ def test_from_a_folder_to_decisions(tmp_path):
         again = studio.score(run, arrays)
         named = readings.set_index("name")["score"]
         assert again["score"].to_numpy() == pytest.approx([named[f"a{i:03d}.png"] for i in range(3)])
+        assert (readings["flagged"] == (readings["score"] > readings["threshold"])).all()
+        files = studio.score(run, tmp_path / "images/test/abnormal")
+        assert list(files.columns) == ["file", "score", "threshold", "percentile", "flagged"] and len(files) == 6
+        assert studio.score(run, arrays[0]).equals(again[:1]) and studio.heat_maps(run, arrays[0]).shape == (1, 8, 8)
+        studio.flag_above(run, float(again["score"].min()) - 1)  # whatever the percentile
+        moved = studio.score(run, arrays)
+        assert moved["flagged"].all() and studio.operating_point(run)["threshold"] == moved["threshold"][0]
+        assert Looks(studio.store).at(run, arrays[1])[0] == moved.to_dict("records")[1]  # as the route and MCP have it
+        studio.flag_above(run, None)
+        assert studio.score(run, arrays).equals(again)
         assert again["flagged"].dtype == bool and studio.heat_maps(run, arrays).shape == (3, 8, 8)
         assert studio.evaluate(run, bootstrap=10)["auroc"] > 0.5
         listed = studio.worklist(study, run)
@@ -64,7 +75,7 @@ def test_arrays_become_a_study_and_train(tmp_path):
     with Studio(tmp_path / "home", "cpu") as studio:
         masks = [cv2.resize(picture(50 + i, (64, 64), blob=True)[1], (32, 32)) for i in range(4)]
         test = [*images(4, blob=True, first=50), *images(4, first=90)]
-        study = studio.import_arrays("arrays", images(24), test, [True] * 4 + [False] * 4, [*masks, *[None] * 4])
+        study = studio.import_arrays("arrays", images(24), test, np.arange(8) < 4, [*masks, *[None] * 4])
         row = studio.studies().iloc[0]
         assert (row["cases"], row["masks"]) == (32, 4)
         settings = {"size": 32, "epochs": 1, "steps": 0, "batch": 6, "centre_images": 6, "encoder.arch": ARCH}

@@ -70,6 +70,7 @@ def test_the_folder_scores_alone_what_the_studio_scores(left, tmp_path):
     heat = cv2.imread(str(tmp_path / "out/maps/abnormal/a000.png.png"), cv2.IMREAD_UNCHANGED)
     assert heat.shape == (48, 64) and heat.max() > heat.min()
     assert sum(int(row["flagged_roi"]) for row in rows.values()) > 0
+    assert all((float(r["score_roi"]) > float(r["threshold_roi"])) == (r["flagged_roi"] == "1") for r in rows.values())
 
 
 @pytest.mark.slow

@@ -409,6 +409,7 @@ def outline_of(part: np.ndarray) -> np.ndarray:
 def _cvat_image(one: _Drawn) -> ElementTree.Element:
     h, w = one.mask.shape
     about = {"id": str(one.row["id"]), "name": f"{one.name}.png", "width": str(w), "height": str(h)}
+    about["subset"] = one.row["split"]
     image = ElementTree.Element("image", about)
     for label, box, alone in one.parts():
         place = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
@@ -433,7 +434,8 @@ def _task(one: _Drawn, names: Names) -> dict[str, Any]:
                         "image_rotation": 0, "value": value})  # fmt: skip
     who = {"email": names.reader(one.row["drawn_by"]) or "import"}
     kept = {"result": results, "completed_by": who, "created_at": names.when(one.row["drawn"])}
-    return {"id": one.row["id"], "data": {"image": f"{one.name}.png"}, "annotations": [kept]}
+    data = {"image": f"{one.name}.png", "split": one.row["split"]}
+    return {"id": one.row["id"], "data": data, "annotations": [kept]}
 
 
 def _runs(mask: np.ndarray) -> list[int]:

@@ -215,7 +215,7 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     marked, several = set(text["cases"]), volumes.parts(store, study)
     images = []
     for case in cases:
-        image = {"id": case["id"], "width": case["width"], "height": case["height"]}
+        image = {"id": case["id"], "width": case["width"], "height": case["height"], "split": case["split"]}
         image["file_name"] = f"{names.case(case)}.png"
         if case["id"] in several:
             image |= {"recording": names.recording(case), "frame": several[case["id"]]}

@@ -18,7 +18,7 @@ from core.studio.ingest.names import folded, stem
 from core.studio.ingest.reader import printable
 from core.studio.review import people
 from core.studio.review.cases import scored_runs
-from core.studio.runs.operating import in_effect
+from core.studio.runs.operating import in_effect, level_of
 from core.studio.runs.readings import NOT_JUDGED
 
 # De-identification: names, identifiers and dates are remapped, the same way each time for one study and secret.
@@ -181,15 +181,19 @@ def export_csv(
 
 
 SCORES = (
-    "case", "number", "split", "label", "run", "detector", "score", "percentile", "flagged", "operating_point",
-    NOT_JUDGED, "tags",
+    "case", "number", "split", "label", "run", "detector", "score", "threshold", "percentile", "flagged",
+    "operating_point", NOT_JUDGED, "tags",
 )  # fmt: skip
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes each score of each run as CSV, a line for each case and run, by case; {"rows", "file", "burned_in"}."""
+    """Writes each score of each run as CSV, a line for each case and run, by case; {"rows", "file", "burned_in"}.
+
+    threshold: the score above which the run's operating point flags a case.
+    """
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
     points = in_effect(store, *runs)
+    levels = {run: level_of(store, run, point) for run, point in points.items()}
     rows = store.query(
         "SELECT c.id, c.id AS number, c.name, c.split, c.label, c.tags, r.run, "
         "coalesce(r.score_roi, r.score) AS score, "
@@ -206,7 +210,7 @@ def export_scores(store: Store, study: str, target: Path, by: str, keep_names: b
         for row in rows:
             run = row["run"]
             row |= {"case": names.case(row), "detector": runs[run]["title"], "operating_point": points[run].source}
-            row["tags"] = "; ".join(json.loads(row["tags"]))
+            row |= {"tags": "; ".join(json.loads(row["tags"])), "threshold": levels[run]}
             out.writerow([cell(row[c]) for c in SCORES])
     audit.record(store, by, "export", study=study, after={"format": "scores", "rows": len(rows), "named": keep_names})
     return {"rows": len(rows), "file": str(target), "burned_in": text}

@@ -1,0 +1,104 @@
+"""`AnomalyDetector`: the share of unseen normals that it flags, and scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import validate_data
+
+from core.engine.phantom.frame import draw_case
+from core.studio.programs.estimator import AnomalyDetector
+from tests.conftest import ARCH
+
+
+def drawn(count: int, first: int = 0, lesions: int = 0) -> np.ndarray:
+    return np.stack([draw_case((first + i,), 32, lesions).image for i in range(count)])
+
+
+def quick(detector: str = "mahalanobis", **changes) -> AnomalyDetector:
+    return AnomalyDetector(detector, arch=ARCH, init="random", device="cpu", **changes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("detector", ["padim", "mahalanobis", "nearest", "blend"])
+def test_about_the_share_asked_for_is_flagged_of_unseen_normals(detector):
+    """Of 120 unseen images about 12: by the scores of the images of the fit nearly all would be flagged."""
+    fitted = quick(detector, contamination=0.1).fit(drawn(120))
+    assert 0.01 < (fitted.predict(drawn(120, first=500)) < 0).mean() < 0.25
+    assert np.isfinite(fitted.left_out_scores_).all()
+    assert (fitted.left_out_scores_ < fitted.offset_).mean() == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.slow
+def test_images_of_one_group_are_left_out_together():
+    """Four images of each of ten patients are nearly the same: only another patient says what is usual."""
+    copies = np.repeat(drawn(10), 4, 0)
+    shuffled = np.random.default_rng(0).permutation(40)
+    owners = np.repeat(np.arange(10), 4)
+    apart, together = (
+        quick().fit(copies[shuffled], groups=groups).left_out_scores_.mean() for groups in (None, owners[shuffled])
+    )
+    assert together < apart
+
+
+@pytest.mark.slow
+def test_the_conventions_of_outlier_detectors():
+    normal, odd = drawn(30), drawn(8, first=900, lesions=2)
+    fitted = quick("padim", contamination="auto").fit(normal, y=np.zeros(30))  # y is ignored
+    both, truth = np.concatenate([drawn(8, first=600), odd]), np.array([1] * 8 + [-1] * 8)
+    assert ((fitted.decision_function(both) >= 0) == (fitted.predict(both) == 1)).all()
+    assert fitted.decision_function(both) == pytest.approx(fitted.score_samples(both) - fitted.offset_)
+    assert set(fitted.fit_predict(normal)) <= {-1, 1} and 0 <= fitted.score(both, truth) <= 1
+    again, back = clone(fitted).fit(normal), pickle.loads(pickle.dumps(fitted))
+    assert (again.score_samples(both) == fitted.score_samples(both)).all()
+    assert (back.predict(both) == fitted.predict(both)).all() and back.heat_maps(both).shape == (16, 8, 8)
+    alone = quick("padim", encoder=fitted.detector_.encoder)
+    assert clone(alone).encoder is not alone.encoder
+    assert cross_val_score(quick(cv=2), both, truth, cv=2).shape == (2,)  # by AUROC
+    search = GridSearchCV(quick(cv=2), {"detector": ["mahalanobis", "padim"]}, cv=2).fit(both, truth)
+    assert search.best_params_["detector"] in ("mahalanobis", "padim")
+
+
+@pytest.mark.slow
+def test_a_detector_that_takes_a_training_is_fitted_once():
+    fitted = quick("cutpaste", settings={"steps": 2, "batch": 4}).fit(drawn(25))
+    assert np.isfinite(fitted.left_out_scores_).sum() == 5
+    assert fitted.offset_ == fitted.left_out_scores_[np.isfinite(fitted.left_out_scores_)].min()
+
+
+class OfTables(AnomalyDetector):
+    """Draws each row of a table as an image, so that scikit-learn's own checks, which give tables, can be asked."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.no_validation = True, False
+        return tags
+
+    def fit(self, X, y=None):
+        X = validate_data(self, X, ensure_min_samples=2)
+        names = {name: getattr(self, name) for name in ("n_features_in_", "feature_names_in_") if hasattr(self, name)}
+        super().fit(self._draw(X))
+        vars(self).update(names)
+        return self
+
+    def _images(self, X):
+        return X if getattr(X, "ndim", 0) == 4 else self._draw(validate_data(self, X, reset=False))
+
+    @staticmethod
+    def _draw(X):
+        colours = (128 + 127 * np.tanh(X)).astype(np.uint8)[:, np.arange(48) % X.shape[1]]
+        return np.broadcast_to(colours.reshape(-1, 1, 16, 3), (len(X), 16, 16, 3))
+
+
+@pytest.mark.longest
+@pytest.mark.timeout(1800)
+def test_scikit_learns_own_checks_hold():
+    made = OfTables("mahalanobis", arch=ARCH, init="random", device="cpu", cv=2)
+    found = check_estimator(made, on_fail=None, on_skip=None)
+    failed = {row["check_name"]: str(row["exception"])[:300] for row in found if row["status"] == "failed"}
+    assert failed == {} and len(found) > 40

@@ -1,0 +1,164 @@
+"""Wrong calls of what `pmsacl_studio` offers: each sentence names the argument, what came, and what is wanted."""
+
+# ruff: noqa: E501 (each call is one line)
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pmsacl_studio import PMSACL, AnomalyDetector, MedMix, PMSACLLoss, Screen, Studio, draw_case, pmsacl_loss
+
+from tests.conftest import ARCH, plain_folder
+
+PIXELS = np.zeros((4, 32, 32, 3), np.uint8)
+X = torch.rand(4, 3, 32, 32)
+Z, LABELS, PARTNERS, CENTRES = (
+    torch.randn(4, 8),
+    torch.tensor([0, 1, 0, 1]),
+    torch.tensor([2, 3, 0, 1]),
+    torch.eye(2, 8),
+)
+LOSS = PMSACLLoss(CENTRES)
+
+
+def made(**changes: Any) -> PMSACL:
+    return PMSACL(ARCH, **{"k": 1, "preset": "quick", "size": 32, **changes})
+
+
+@pytest.fixture(scope="module")
+def model() -> PMSACL:
+    return made()
+
+
+@pytest.fixture(scope="module")
+def studio(tmp_path_factory):
+    """A studio with a study of 24 and 12 images, an encoder and a fit, which was not scored."""
+    tmp = tmp_path_factory.mktemp("studio")
+    with Studio(tmp / "home", "cpu") as studio:
+        studio.study = studio.import_folder("tiny", plain_folder(tmp / "images"))
+        studio.encoder = studio.pretrained(studio.study, ARCH, 32, init="random")
+        studio.run = studio.fit(studio.encoder, "padim", channels=20)
+        yield studio
+
+
+AS_IMAGES = "images are uint8 or floats from 0 to 1"
+FREE = {  # call: what its sentence holds
+    "MedMix(preset)": (lambda: MedMix(preset="none"), "no MedMix preset 'none'; there are: .*quick"),
+    "MedMix(k)": (lambda: MedMix(k=99), "k must be within 1..*not 99"),
+    "MedMix(seed)": (lambda: MedMix(seed=-1), "seed is a whole number of 0 or more, or None, not -1"),
+    "MedMix(sise)": (lambda: MedMix(sise=0.1), "has no sise; it has: .*size"),
+    "MedMix(size)": (lambda: MedMix(size=(0.5, 0.1)), "size must be a range"),
+    "MedMix(0..255)": (lambda: MedMix()(X * 255), "from 0 to 1, not from .* to 2.*: divide values up to 255 by 255"),
+    "MedMix(normalised)": (lambda: MedMix()(X * 4 - 2), "not from -.*normalise after MedMix"),
+    "MedMix(NaN)": (lambda: MedMix()(X * torch.nan), "from 0 to 1, not from nan"),
+    "MedMix(int)": (lambda: MedMix()((X * 255).int()), f"{AS_IMAGES}.*not torch.int32"),
+    "MedMix(text)": (lambda: MedMix()("a.png"), f"{AS_IMAGES}.*not str; torchvision's v2.ToImage"),
+    "MedMix(H, W)": (lambda: MedMix()(X[0, 0]), f"{AS_IMAGES}.*not \\(32, 32\\)"),
+    "MedMix(none)": (lambda: MedMix()(X[:0]), f"{AS_IMAGES}.*not \\(0, 3, 32, 32\\)"),
+    "MedMix(small)": (lambda: MedMix()(X[..., :4]), "sides of 16 pixels or more, not \\(4, 3, 32, 4\\)"),
+    "MedMix(roi)": (lambda: MedMix()(X, roi=torch.ones(8, 8)), "roi is \\(32, 32\\) or .*not \\(8, 8\\)"),
+    "MedMix(counts)": (lambda: MedMix(k=2)(X, counts=5), "counts lie from 0 to 2.*not from 5 to 5"),
+    "MedMix(counts, many)": (lambda: MedMix()(X, counts=[1, 2]), "one for each of the 4 images, not torch.int64 \\(2,\\)"),
+    "PMSACL(backbone)": (lambda: PMSACL("resnet19"), "no encoder is called 'resnet19'; there are: "),
+    "PMSACL(module)": (lambda: PMSACL(torch.nn.ReLU()), "backbone is the name of a network, or an encoder, not ReLU"),
+    "PMSACL(preset)": (lambda: made(preset="none"), "no preset 'none'; there are: .*sphere"),
+    "PMSACL(k)": (lambda: made(k=0), "k must be within 1..*not 0"),
+    "PMSACL(lrr)": (lambda: made(lrr=1), "has no lrr; it has: .*lr"),
+    "PMSACL(objective)": (lambda: made(objective="csi"), "objective is pmsacl or pmsacl-local, not csi"),
+    "PMSACLLoss(centres)": (lambda: PMSACLLoss(torch.zeros(8)), "centres are finite and \\(k \\+ 1, D\\).*not \\(8,\\)"),
+    "PMSACLLoss(tau)": (lambda: PMSACLLoss(CENTRES, tau=0), "tau and alpha must be above 0 and finite, not 0"),
+    "loss(none)": (lambda: LOSS(Z[:0], LABELS[:0], PARTNERS[:0]), "z holds no sample"),
+    "loss(shapes)": (lambda: LOSS(Z, LABELS[:2], PARTNERS), "z is \\(M, D\\).*not \\(4, 8\\), \\(2,\\)"),
+    "loss(labels)": (lambda: LOSS(Z, LABELS + 1, PARTNERS), "labels lie from 0 to 1, not from 1 to 2"),
+    "loss(float)": (lambda: LOSS(Z, LABELS.float(), PARTNERS), "labels are whole numbers, not torch.float32"),
+    "loss(partners)": (lambda: pmsacl_loss(Z, LABELS, PARTNERS + 1, CENTRES), "partners lie from 0 to 3, not from 1 to 4"),
+    "loss(class)": (lambda: LOSS(Z, LABELS, PARTNERS.flip(0)), "partners\\[0\\] is 1, of class 1.*sample of its class, 0"),
+    "loss(itself)": (lambda: LOSS(Z, LABELS, torch.arange(4)), "partners\\[0\\] is 0.*another sample of its class"),
+    "fit(floats)": (lambda: AnomalyDetector().fit(X.numpy()), "X is images uint8 \\(N, S, S, 3\\), not float32"),
+    "fit(table)": (lambda: AnomalyDetector().fit(np.zeros((4, 8))), "uint8 \\(N, S, S, 3\\), not float64 \\(4, 8\\)"),
+    "fit(none)": (lambda: AnomalyDetector().fit(PIXELS[:0]), "uint8 \\(N, S, S, 3\\), not uint8 \\(0, 32, 32, 3\\)"),
+    "contamination": (lambda: AnomalyDetector(contamination=2).fit(PIXELS), "contamination is above 0.*'auto', not 2"),
+    "contamination, text": (lambda: AnomalyDetector(contamination="x").fit(PIXELS), "or 'auto', not 'x'"),
+    "detector": (lambda: AnomalyDetector("none").fit(PIXELS), "no detector is called 'none'; there are: .*padim"),
+    "settings": (lambda: AnomalyDetector(settings={"x": 1}).fit(PIXELS), "has no x; it has: .*channels"),
+    "cv": (lambda: AnomalyDetector(cv=1).fit(PIXELS), "cv is 2 or more, not 1"),
+    "groups": (lambda: AnomalyDetector().fit(PIXELS, groups=[1]), "one group for each of the 4 images, not int64 \\(1,\\)"),
+    "groups, one": (lambda: AnomalyDetector().fit(PIXELS, groups=[1] * 4), "two groups or more, not 1"),
+    "predict": (lambda: AnomalyDetector().predict(PIXELS), "not fitted yet"),
+    "score(y)": (lambda: AnomalyDetector().score(PIXELS, [0, 1, 1, 1]), "y is 1 .normal. or -1 .*not int64 .4,. with 0, 1"),
+    "score(one class)": (lambda: AnomalyDetector().score(PIXELS, [1] * 4), "y must hold normal images \\(1\\) and outliers"),
+    "Screen": (lambda: Screen("nowhere"), "nowhere is no exported model: it holds no card.json"),
+    "draw_case(size)": (lambda: draw_case((0,), 0), "size is a whole number of 8 or more, not 0"),
+    "draw_case(key)": (lambda: draw_case((-1,), 64), "key is a whole number of 0 or more, not \\(-1,\\)"),
+}  # fmt: skip
+OF_MODEL = {
+    "loss before centres": (lambda m: m.loss(X), "no centres yet: call estimate_centres\\(loader\\) once"),
+    "accuracy before loss": (lambda m: m.accuracy, "no step yet: call loss\\(images\\) first"),
+    "estimate_centres(none)": (lambda m: m.estimate_centres([]), "a class without a single image has no centre"),
+    "estimate_centres(one)": (lambda m: m.estimate_centres([X[:1]]), "at least 2 images, not \\(1, 3, 32, 32\\)"),
+    "loss(oblong)": (lambda m: m.estimate_centres([X[..., :24]]), "square and in colour.*not \\(4, 3, 32, 24\\)"),
+    "loss(0..255)": (lambda m: m.estimate_centres([X * 255]), "from 0 to 1, not from"),
+    "roi": (lambda m: (m.estimate_centres([X]), m.loss(X, roi=torch.ones(2, 32, 32))), "roi is \\(4, 32, 32\\).*not \\(2, "),
+}  # fmt: skip
+OF_STUDIO = {
+    "score(run)": (lambda s: s.score("none", PIXELS), "none"),
+    "score(floats)": (lambda s: s.score(s.run, X.numpy()[0]), "uint8 \\(H, W, 3\\)"),
+    "score(5 axes)": (lambda s: s.score(s.run, PIXELS[None]), "one or many; not uint8 \\(1, 4, 32, 32, 3\\)"),
+    "score(number)": (lambda s: s.score(s.run, 7), "images are arrays uint8 .*not int"),
+    "score(file)": (lambda s: s.score(s.run, "nowhere.png"), "nowhere.png"),
+    "score(empty folder)": (lambda s: s.score(s.run, s.store.home.cache), "holds no image that can be read"),
+    "heat_maps(pixels)": (lambda s: s.heat_maps(s.run, [PIXELS[0, :0]]), "one pixel at least; this one is \\(0, 32, 3\\)"),
+    "import_arrays(abnormal)": (
+        lambda s: s.import_arrays("a", PIXELS, PIXELS, np.array([True])),
+        "abnormal holds one value for each of the 4 test images, not 1",
+    ),
+    "import_arrays(kinds)": (lambda s: s.import_arrays("a", PIXELS, PIXELS, [2, 0, 0, 0]), "abnormal is True or False"),
+    "import_arrays(masks)": (
+        lambda s: s.import_arrays("a", PIXELS, PIXELS, masks=[np.ones((8, 8)), None, None, None]),
+        "masks\\[0\\] is \\(8, 8\\), its image \\(32, 32\\)",
+    ),
+    "import_arrays(name)": (lambda s: s.import_arrays("tiny", PIXELS), "tiny"),
+    "import_folder(folder)": (lambda s: s.import_folder("b", "/nowhere/at/all"), "/nowhere/at/all"),
+    "pretrain(preset)": (lambda s: s.pretrain(s.study, "none"), "no preset 'none'; there are: .*sphere"),
+    "pretrain(settings)": (lambda s: s.pretrain(s.study, epocs=1), "has no epocs; it has: .*epochs"),
+    "fit(detector)": (lambda s: s.fit(s.encoder, "none"), "no detector is called 'none'; there are: .*padim"),
+    "fit(settings)": (lambda s: s.fit(s.encoder, "padim", chanels=3), "has no chanels; it has: .*channels"),
+    "operating_point": (lambda s: s.operating_point(s.run), "has no thresholds yet: score"),
+    "export_run(out)": (lambda s: s.export_run(s.run, s.store.home.path), "is there already"),
+    "import_model": (lambda s: s.import_model("/nowhere", s.study), "/nowhere is no exported model"),
+}  # fmt: skip
+
+
+def refused(call: Any, *given: Any) -> str:
+    """The sentence of a call that raises ValueError or, for a step too early, RuntimeError."""
+    with pytest.raises((ValueError, RuntimeError)) as error:
+        call(*given)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_a_wrong_call_says_what_is_wanted(name):
+    call, wanted = FREE[name]
+    assert re.search(wanted, refused(call), re.DOTALL)
+
+
+@pytest.mark.parametrize("name", OF_MODEL)
+def test_a_wrong_call_of_a_model(name, model):
+    call, wanted = OF_MODEL[name]
+    assert re.search(wanted, refused(call, copy.deepcopy(model)), re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_STUDIO)
+def test_a_wrong_call_of_a_studio(name, studio):
+    call, wanted = OF_STUDIO[name]
+    assert re.search(wanted, refused(call, studio), re.DOTALL)
+
+
+def test_the_table_is_long():
+    assert len(FREE) + len(OF_MODEL) + len(OF_STUDIO) >= 30
