@@ -19,18 +19,18 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app/commands": 2_300,
     "app/routes": 6_160,
     "core/api/pmsacl_studio": 100,
-    "core/engine": 1_200,
-    "core/engine/augment": 2_800,
+    "core/engine": 1_220,
+    "core/engine/augment": 2_860,
     "core/engine/backbones": 1_200,
     "core/engine/calibration": 900,
     "core/engine/detectors": 6_800,
     "core/engine/exported": 600,
-    "core/engine/losses": 500,
+    "core/engine/losses": 540,
     "core/engine/metrics": 1_200,
     "core/engine/objectives": 1_100,
     "core/engine/phantom": 800,
     "core/engine/segment": 600,
-    "core/engine/training": 1_500,
+    "core/engine/training": 1_710,
     "core/studio/bundle": 1_200,
     "core/studio/clusters": 1_900,
     "core/studio/db": 1_700,
@@ -41,14 +41,14 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/ingest": 4_650,
     "core/studio/jobs": 1_200,
     "core/studio/medmix": 900,
-    "core/studio/programs": 500,
+    "core/studio/programs": 620,
     "core/studio/report": 1_700,
     "core/studio/review": 6_740,
-    "core/studio/runs": 3_960,
+    "core/studio/runs": 3_990,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 57_250, "files": 400, "script": 17_000, "tests": 42_000, "benches": 8_000}
+WHOLE = {"Python": 57_920, "files": 401, "script": 17_000, "tests": 42_540, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
