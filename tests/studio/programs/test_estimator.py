@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.utils.estimator_checks import check_estimator
-from sklearn.utils.validation import validate_data
 
 from core.engine.phantom.frame import draw_case
 from core.studio.programs.estimator import AnomalyDetector
@@ -69,36 +67,3 @@ def test_a_detector_that_takes_a_training_is_fitted_once():
     fitted = quick("cutpaste", settings={"steps": 2, "batch": 4}).fit(drawn(25))
     assert np.isfinite(fitted.left_out_scores_).sum() == 5
     assert fitted.offset_ == fitted.left_out_scores_[np.isfinite(fitted.left_out_scores_)].min()
-
-
-class OfTables(AnomalyDetector):
-    """Draws each row of a table as an image, so that scikit-learn's own checks, which give tables, can be asked."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.no_validation = True, False
-        return tags
-
-    def fit(self, X, y=None):
-        X = validate_data(self, X, ensure_min_samples=2)
-        names = {name: getattr(self, name) for name in ("n_features_in_", "feature_names_in_") if hasattr(self, name)}
-        super().fit(self._draw(X))
-        vars(self).update(names)
-        return self
-
-    def _images(self, X):
-        return X if getattr(X, "ndim", 0) == 4 else self._draw(validate_data(self, X, reset=False))
-
-    @staticmethod
-    def _draw(X):
-        colours = (128 + 127 * np.tanh(X)).astype(np.uint8)[:, np.arange(48) % X.shape[1]]
-        return np.broadcast_to(colours.reshape(-1, 1, 16, 3), (len(X), 16, 16, 3))
-
-
-@pytest.mark.longest
-@pytest.mark.timeout(1800)
-def test_scikit_learns_own_checks_hold():
-    made = OfTables("mahalanobis", arch=ARCH, init="random", device="cpu", cv=2)
-    found = check_estimator(made, on_fail=None, on_skip=None)
-    failed = {row["check_name"]: str(row["exception"])[:300] for row in found if row["status"] == "failed"}
-    assert failed == {} and len(found) > 40
