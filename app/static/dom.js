@@ -21,6 +21,8 @@ export const el = /** @type {any} */ (
       if (value == null || value === false) continue;
       if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
       else if (PROPERTIES.has(key)) Reflect.set(node, key, value);
+      else if (/^(src|href|action)$/.test(key) && `${value}`.startsWith('/'))
+        node.setAttribute(key, `.${value}`); // the page may lie below a path of a proxy
       else node.setAttribute(key, value === true ? '' : value);
     }
     node.append(...present(children));

@@ -61,7 +61,7 @@ function differing({ of, rows, pictures }) {
       'figure',
       {},
       el('figcaption', { class: 'dim' }, words),
-      cases.map((id) => el('img', { src: `./api/case/${id}/thumb.png?size=200`, alt: '', loading: 'lazy' })),
+      cases.map((id) => el('img', { src: `/api/case/${id}/thumb.png?size=200`, alt: '', loading: 'lazy' })),
     );
   const differences = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
   return [

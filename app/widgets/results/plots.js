@@ -130,7 +130,7 @@ export function predictions(cases, open) {
   const button = (/** @type {import('../../static/answers').PanelCase} */ c) =>
     action(
       [
-        el('img', { src: `./api/case/${c.id}/thumb.png?size=200`, alt: '', loading: 'lazy' }),
+        el('img', { src: `/api/case/${c.id}/thumb.png?size=200`, alt: '', loading: 'lazy' }),
         el('span', { class: 'num' }, `${fixed(c.score)} · ${c.percentile.toFixed(0)} %`),
         el('span', { class: 'dim' }, `${c.right ? '✓' : '✗'} ${c.label}`),
       ],

@@ -140,7 +140,7 @@ function key(event) {
 }
 
 function open() {
-  const wanted = `/?study=${ready ? 'demo' : ''}&tab=${steps[at].tab}`;
+  const wanted = `./?study=${ready ? 'demo' : ''}&tab=${steps[at].tab}`;
   if (loaded === wanted) return;
   loaded = wanted;
   frame.src = wanted;

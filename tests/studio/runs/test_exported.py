@@ -202,7 +202,7 @@ def test_each_form_is_flagged_outside_as_in_the_studio(tmp_path, store):
     folder = tmp_path / "images"
     for i in range(4):
         for part in ("train/normal", "test/normal"):
-            (inner := folder / part / str(i)).mkdir(parents=True)
+            (inner := folder / part / f"patient{i}").mkdir(parents=True)
             drawn_files(inner, np.random.default_rng(10 * i + len(part)))
     study = import_study(store, "mixed", folder).study
     _, fit = scored_padim(store, study)

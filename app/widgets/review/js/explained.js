@@ -19,7 +19,7 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text)
   const picture = el(
     'svg',
     { viewBox: `${left} ${top} ${side} ${side}`, role: 'img', 'aria-label': text },
-    el('image', { href: `./api/case/${id}/image.png${v ? `?v=${v}` : ''}`, width, height }),
+    el('image', { href: `/api/case/${id}/image.png${v ? `?v=${v}` : ''}`, width, height }),
     el('rect', { x, y, width: w, height: h }),
   );
   return el('figure', {}, picture, el('figcaption', { class: 'dim', title: text }, caption));

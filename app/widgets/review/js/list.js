@@ -167,7 +167,7 @@ export class Worklist {
         onclick: () => this.review.goTo(row.id),
       },
       el('img', {
-        src: `./api/case/${row.id}/thumb.png?size=80&v=${row.v}`,
+        src: `/api/case/${row.id}/thumb.png?size=80&v=${row.v}`,
         width: 40,
         height: 34,
         loading: 'lazy',

@@ -103,6 +103,8 @@ def mutated(item, draw: random.Random):
             keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
             places += [(value, key) for key in keys]
             waiting += [value[key] for key in keys]
+        if not places:
+            break
         where, key = draw.choice(places)
         if draw.random() < 0.2 and isinstance(where, dict):
             del where[key]
