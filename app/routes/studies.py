@@ -111,6 +111,7 @@ class Report(Part):
     masks: NotRequired[int]
     counts: NotRequired[dict[str, int]]
     burned_in: NotRequired[list[str]]
+    copies: NotRequired[str]
     patients: NotRequired[int]
     straddling: NotRequired[list[Straddling]]
     first: NotRequired[int | None]

@@ -1988,6 +1988,7 @@ export interface components {
                 [key: string]: number;
             };
             burned_in?: string[];
+            copies?: string;
             patients?: number;
             straddling?: components["schemas"]["Straddling"][];
             first?: number | null;
