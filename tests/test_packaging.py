@@ -18,8 +18,8 @@ import tomllib
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = [ROOT / "app", ROOT / "core"]
 OWNERS = {  # module: distribution, where the names differ
-    "PIL": "pillow", "argon2": "argon2-cffi", "cv2": "opencv-python", "sklearn": "scikit-learn", "umap": "umap-learn",
-    "yaml": "pyyaml",
+    "PIL": "pillow", "argon2": "argon2-cffi", "cv2": "opencv-python", "gdcm": "python-gdcm",
+    "sklearn": "scikit-learn", "umap": "umap-learn", "yaml": "pyyaml",
 }  # fmt: skip
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("optional-dependencies", {})
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"

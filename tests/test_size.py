@@ -37,8 +37,8 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/demo": 500,
     "core/studio/doctor": 300,
     "core/studio/forms": 100,
-    "core/studio/incoming": 900,
-    "core/studio/ingest": 4_650,
+    "core/studio/incoming": 930,
+    "core/studio/ingest": 5_560,
     "core/studio/jobs": 1_200,
     "core/studio/medmix": 900,
     "core/studio/programs": 620,
@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 57_920, "files": 401, "script": 17_000, "tests": 42_540, "benches": 8_020}
+WHOLE = {"Python": 58_960, "files": 405, "script": 17_000, "tests": 43_320, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

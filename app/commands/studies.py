@@ -70,7 +70,9 @@ def _add_study(subparsers) -> None:
         inner, "export", "Write decisions, masks, maps or images in a form of other tools", run_study_export
     )
     exporting.add_argument("name")
-    forms = "csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-map, dicom-sr or anomalib"
+    forms = (
+        "csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-labelmap, dicom-map, dicom-sr or anomalib"
+    )
     exporting.add_argument("form", metavar="FORM", help=forms)
     exporting.add_argument("--out", required=True, metavar="PATH", help="a file; of many files a zip, or a new folder")
     exporting.add_argument(
@@ -197,6 +199,8 @@ def _print_report(args, report) -> int:
         say(args, f"  {report.copies}")
     for row in report.duplicates:
         say(args, f"  {row['kind']} duplicate: {row['train']} (train) and {row['test']} (test)")
+    for row in report.odd:
+        say(args, f"  odd header of {row['path']}: {row['reason']}")
     if report.patients:
         say(args, f"  {report.patients} patients, each held out and drawn as a whole")
     for row in report.straddling:

@@ -83,7 +83,7 @@ class Spacing(Part):
 
 
 class About(Part):
-    """What is kept of a case besides its picture. patient: the beginning of a keyed hash. text: likely burned in."""
+    """What is kept of a case. patient: the beginning of a keyed hash. text: burned in. odd: unused header values."""
 
     format: str
     patient: str | None
@@ -91,6 +91,7 @@ class About(Part):
     added: str
     shown_from: tuple[float, float] | None
     text: bool | None
+    odd: list[str]
 
 
 class Remark(Part):

@@ -114,6 +114,7 @@ class Report(Part):
     copies: NotRequired[str]
     patients: NotRequired[int]
     straddling: NotRequired[list[Straddling]]
+    odd: NotRequired[list[Rejected]]
     first: NotRequired[int | None]
 
 

@@ -12,7 +12,7 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description What is kept of a case besides its picture. patient: the beginning of a keyed hash. text: likely burned in. */
+        /** @description What is kept of a case. patient: the beginning of a keyed hash. text: burned in. odd: unused header values. */
         About: {
             format: string;
             patient: string | null;
@@ -23,6 +23,7 @@ export interface components {
                 number
             ] | null;
             text: boolean | null;
+            odd: string[];
         };
         /** @description A reader's account, by its name. */
         Account: {
@@ -1991,6 +1992,7 @@ export interface components {
             copies?: string;
             patients?: number;
             straddling?: components["schemas"]["Straddling"][];
+            odd?: components["schemas"]["Rejected"][];
             first?: number | null;
         };
         /**

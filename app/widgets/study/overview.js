@@ -105,7 +105,7 @@ function Counts({ overview: { table, masks } }) {
 /** @param {{report: Overview['report']}} props */
 function Report({ report }) {
   if (!report) return html`<p class="dim">The report of this import was not kept.</p>`;
-  const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [] } = report;
+  const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [], odd = [] } = report;
   const details = (
     /** @type {boolean} */ open,
     /** @type {string} */ title,
@@ -117,7 +117,8 @@ function Report({ report }) {
       <ul class="dim">${lines.slice(0, LONGEST).map((line) => html`<li>${line}</li>`)}</ul>
     </details>`;
   const good = (/** @type {string} */ text) => html`<p class="good">${text}</p>`;
-  const left = rejected.map((i) => `${i.path.split('/').slice(-2).join('/')}: ${i.reason}`);
+  const reasons = (/** @type {typeof rejected} */ rows) =>
+    rows.map((i) => `${i.path.split('/').slice(-2).join('/')}: ${i.reason}`);
   const same = duplicates.map(
     (d) => `${d.test} is ${d.kind === 'exact' ? 'the same file as' : 'nearly the same as'} ${d.train}`,
   );
@@ -125,13 +126,14 @@ function Report({ report }) {
   const both = straddling.map(({ train, test }) => `${train[0]} (training) and ${test[0]} (test)`);
   const people = `✓ ${plural(patients, 'patient')}: the images of each are held out together, and intervals are of patients.`;
   return html`
-    ${rejected.length ? details(true, `${plural(rejected.length, 'file')} left out`, left) : good('✓ Every file could be read.')}
+    ${rejected.length ? details(true, `${plural(rejected.length, 'file')} left out`, reasons(rejected)) : good('✓ Every file could be read.')}
     ${
       duplicates.length
         ? details(duplicates.length < 5, `${repeats} what a training image shows`, same)
         : good('✓ No test case repeats a training image.')
     }
     ${straddling.length > 0 && details(straddling.length < 5, `${plural(straddling.length, 'patient')} in training and in test`, both)}
+    ${odd.length > 0 && details(false, `${plural(odd.length, 'file')} with odd values in the header`, reasons(odd))}
     ${patients > 1 && good(people)}
     ${burned.length > 0 && details(false, `${plural(burned.length, 'image')} may carry burned-in text`, burned, LOOK_AT)}
   `;

@@ -134,7 +134,7 @@ class Node:
         self._store, self._study, self._folder, self._peers = store, study, folder_of(store, study), peers
         self._say, self._host, self.port = say, host, port
         self._counts, self._received = dict[Any, Counter[str]](), dict[Any, int]()
-        self._lock = threading.Lock()
+        self._lock, self._places = threading.Lock(), set[Any]()
         self._ae = pynetdicom.AE(checked_title(title))
         self._ae.require_called_aet = True
         self._ae.maximum_associations = MOST_ASSOCIATIONS + SILENT
@@ -179,9 +179,18 @@ class Node:
             self._say(f"Refused {title.strip()!r} from {address}: it is not among those that may send")
             event.assoc.acse.send_reject(0x01, 0x01, 0x03)  # permanent, by the user: calling AE title not recognised
             event.assoc.kill()
-        elif sum(a.is_established for a in self._server.active_associations) >= MOST_ASSOCIATIONS:
+        elif not self._claim(event.assoc):
             event.assoc.acse.send_reject(0x02, 0x03, 0x02)  # for now, by the provider: local limit exceeded
             event.assoc.kill()
+
+    def _claim(self, association: Any) -> bool:
+        """Takes one of MOST_ASSOCIATIONS places for an association; False if there is none."""
+        with self._lock:
+            self._places = {a for a in self._places if a.is_alive()}
+            if len(self._places) >= MOST_ASSOCIATIONS:
+                return False
+            self._places.add(association)
+            return True
 
     def _counted(self, event: Any) -> None:
         """Ends a connection that sends one object without end, before the memory is full."""
@@ -219,6 +228,7 @@ class Node:
         """Writes to the audit trail who sent how many."""
         self._received.pop(event.assoc, None)
         with self._lock:
+            self._places.discard(event.assoc)
             counts = self._counts.pop(event.assoc, None)
         if counts:
             who = str(event.assoc.requestor.ae_title).strip()

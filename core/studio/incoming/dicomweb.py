@@ -6,8 +6,9 @@ from the page. Passwords are kept nowhere: they are read from the variable PASSW
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,16 @@ Said = Callable[[int, int], None]
 SERVERS = "dicomweb"  # the setting: name -> {"url", "user"}
 
 
+NAMELESS = "the server lists it without the UID of its {}"
+NO_DICOMWEB = "{} does not answer as a DICOMweb server does: check its address, and whether it asks to sign in"
+
+
 class Refusal(ValueError):
     """A request that a server refuses or does not answer; the message says which and why."""
+
+
+class NoDicomWeb(Refusal):
+    """An answer that is no DICOMweb."""
 
 
 def fetch(
@@ -53,25 +62,27 @@ def fetch(
     folder, client = folder_of(store, study), _client(url, sign_in)
     fetched, again, refused = 0, 0, list[dict[str, str]]()
     try:
-        wanted = [
-            (series["0020000D"]["Value"][0], series["0020000E"]["Value"][0], instance["00080018"]["Value"][0])
-            for series in _asked(url, client.search_for_series, search_filters=filters, get_remaining=True)
-            for instance in _asked(
-                url, client.search_for_instances, series["0020000D"]["Value"][0], series["0020000E"]["Value"][0],
-                get_remaining=True,
-            )
-        ]  # fmt: skip
+        wanted = []
+        for series in _listed(url, client.search_for_series, search_filters=filters):
+            of = tuple(_uid(series, tag) for tag in ("0020000D", "0020000E"))
+            if not all(of):
+                refused.append({"uid": "", "reason": NAMELESS.format("series")})
+                continue
+            wanted += [(*of, _uid(instance, "00080018")) for instance in _listed(url, client.search_for_instances, *of)]
         for done, uids in enumerate(wanted):
             on_progress(done, len(wanted))
             if limit is not None and fetched >= limit:
                 break
+            if not uids[2]:
+                refused.append({"uid": "", "reason": NAMELESS.format("instance")})
+                continue
             if (folder / f"{pydicom.uid.UID(uids[2])}.dcm").exists():
                 again += 1
                 continue
             try:
                 if erased.known(store, uids[2]):
                     raise Unreadable(erased.REASON)
-                new = place(folder, as_file(_asked(url, client.retrieve_instance, *uids)))
+                new = place(folder, _retrieved(url, client, uids))
                 fetched, again = fetched + new, again + (not new)
             except Unreadable as error:
                 refused.append({"uid": uids[2], "reason": str(error)})
@@ -80,6 +91,47 @@ def fetch(
             after = {"stored": fetched, "again": again, "refused": len(refused)}
             audit.record(store, by, "received", study=study, after=after)
     return {"fetched": fetched, "again": again, "refused": refused}
+
+
+def _listed(url: str, ask: Callable[..., Any], *args: Any, **given: Any) -> Iterator[dict[str, Any]]:
+    """All that a server lists, page by page, each entry once; a page that brings nothing new is the last.
+
+    Some servers give the first page again whatever is asked for.
+    """
+    known, there = set[str](), 0
+    while True:
+        page = _asked(url, ask, *args, **given, **({"offset": there} if there else {}))
+        if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
+            raise Refusal(NO_DICOMWEB.format(url))
+        new = {key: entry for entry in page if (key := json.dumps(entry, sort_keys=True)) not in known}
+        if not new:
+            return
+        known |= set(new)
+        there += len(page)
+        yield from new.values()
+
+
+def _uid(entry: dict[str, Any], tag: str) -> str | None:
+    """The UID that an entry has at a tag; None if it has none."""
+    try:
+        uid = entry[tag]["Value"][0]
+        return uid if isinstance(uid, str) and pydicom.uid.UID(uid).is_valid else None
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _retrieved(url: str, client: Any, uids: tuple[Any, ...]) -> bytes:
+    """An instance as a file. Raises Unreadable if the answer is not that instance."""
+    try:
+        ds = _asked(url, client.retrieve_instance, *uids)
+        data, uid = as_file(ds), str(ds.get("SOPInstanceUID"))
+    except NoDicomWeb:
+        raise Unreadable("the server's answer holds no DICOM file") from None
+    except (ValueError, AttributeError, TypeError, KeyError):
+        raise Unreadable("what the server gave cannot be written as a DICOM file") from None
+    if uid != uids[2]:
+        raise Unreadable("the server gave another instance than was asked for")
+    return data
 
 
 def servers(store: Store) -> dict[str, dict[str, str | None]]:
@@ -206,8 +258,12 @@ def _client(url: str, sign_in: tuple[str, str] | None) -> Any:
 
 
 def _asked(url: str, ask: Callable[..., Any], *args: Any, **given: Any) -> Any:
+    from pydicom.errors import InvalidDicomError
+
     try:
         return ask(*args, **given)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, InvalidDicomError):
+        raise NoDicomWeb(NO_DICOMWEB.format(url)) from None  # what the client makes of an answer of another kind
     except OSError as error:  # all that requests raises is one
         said: Any = getattr(error, "response", None)
         if said is not None:

@@ -7,6 +7,7 @@ A file is probed first (its header alone), so that nothing absurdly large is eve
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import warnings
@@ -19,7 +20,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from core.studio.ingest import dicom, video
+from core.studio.ingest import dicom, dicom_pixels, tiff, video
 from core.studio.ingest.depth import to_8bit
 from core.studio.ingest.unreadable import Unreadable, limit, refusing
 
@@ -85,12 +86,14 @@ def probe(path: str | os.PathLike) -> Probe:
         return Probe(width, height, 8, frames, None, video.FORMAT, rate)
     if dicom.is_dicom(path):
         return Probe(*dicom.probe(path), "DICOM")
+    if tiff.is_tiff(path):
+        return Probe(*tiff.probe(path), None, "TIFF")
     with _open(path) as image:
         width, height = image.size
         behind = image.format == "PNG" and "exif" not in image.info
         if not behind and image.getexif().get(0x0112, 1) >= 5:
             width, height = height, width
-        frames = getattr(image, "n_frames", 1) if image.format in ("TIFF", "GIF") else 1
+        frames = getattr(image, "n_frames", 1) if image.format == "GIF" else 1
         return Probe(width, height, _bits(image, path), frames, None, image.format or path.suffix[1:].upper())
 
 
@@ -103,7 +106,7 @@ def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, floa
     return _read(
         path,
         frame,
-        lambda file, number: dicom.read_display(file, number, scale),
+        lambda file, number: dicom_pixels.read_display(file, number, scale),
         lambda grey: np.repeat(to_8bit(grey, scale)[..., None], 3, 2),
         lambda deep: to_8bit(deep, scale),
     )
@@ -111,7 +114,7 @@ def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, floa
 
 @refusing
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
-    """Reads stored values without windowing: uint8 (H, W, 3), or uint16, int32 or float32 (H, W[, 3]) for more bits.
+    """Reads stored values without windowing: uint8 (H, W, 3), or (H, W[, 3]) of the kind that is stored for more bits.
 
     A DICOM comes in its modality's units (for CT, Hounsfield units), float32.
     """
@@ -120,7 +123,7 @@ def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
         fits = grey.dtype.kind in "iu" and grey.min() >= 0 and grey.max() < 65536
         return grey.astype(np.uint16) if fits else grey
 
-    return _read(path, frame, dicom.read_values, stored, lambda deep: deep)
+    return _read(path, frame, dicom_pixels.read_values, stored, lambda deep: deep)
 
 
 def _read(
@@ -139,6 +142,13 @@ def _read(
         width, height, *_ = dicom.probe(path)
         with DECODING.taken(width * height):
             return of_dicom(path, frame)
+    if tiff.is_tiff(path):
+        width, height, *_ = tiff.probe(path)
+        with DECODING.taken(width * height):
+            pixels = tiff.read(path, frame)
+            if pixels.ndim == 3:
+                return pixels if pixels.dtype == np.uint8 else of_deep(pixels)
+            return of_grey(pixels)
     with _open(path, frame) as image, DECODING.taken(image.width * image.height):
         if image.mode in _GREY16:
             return of_grey(np.asarray(ImageOps.exif_transpose(_load(image))))
@@ -146,7 +156,7 @@ def _read(
             deep = _deep_colour(path, image.getexif().get(0x0112, 1))
             if deep is not None:
                 return of_deep(deep)
-        return np.asarray(_flat(_load(image)))
+        return tiff.flat(ImageOps.exif_transpose(_load(image)))
 
 
 def _regular(path: Path) -> None:
@@ -167,14 +177,14 @@ def _open(path: Path, frame: int = 0) -> Image.Image:
         if frame:
             image.seek(frame)
         return image
-    except Image.DecompressionBombError as error:
-        raise Unreadable(f"too large to be decoded safely: {error}") from None
+    except Image.DecompressionBombError:
+        raise Unreadable("too large to be decoded safely") from None
     except UnidentifiedImageError:
-        raise Unreadable(f"not an image, whatever its name says{_looks_like(path)}") from None
+        raise Unreadable(f"not an image, or of a kind that is not read{_looks_like(path)}") from None
     except EOFError:
         raise Unreadable(f"it has no frame {frame}") from None
     except (OSError, SyntaxError, ValueError, TypeError, OverflowError) as error:
-        raise error if isinstance(error, Unreadable) else Unreadable(f"damaged: {error}") from None
+        raise error if isinstance(error, Unreadable) else Unreadable("damaged, or of a form that is not read") from None
 
 
 def _looks_like(path: Path) -> str:
@@ -191,21 +201,13 @@ def _load(image: Image.Image) -> Image.Image:
     try:
         image.load()
         return image
-    except Image.DecompressionBombError as error:
-        raise Unreadable(f"too large to be decoded safely: {error}") from None
+    except Image.DecompressionBombError:
+        raise Unreadable("too large to be decoded safely") from None
     except MemoryError:
         raise Unreadable("not enough memory to decode it") from None
     except Exception as error:  # Pillow's plugins raise what they like on a damaged stream
-        raise Unreadable(f"damaged or cut short: {error}") from None
-
-
-def _flat(image: Image.Image) -> Image.Image:
-    """Any mode to RGB; what is transparent becomes black, the colour of a scope's surround."""
-    ImageOps.exif_transpose(image, in_place=True)
-    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
-    return image if image.mode == "RGB" else image.convert("RGB")
+        logging.getLogger(__name__).debug("a decoder refused it", exc_info=error)
+        raise Unreadable("damaged or cut short") from None
 
 
 def _bits(image: Image.Image, path: Path) -> int:
@@ -218,15 +220,12 @@ def _bits(image: Image.Image, path: Path) -> int:
     if image.format == "PNG":  # Pillow hides that a colour PNG has 16 bits; byte 24 of the header does not
         with path.open("rb") as file:
             return 16 if file.read(25)[24:] == b"\x10" else 8
-    if image.format == "TIFF" and hasattr(image, "tag_v2"):
-        return max(tuple(image.tag_v2.get(258, (8,))))
     return 8
 
 
 def _deep_colour(path: Path, orientation: int) -> np.ndarray | None:
-    """uint16 (H, W, 3) of a 16-bit colour file by OpenCV (Pillow has no such mode), or None if it cannot."""
-    flags = cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION
-    image = cv2.imdecode(np.fromfile(path, np.uint8), flags)
+    """uint16 (H, W, 3) of a 16-bit colour PNG by OpenCV (Pillow has no such mode), or None if it cannot."""
+    image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION)
     if image is None or image.dtype != np.uint16:
         return None
     if image.ndim == 2:
@@ -234,19 +233,4 @@ def _deep_colour(path: Path, orientation: int) -> np.ndarray | None:
     if image.shape[2] == 4:
         alpha = image[..., 3:].astype(np.float64) / 65535
         image = (image[..., :3] * alpha).round().astype(np.uint16)
-    image = np.ascontiguousarray(image[..., ::-1])
-    return _turn(image, orientation)
-
-
-def _turn(image: np.ndarray, orientation: int) -> np.ndarray:
-    """EXIF orientations 1..8."""
-    turned = {
-        2: lambda a: a[:, ::-1],
-        3: lambda a: a[::-1, ::-1],
-        4: lambda a: a[::-1],
-        5: lambda a: a.swapaxes(0, 1),
-        6: lambda a: a.swapaxes(0, 1)[:, ::-1],
-        7: lambda a: a.swapaxes(0, 1)[::-1, ::-1],
-        8: lambda a: a.swapaxes(0, 1)[::-1],
-    }
-    return np.ascontiguousarray(turned.get(orientation, lambda a: a)(image))
+    return tiff.turned(image[..., ::-1], orientation)

@@ -14,20 +14,26 @@ def container(values: np.ndarray) -> int:
     return next(bits for bits in CONTAINERS if int(values.max()) < 1 << bits)
 
 
+def finite(values: np.ndarray) -> np.ndarray:
+    """Returns the values that are numbers. Raises Unreadable if there is none."""
+    good = np.isfinite(values) if values.dtype.kind == "f" else np.True_
+    numbers = values if good.all() else values[good]
+    if not numbers.size:
+        raise Unreadable("it holds no number: each of its values is NaN or infinite")
+    return numbers
+
+
 def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
     """Converts stored values to 8 bits by a scale, what lies outside it clipped.
 
     Without one: integers of 9 to 16 bits by the smallest of 8, 10, 12, 14, 16 bits that holds them (a 12-bit picture in
     a 16-bit file is thus not black), others by their range. Raises Unreadable where no value is finite.
     """
-    if deep.dtype.kind == "f" and not np.isfinite(deep).any():
-        raise Unreadable("it holds no number: each of its values is NaN or infinite")
-    if scale is not None:
-        low, high = scale
-        scaled = (np.nan_to_num(deep.astype(np.float64)) - low) / max(high - low, 1e-12)
-        return (np.clip(scaled, 0, 1) * 255).round().astype(np.uint8)
-    if deep.dtype.kind == "u" or (deep.dtype.kind == "i" and deep.min() >= 0 and deep.max() < 65536):
+    if scale is None and deep.dtype.kind in "ui" and deep.min() >= 0 and deep.max() < 65536:
         return (deep.astype(np.uint32) >> (container(deep) - 8)).astype(np.uint8)
-    deep = np.nan_to_num(deep.astype(np.float64))
-    low, high = float(deep.min()), float(deep.max())
-    return ((deep - low) * (255.0 / max(high - low, 1e-12))).round().astype(np.uint8)
+    if scale is None:
+        numbers = finite(deep)
+        scale = float(numbers.min()), float(numbers.max())
+    low, high = scale
+    values = np.nan_to_num(deep.astype(np.float64), nan=low, posinf=high, neginf=low)
+    return (np.clip((values - low) / max(high - low, 1e-300), 0, 1) * 255).round().astype(np.uint8)

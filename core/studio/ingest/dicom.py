@@ -1,155 +1,444 @@
-"""DICOM through pydicom: modality LUT, VOI LUT or window, MONOCHROME1, colour spaces, frames."""
+"""DICOM as devices, archives and anonymisers write it: one tolerant reader for import, review and export.
+
+An element that is empty, missing or out of the standard counts as not given, or falls back to what the rest of the file
+says; `oddities` names what was wrong. Objects that are no images of a patient are refused by name.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import math
+import struct
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from core.studio.ingest.unreadable import Unreadable, limit
 
-STRIP = 2**21  # pixels
+UNDEFINED = 0xFFFFFFFF  # the length of what ends by a mark
+DEFERRED = 1 << 16  # bytes: a larger element stays on the disk where only the header is needed
+SUFFIXES = (".dcm", ".dicom", ".ima")
+_DATA = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
+GREY = ("MONOCHROME1", "MONOCHROME2")
+COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_PARTIAL_420", "YBR_ICT", "YBR_RCT")
+PALETTE = "PALETTE COLOR"
+# Modalities of objects that are derived from images or hold none (PS3.3 C.7.3.1.1.1), where no SOP class says it.
+_NO_IMAGES = {
+    "ANN", "ASMT", "AU", "DOC", "ECG", "EEG", "EMG", "EPS", "FID", "HD", "KO", "M3D", "PLAN", "PR", "REG", "RESP",
+    "RTDOSE", "RTIMAGE", "RTPLAN", "RTRECORD", "RTSTRUCT", "RWV", "SEG", "SMR", "SR", "STAIN", "TEXTUREMAP",
+}  # fmt: skip
+# Sequences that make an object something else than an image, whatever class it names.
+_DERIVED = ("SegmentSequence", "StructureSetROISequence", "ContentSequence", "WaveformSequence", "DoseGridScaling",
+            "GraphicAnnotationSequence", "DirectoryRecordSequence", "BeamSequence")  # fmt: skip
+# Values of ImageType, its first letters: overview images, a slide's label, reports as pictures.
+_OVERVIEWS = {"LOCALI": "an overview image (localizer)", "SCOUT": "an overview image (scout)",
+              "TOPOGRAM": "an overview image (topogram)", "OVERVIEW": "the overview of a slide",
+              "LABEL": "the label of a slide", "THUMBNAIL": "a thumbnail", "DOSE_INFO": "a dose report"}  # fmt: skip
 
 
 def is_dicom(path: Path) -> bool:
-    """Tells a DICOM file by its preamble, or by its suffix (some devices leave the preamble out)."""
+    """Tells a DICOM file by its preamble or its first element; by its suffix where it has neither."""
     with path.open("rb") as file:
         head = file.read(132)
-    return head[128:] == b"DICM" or (path.suffix.lower() in (".dcm", ".dicom", ".ima") and len(head) > 8)
+    if head[128:] == b"DICM":
+        return True
+    return len(head) > 8 and (path.suffix.lower() in SUFFIXES or _starts_with_an_element(head, path.stat().st_size))
 
 
-def _header(path: Path, pixels: bool):
+def _starts_with_an_element(head: bytes, size: int) -> bool:
+    """Whether a file without preamble begins with an element of the first groups, as old archives store them."""
+    for order in "<>":
+        group, element = struct.unpack(f"{order}HH", head[:4])
+        if group in (2, 8) and element < 0x100:
+            explicit = head[4:6].isalpha() and head[4:6].isupper()
+            return explicit or (order == "<" and 0 < struct.unpack("<I", head[4:8])[0] <= min(size, 1024))
+    return False
+
+
+def text(ds: Any, keyword: str) -> str:
+    """Reads an element as one line, "" if it has no value; several values are separated by backslashes."""
+    value = _value(ds, keyword)
+    values = value if isinstance(value, list) else [value]
+    return "\\".join(" ".join(str("" if v is None else v).replace("\0", " ").split()) for v in values)
+
+
+def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
+    """Reads an element's numbers, a decimal comma taken for a point.
+
+    [] if one of them is no finite number, or there are not `count`.
+    """
+    value = _value(ds, keyword)
+    values = []
+    for item in value if isinstance(value, list) else [value]:
+        try:
+            values.append(float(item if isinstance(item, (int, float)) else str(item).strip(" \0").replace(",", ".")))
+        except (TypeError, ValueError, OverflowError):
+            return []
+    return values if all(map(math.isfinite, values)) and (count is None or len(values) == count) else []
+
+
+def whole(ds: Any, keyword: str) -> int | None:
+    """Reads the first of an element's numbers, None unless it is a whole one."""
+    values = numbers(ds, keyword)
+    return int(values[0]) if values and values[0].is_integer() and abs(values[0]) < 2**53 else None
+
+
+def _value(ds: Any, keyword: str) -> Any:
+    """An element's value, a list of several; its bytes as text where pydicom refuses them, None without the element."""
+    value = stored(ds, keyword)
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    if isinstance(value, str) and "\\" in value:
+        return value.split("\\")
+    return list(value) if isinstance(value, (list, tuple)) or type(value).__name__ == "MultiValue" else value
+
+
+def stored(ds: Any, keyword: str) -> Any:
+    """Reads an element's value as pydicom has it; its bytes where that refuses them, None where there are none."""
+    try:
+        return ds.get(keyword)
+    except Exception:  # of a value that does not fit its kind; pydicom raises many kinds
+        with contextlib.suppress(Exception):
+            return getattr(ds.get_item(keyword), "value", None)
+    return None
+
+
+def items(ds: Any, keyword: str) -> list[Any]:
+    """Reads the items of a sequence, none of what is no sequence."""
+    try:
+        return [item for item in ds.get(keyword) or () if hasattr(item, "get")]
+    except Exception:  # as above
+        return []
+
+
+class Form(NamedTuple):
+    """How pixels are stored, as the header says or, where it does not, as the rest of it implies."""
+
+    rows: int
+    columns: int
+    samples: int
+    photometric: str
+    allocated: int
+    stored: int
+    frames: int
+
+
+def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
+    """The dataset, its elements about pixels mended, and what was wrong with it. pixels: with all of them in memory."""
     import pydicom
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ds = pydicom.dcmread(path, stop_before_pixels=not pixels, force=path.suffix.lower() != "")
-            size = int(ds.get("Columns", 0) or 0), int(ds.get("Rows", 0) or 0)
-    except Exception as error:  # pydicom raises many kinds on a damaged file
-        raise Unreadable(f"not a readable DICOM: {error}") from None
-    if 0 in size:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ds = pydicom.dcmread(path, force=True, defer_size=None if pixels else DEFERRED)
+        except Exception as error:  # pydicom raises many kinds on a damaged file
+            if isinstance(error, OSError) and error.errno:
+                raise
+            raise Unreadable("not a DICOM that can be read, or damaged") from None
+        other = _other_object(ds)
+        if other:
+            raise Unreadable(f"a DICOM object that is no image of a patient: {other}")
+        return ds, *_mended(ds)
+
+
+def _other_object(ds: Any) -> str | None:
+    """Names what an object is that is no image of a patient; None for an image."""
+    import pydicom
+
+    uid = text(ds, "SOPClassUID") or text(getattr(ds, "file_meta", {}), "MediaStorageSOPClassUID")
+    known = pydicom.uid.UID_dictionary.get(uid)
+    name = known[0].rpartition(" Storage")[0] if known and known[1] == "SOP Class" else ""
+    if name and ("Image" not in name or "RT Image" in name) and name != "Enhanced US Volume":
+        return name
+    modality = text(ds, "Modality").upper()
+    if modality in _NO_IMAGES:
+        return f"modality {modality}"
+    derived = next((keyword for keyword in _DERIVED if keyword in ds), None)
+    if derived and not name:
+        return f"it has a {pydicom.datadict.dictionary_description(derived)}"
+    kinds = text(ds, "ImageType").upper().split("\\")[2:]
+    return next((what for kind in kinds for start, what in _OVERVIEWS.items() if kind.startswith(start)), None)
+
+
+def _mended(ds: Any) -> tuple[Form, list[str]]:
+    """How the pixels are stored; elements that a decoder asks for and the header lacks are put into `ds`."""
+    odd: list[str] = []
+
+    def given(keyword: str, usual: int | str, fits: Callable[[Any], bool]) -> Any:
+        value = text(ds, keyword).upper() if isinstance(usual, str) else whole(ds, keyword)
+        if value not in (None, "") and fits(value):
+            if isinstance(usual, int) and _value(ds, keyword) != value:
+                setattr(ds, keyword, value)
+            return value
+        odd.append(f"{_called(keyword)} is {'missing' if value in (None, '') else value}: {usual} is assumed")
+        setattr(ds, keyword, usual)
+        return usual
+
+    rows, columns = (whole(ds, keyword) or 0 for keyword in ("Rows", "Columns"))
+    if rows < 1 or columns < 1:
         raise Unreadable("a DICOM without pixels (it has no rows and columns)")
-    limit(*size)
-    return ds
+    limit(columns, rows)
+    data = next((keyword for keyword in _DATA if keyword in ds), None)
+    if data is None:
+        raise Unreadable("a DICOM without pixels (it has no pixel data)")
+    frames = whole(ds, "NumberOfFrames") or 1
+    if frames < 1 or ("NumberOfFrames" in ds and whole(ds, "NumberOfFrames") != frames):
+        frames = max(frames, 1)
+        ds.NumberOfFrames = frames
+    _name_syntax(ds)
+    coded = ds.file_meta.TransferSyntaxUID.is_encapsulated
+    length = 0 if coded else _length(ds, data)
+    each = length / (rows * columns * frames)  # bytes of a pixel, its padding to an even length included
+    tables = "RedPaletteColorLookupTableData" in ds
+    photometric = text(ds, "PhotometricInterpretation").upper()
+    colour = photometric in COLOURS or (not photometric and not tables and each >= 3 and each % 3 < 0.5)
+    samples = given("SamplesPerPixel", 3 if colour else 1, lambda n: n in (1, 3, 4))
+    usual = PALETTE if tables else ("MONOCHROME2", "RGB")[samples > 1]
+    photometric = given("PhotometricInterpretation", usual, lambda name: True)
+    if photometric not in (*GREY, *COLOURS, PALETTE) or (samples > 1) != (photometric in COLOURS):
+        raise Unreadable(f"its pixels are {samples} values each and called {photometric}, which is not read")
+    if samples > 1:
+        given("PlanarConfiguration", 0, lambda n: n in (0, 1))
+    if data == "PixelData":
+        deep = (whole(ds, "BitsStored") or 0) > 8 or each / samples >= 2
+        allocated = given("BitsAllocated", 16 if deep else 8, lambda n: n in (1, 8, 16, 32))
+        stored = given("BitsStored", allocated, lambda n: 0 < n <= allocated)
+        given("HighBit", stored - 1, lambda n: stored - 1 <= n < allocated)
+        given("PixelRepresentation", 0, lambda n: n in (0, 1))
+    else:
+        allocated = stored = ds.BitsAllocated = 32 if data == "FloatPixelData" else 64
+    wanted = (rows * columns * samples * allocated * frames + 7) // 8
+    if photometric == "YBR_FULL_422":
+        wanted = wanted * 2 // 3
+    if not coded and not wanted <= length < wanted + wanted // frames:
+        syntax = _compressed(ds)
+        if syntax is None:
+            more = length // max(wanted // frames, 1)
+            says = f"its header says {frames} frames of {columns} x {rows} pixels, its pixels are for {more}"
+            raise Unreadable(f"cut short: {says}" if length < wanted else says)
+        odd.append(f"{ds.file_meta.TransferSyntaxUID.name} is not how its pixels are stored: {syntax.name} is assumed")
+        ds.file_meta.TransferSyntaxUID = syntax
+    return Form(rows, columns, samples, photometric, allocated, stored, frames), odd
+
+
+def _called(keyword: str) -> str:
+    from pydicom.datadict import dictionary_description
+
+    return dictionary_description(keyword)
+
+
+def _length(ds: Any, keyword: str) -> int:
+    """The bytes of pixel data, which may still be on the disk."""
+    raw = ds.get_item(keyword)
+    length = getattr(raw, "length", None)
+    return int(length) if length not in (None, UNDEFINED) and raw.value is None else len(stored(ds, keyword) or b"")
+
+
+def _name_syntax(ds: Any) -> None:
+    """Names the transfer syntax of a file whose meta header, if it has one, does not."""
+    from pydicom.dataset import FileMetaDataset
+    from pydicom.uid import UID, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
+
+    meta = getattr(ds, "file_meta", None)
+    if meta is None:
+        meta = ds.file_meta = FileMetaDataset()
+    named = text(meta, "TransferSyntaxUID")
+    if not named:
+        implicit, little = ds.original_encoding
+        plain = ImplicitVRLittleEndian if implicit else ExplicitVRLittleEndian if little else ExplicitVRBigEndian
+        meta.TransferSyntaxUID = plain
+    elif not UID(named).is_transfer_syntax:
+        raise Unreadable(f"its transfer syntax {named} is not known")
+
+
+def _compressed(ds: Any) -> Any:
+    """The transfer syntax of compressed pixels by what they begin with; None if they are not compressed, or unknown."""
+    value = stored(ds, "PixelData")
+    if not isinstance(value, bytes) or value[:4] != b"\xfe\xff\x00\xe0":
+        return None
+    with contextlib.suppress(Exception):  # pydicom raises many kinds on damaged fragments
+        return _codec(next(fragments(ds, 0, 1)))
+    return None
+
+
+def _codec(stream: bytes) -> Any:
+    """The transfer syntax of a compressed frame, by its first markers; None if they are not known."""
+    from pydicom import uid
+
+    if stream[:4] == b"\xff\x4f\xff\x51":
+        return uid.JPEG2000
+    kinds = {0xC0: uid.JPEGBaseline8Bit, 0xC1: uid.JPEGExtended12Bit, 0xC3: uid.JPEGLossless, 0xF7: uid.JPEGLSLossless}
+    return next((kinds[marker] for marker, _ in _segments(stream) if marker in kinds), None)
+
+
+def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
+    """Marker and body of each segment of a JPEG, up to where its pixels begin."""
+    at = 2
+    while stream[:2] == b"\xff\xd8" and at + 4 <= len(stream) and stream[at] == 0xFF:
+        marker, length = stream[at + 1], struct.unpack(">H", stream[at + 2 : at + 4])[0]
+        if marker == 0xFF:  # a filling byte
+            at += 1
+            continue
+        yield marker, stream[at + 4 : at + 2 + length]
+        if marker == 0xDA or length < 2:
+            return
+        at += 2 + length
+
+
+def drawn_size(stream: bytes) -> tuple[int, int, int] | None:
+    """(columns, rows, samples) of a JPEG, JPEG-LS or JPEG 2000 stream by its own header; None of any other."""
+    if stream[:4] == b"\xff\x4f\xff\x51" and len(stream) >= 42:
+        right, below, left, above = struct.unpack(">4I", stream[8:24])
+        return right - left, below - above, struct.unpack(">H", stream[40:42])[0]
+    for marker, body in _segments(stream):
+        if (0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xF7:
+            rows, columns, samples = struct.unpack(">HHB", body[1:6])
+            return columns, rows, samples
+    return None
+
+
+def stream_colours(stream: bytes) -> str | None:
+    """Names the colours of a lossy JPEG stream of three values, where it says them itself; None where it does not.
+
+    Adobe's mark names them, JFIF allows YCbCr alone, and no RGB is stored at several resolutions.
+    """
+    said = None
+    for marker, body in _segments(stream):
+        if marker == 0xEE and body[:5] == b"Adobe" and len(body) >= 12:
+            return "YBR_FULL" if body[11] else "RGB"
+        if marker == 0xE0 and body[:4] == b"JFIF":
+            said = "YBR_FULL"
+        if marker in (0xC0, 0xC1) and len(body) >= 15:
+            said = "RGB" if body[6:15:3] == b"RGB" else said or ("YBR_FULL" if len(set(body[7:15:3])) > 1 else None)
+    return said
+
+
+def fragments(ds: Any, frame: int, frames: int) -> Iterator[bytes]:
+    from pydicom.encaps import generate_frames
+
+    for number, stream in enumerate(generate_frames(ds.PixelData, number_of_frames=frames)):
+        if number == frame:
+            yield stream
+            return
+
+
+def _odd_values(ds: Any) -> list[str]:
+    """Names values that are given and cannot be meant: what they concern is as if they were not given."""
+    wrong = [
+        (name, text(ds, name))
+        for name, count in (("WindowWidth", None), ("WindowCenter", None), ("RescaleSlope", 1),
+                            ("RescaleIntercept", 1), ("PixelSpacing", 2), ("ImagerPixelSpacing", 2),
+                            ("ImagePositionPatient", 3), ("ImageOrientationPatient", 6), ("InstanceNumber", 1),
+                            ("NumberOfFrames", 1))
+        if text(ds, name).strip("\\ ") and not numbers(ds, name, count)
+    ]  # fmt: skip
+    if numbers(ds, "WindowWidth") and window(ds) is None:
+        wrong.append(("WindowWidth", text(ds, "WindowWidth")))
+    if numbers(ds, "RescaleSlope", 1) == [0.0]:
+        wrong.append(("RescaleSlope", "0"))
+    for name in ("PixelSpacing", "ImagerPixelSpacing"):
+        if any(v <= 0 for v in numbers(ds, name, 2)):
+            wrong.append((name, text(ds, name)))
+    lookups = (("VOILUTSequence", True), ("ModalityLUTSequence", False))
+    wrong += [(k, "without a table") for k, voi in lookups if items(ds, k) and lookup(ds, k, voi) is None]
+    return [f"{_called(name)} is {value[:40]!r}: not used" for name, value in wrong]
 
 
 def probe(path: Path) -> tuple[int, int, int, int, str | None]:
-    """Reads (width, height, bits stored, frames, modality). Raises Unreadable if there are no pixels."""
-    ds = _header(path, pixels=True)  # pydicom leaves pixel data on disk until asked for
-    if not any(name in ds for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
-        raise Unreadable("a DICOM without pixels (it has no pixel data)")
-    frames = int(ds.get("NumberOfFrames", 1) or 1)
-    return int(ds.Columns), int(ds.Rows), int(ds.get("BitsStored", 8) or 8), max(frames, 1), ds.get("Modality") or None
+    """Reads (width, height, bits stored, frames, modality). Raises Unreadable unless it is an image of a patient."""
+    status = path.stat()
+    return _probed(path, status.st_mtime_ns, status.st_size)
 
 
-def header(path: Path):
-    """Reads the dataset without its pixels. Raises Unreadable if it has no rows and columns."""
-    return _header(path, pixels=False)
+@functools.lru_cache(maxsize=256)
+def _probed(path: Path, changed: int, size: int) -> tuple[int, int, int, int, str | None]:
+    ds, form, _ = open_image(path)
+    bits = 8 if form.photometric == PALETTE else form.stored
+    return form.columns, form.rows, bits, form.frames, text(ds, "Modality") or None
 
 
-def patient(ds) -> str | None:
-    """Returns the PatientID with who issued it (PS3.3 C.7.1.1), or None where a header has none."""
-    number = str(ds.get("PatientID") or "").strip()
-    issuer = str(ds.get("IssuerOfPatientID") or "").strip()
-    return f"{issuer} {number}".strip() if number else None
+def header(path: Path) -> Any:
+    """Reads the dataset without its pixels, its elements about pixels mended. Raises Unreadable as `probe` does.
 
-
-def device(ds) -> str | None:
-    """Returns which device took an image, and where, in its header's words (PS3.3 C.7.5.1); None if it names none."""
-    model = f"{ds.get('Manufacturer') or ''} {ds.get('ManufacturerModelName') or ''}"
-    words = (str(ds.get(name) or "") for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
-    return ", ".join(filter(None, (" ".join(word.split()) for word in (model, *words)))) or None
-
-
-def declares_text(ds) -> bool:
-    """Returns whether a header says that text is burned into the picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
-    return str(ds.get("BurnedInAnnotation", "")).strip().upper() == "YES"
-
-
-def _frame(path: Path, frame: int):
-    """Stored values (H, W[, 3]) of one frame, and the dataset with that frame's own LUTs at its top."""
-    from pydicom.pixels import pixel_array
-
-    ds = _header(path, pixels=True)
-    frames = int(ds.get("NumberOfFrames", 1) or 1)
-    if not 0 <= frame < max(frames, 1):
-        raise Unreadable(f"it has no frame {frame}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            values = pixel_array(ds, index=frame if frames > 1 else None)
-    except Exception as error:
-        raise Unreadable(f"its pixels cannot be decoded: {error}") from None
-    if frames == 1 and values.ndim == 3 and values.shape[-1] not in (3, 4):
-        values = values[0]
-    for groups, index in (("SharedFunctionalGroupsSequence", 0), ("PerFrameFunctionalGroupsSequence", frame)):
-        items = ds.get(groups) or []
-        if index < len(items):
-            for name in ("PixelValueTransformationSequence", "FrameVOILUTSequence"):
-                for item in items[index].get(name) or []:
-                    for element in item:
-                        ds[element.tag] = element
-    return values, ds
-
-
-def read_values(path: Path, frame: int = 0) -> np.ndarray:
-    """Reads one frame: float32 (H, W) in the modality's units, or uint8/uint16 (H, W, 3) colour."""
-    from pydicom.pixels import apply_modality_lut
-
-    values, ds = _frame(path, frame)
-    if values.ndim == 3:
-        return values[..., :3]
-    out = np.empty(values.shape, np.float32)
-    for strip in _strips(values):
-        out[strip] = apply_modality_lut(values[strip], ds)
-    return out
-
-
-def _strips(values: np.ndarray) -> list[slice]:
-    """Rows of an image, STRIP pixels at a time: what is computed of them in double precision stays small."""
-    rows = max(1, STRIP // values.shape[1])
-    return [slice(start, start + rows) for start in range(0, len(values), rows)]
-
-
-def has_window(ds) -> bool:
-    """Returns whether a file says how its values are shown: by a window or a VOI LUT, for all frames or for each."""
-    items = [*(ds.get("SharedFunctionalGroupsSequence") or ()), *(ds.get("PerFrameFunctionalGroupsSequence") or ())]
-    where = [ds, *(item_lut for item in items for item_lut in item.get("FrameVOILUTSequence") or ())]
-    return any("VOILUTSequence" in item or ("WindowCenter" in item and "WindowWidth" in item) for item in where)
-
-
-def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Reads one frame as a viewer would show it: uint8 (H, W, 3).
-
-    First the modality LUT, then the VOI LUT or window; MONOCHROME1 is inverted last. scale: the values that become 0
-    and 255 where a file has neither; without it, the image's own least and largest.
+    Its attribute `odd` lists what is wrong with it and does not keep it from being shown.
     """
-    from pydicom.pixels import apply_modality_lut, apply_voi_lut
+    ds, _, odd = open_image(path)
+    for keyword in _DATA:
+        if keyword in ds:
+            del ds[keyword]
+    ds.odd = odd + _odd_values(ds)
+    return ds
 
-    values, ds = _frame(path, frame)
-    if values.ndim == 3:
-        deep = int(ds.get("BitsStored", 8)) - 8
-        return np.ascontiguousarray((values >> max(deep, 0)).astype(np.uint8)[..., :3])
-    table, window = "VOILUTSequence" in ds, "WindowCenter" in ds and "WindowWidth" in ds
-    if table:
-        low, high = 0.0, float((1 << int(ds.VOILUTSequence[0].LUTDescriptor[2])) - 1)
-    elif window:
-        # The window's output range depends on the stored bits; two extreme values show what it is.
-        low, high = (float(v) for v in apply_voi_lut(np.array([[-1e9, 1e9]]), ds)[0])
-    elif scale:
-        low, high = scale
-    else:
-        ends = [(rows.min(), rows.max()) for s in _strips(values) for rows in [apply_modality_lut(values[s], ds)]]
-        low, high = float(min(least for least, _ in ends)), float(max(most for _, most in ends))
-    shown = np.empty((*values.shape, 3), np.uint8)
-    for strip in _strips(values):
-        rows = apply_modality_lut(values[strip], ds)
-        if table or window:
-            rows = apply_voi_lut(rows if table else rows.astype(np.float64), ds)
-        grey = np.clip((rows.astype(np.float64) - low) / max(high - low, 1e-12), 0, 1)
-        if ds.get("PhotometricInterpretation") == "MONOCHROME1":
-            grey = 1 - grey
-        shown[strip] = (grey * 255).round().astype(np.uint8)[..., None]
-    return shown
+
+@functools.lru_cache(maxsize=1024)
+def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
+    """Names what is wrong with a DICOM file's header; nothing of any other file. sha256: part of the cache's key."""
+    try:
+        return tuple(header(Path(path)).odd) if is_dicom(Path(path)) else ()
+    except (OSError, Unreadable):
+        return ()
+
+
+def patient(ds: Any) -> str | None:
+    """Returns the PatientID with who issued it (PS3.3 C.7.1.1), or None where a header has none."""
+    number = text(ds, "PatientID")
+    return f"{text(ds, 'IssuerOfPatientID')} {number}".strip() if number else None
+
+
+def device(ds: Any) -> str | None:
+    """Returns which device took an image, and where, in its header's words (PS3.3 C.7.5.1); None if it names none."""
+    model = f"{text(ds, 'Manufacturer')} {text(ds, 'ManufacturerModelName')}".strip()
+    words = (text(ds, name) for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
+    return ", ".join(filter(None, (model, *words))) or None
+
+
+def declares_text(ds: Any) -> bool:
+    """Returns whether a header says that text is burned into the picture (BurnedInAnnotation, PS3.3 C.7.6.1)."""
+    return text(ds, "BurnedInAnnotation").upper() == "YES"
+
+
+def spacing(ds: Any, keyword: str = "PixelSpacing") -> tuple[float, float] | None:
+    """Reads millimetres from row to row and from column to column; None unless both are above 0."""
+    distances = numbers(ds, keyword, 2)
+    return (distances[0], distances[1]) if distances and min(distances) > 0 else None
+
+
+def window(ds: Any) -> tuple[float, float] | None:
+    """Reads centre and width of the first window; None without one whose width is above 0."""
+    pairs = zip(numbers(ds, "WindowCenter"), numbers(ds, "WindowWidth"), strict=False)
+    return next((pair for pair in list(pairs)[:1] if pair[1] > 0), None)
+
+
+def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | None:
+    """The first of a sequence's lookup tables: the value of its first entry, its entries, their bits."""
+    for item in items(ds, keyword):
+        descriptor = numbers(item, "LUTDescriptor", 3)
+        data = stored(item, "LUTData")
+        if not descriptor or data is None:
+            continue
+        entries = entries_of(ds, data, int(descriptor[0]) or 65536)
+        if not len(entries):
+            continue
+        first, bits = int(descriptor[1]), int(descriptor[2]) if 1 <= descriptor[2] <= 16 else 16
+        signed = whole(ds, "PixelRepresentation") == 1 or (voi and (numbers(ds, "RescaleIntercept", 1) or [0])[0] < 0)
+        return first - 65536 if first > 32767 and signed else first, entries, bits
+    return None
+
+
+def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
+    """A table's entries, from bytes or numbers; of 8 bits where there are no more bytes than entries."""
+    if isinstance(data, (bytes, bytearray)):
+        kind = np.uint8 if len(data) < 2 * count else np.dtype("<u2" if ds.original_encoding[1] is not False else ">u2")
+        data = np.frombuffer(bytes(data)[: len(data) // np.dtype(kind).itemsize * np.dtype(kind).itemsize], kind)
+    return np.atleast_1d(np.asarray(data)).astype(np.int64).ravel()[:count]
+
+
+def has_window(ds: Any) -> bool:
+    """Returns whether a file says how its values are shown: by a window or a VOI LUT, for all frames or for each."""
+    groups = [*items(ds, "SharedFunctionalGroupsSequence"), *items(ds, "PerFrameFunctionalGroupsSequence")]
+    where = [ds, *(lut for group in groups for lut in items(group, "FrameVOILUTSequence"))]
+    return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in where)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from core.studio.db import audit
 from core.studio.db.store import Row, Store
+from core.studio.ingest import dicom
 from core.studio.ingest.reader import Found, printable
+from core.studio.ingest.unreadable import Unreadable
 
 KEY = "erased key"  # the setting that holds the key of the digests
 REASON = "it was erased from this home; `study add --again` takes it in nevertheless"
@@ -21,14 +23,9 @@ class Erased(ValueError):
 
 def uid_of(path: Path) -> str | None:
     """Reads the SOP instance UID of a DICOM file; None for any other file, or one that is not there."""
-    import pydicom
-
     try:
-        with path.open("rb") as file:
-            if file.read(132)[128:] != b"DICM":
-                return None
-        return str(pydicom.dcmread(path, stop_before_pixels=True, specific_tags=["SOPInstanceUID"]).SOPInstanceUID)
-    except (OSError, AttributeError, ValueError, pydicom.errors.InvalidDicomError):
+        return dicom.text(dicom.header(path), "SOPInstanceUID") or None if dicom.is_dicom(path) else None
+    except (OSError, Unreadable):
         return None
 
 

@@ -6,6 +6,7 @@ each of them; a DICOM file that is one slice of a volume knows its place there.
 
 from __future__ import annotations
 
+import logging
 import os
 import unicodedata
 from collections import deque
@@ -48,6 +49,7 @@ class Found:
     measured: Measured | None = None
     patient: str | None = None  # as layout or header give it; the database has its keyed hash alone
     uid: str | None = None  # SOP instance UID of a DICOM file
+    odd: tuple[str, ...] = ()  # what is wrong with a DICOM file's header
 
 
 class _LeftOut:
@@ -63,8 +65,8 @@ class _LeftOut:
         else:
             self.more += 1
 
-    def rows(self) -> list[dict]:
-        last = {"path": f"and {self.more} more", "reason": f"left out as well; the first {MOST_NAMED} are named"}
+    def rows(self, what: str = "left out as well") -> list[dict]:
+        last = {"path": f"and {self.more} more", "reason": f"{what}; the first {MOST_NAMED} are named"}
         return [*self.named, last] if self.more else self.named
 
 
@@ -129,6 +131,8 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         patient = entry.patient or (dicom.patient(header) if header is not None else None)
         frames = []
         for frame, image in _frames(entry.path, head, sampling):
+            if head.format != "TIFF":  # its pictures may be of several sizes, and are checked where they are read
+                _check_shape(image, head)
             thumb, measured = thumbnail(image), measure(entry.path, frame, head, header)
             row = {
                 "width": image.shape[1],
@@ -141,8 +145,11 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
                 "burned_in": int(declared or burned_in.likely(image)),
                 **(piece.to_row() if piece else {}),
             }
-            uid = None if header is None else str(header.get("SOPInstanceUID") or "") or None
-            frames.append(Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient, uid=uid))
+            uid = None if header is None else dicom.text(header, "SOPInstanceUID") or None
+            odd = () if header is None else tuple(header.odd)
+            frames.append(
+                Found(entry, frame, head.frames, row, thumb, measured=measured, patient=patient, uid=uid, odd=odd)
+            )
     except Unreadable as error:
         return str(error)
     except MemoryError:
@@ -150,7 +157,8 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
     except Exception as error:  # a decoder's own fault must not lose the other files
-        return f"cannot be decoded: {type(error).__name__}: {error}"
+        logging.getLogger(__name__).debug("a decoder failed", exc_info=error)
+        return "it cannot be decoded"
     if entry.masks and (problem := _add_masks(frames[0], head.frames)):
         return problem
     return frames
@@ -182,6 +190,22 @@ def _add_masks(frame: Found, frames: int) -> str | None:
     return None
 
 
+def _check_shape(image: np.ndarray, head: Probe) -> None:
+    """Raises Unreadable if a decoder gives another size than the header says; a PNG may say late that it is turned."""
+    height, width = image.shape[:2]
+    sizes = [(head.width, head.height), (head.height, head.width)]
+    if (width, height) not in sizes[: 1 + (head.format == "PNG")]:
+        raise Unreadable(f"its header says {head.width} x {head.height} pixels, decoded are {width} x {height}")
+
+
+def odd_headers(files: Iterable[Found]) -> list[dict]:
+    """Lists what is wrong with the headers of files that were taken: [{"path", "reason"}], a line for each file."""
+    named = _LeftOut()
+    for path, odd in {f.entry.path: f.odd for f in files if f.odd}.items():
+        named.add(path, "; ".join(odd))
+    return named.rows("odd as well")
+
+
 def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, np.ndarray]]:
     """(number, image uint8 (H, W, 3)) of each frame that becomes a case."""
     if head.format != video.FORMAT:
@@ -196,6 +220,11 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
         yield number, image
     if not digests:
         raise Unreadable("it has no frame that can be decoded")
+    if len(set(digests.values())) == 1 and video.still(path):
+        raise Unreadable(
+            "every frame of it comes out the same: interlaced recordings are not decoded here; convert it to "
+            "progressive frames (ffmpeg -i IN -vf yadif OUT.mp4) and import that"
+        )
     if not video.faithful(path, digests):
         raise Unreadable(
             "its frames cannot be found again by their number (its frame rate varies, or its index is damaged): "

@@ -17,7 +17,7 @@ import numpy as np
 
 from core.studio.ingest import dicom
 from core.studio.ingest.decode import Probe, read_raw
-from core.studio.ingest.depth import container
+from core.studio.ingest.depth import container, finite
 
 TAILS = (0.1, 99.9)  # percentiles of an image whose values have no container: a few stray pixels do not count
 
@@ -45,7 +45,7 @@ def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured
     who = f"{head.format}, {head.bits} bits" if header is None else _scanner(header)
     if header is None and values.dtype == np.uint16:
         return Measured(who, 0.0, float((1 << container(values)) - 1))
-    low, high = np.percentile(np.nan_to_num(values.astype(np.float64)), TAILS)
+    low, high = np.percentile(finite(values).astype(np.float64), TAILS)
     return Measured(who, float(low), float(high))
 
 
@@ -82,5 +82,5 @@ def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
 def _scanner(ds: Any) -> str:
     """A digest of what says which device and kind of image it is; serial numbers distinguish two devices of a model."""
     names = ("Modality", "Manufacturer", "ManufacturerModelName", "DeviceSerialNumber", "StationName", "Units")
-    said = [str(ds.get(name) or "").strip() for name in (*names, "PhotometricInterpretation", "BitsStored")]
+    said = [dicom.text(ds, name) for name in (*names, "PhotometricInterpretation", "BitsStored")]
     return "scanner " + hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]

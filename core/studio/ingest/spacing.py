@@ -39,14 +39,14 @@ def _of(path: str, sha256: str | None) -> Spacing | None:
 
 def of_header(ds: Any) -> Spacing | None:
     """Reads PixelSpacing (PS3.3 10.7.1.1), of all frames if a multi-frame file shares it, else ImagerPixelSpacing."""
-    groups = (ds.get("SharedFunctionalGroupsSequence") or [None])[0]
-    measures = (groups.get("PixelMeasuresSequence") or [None])[0] if groups is not None else None
+    groups = dicom.items(ds, "SharedFunctionalGroupsSequence")[:1]
+    measures = next((item for group in groups for item in dicom.items(group, "PixelMeasuresSequence")), None)
     for source, name, at in (
         (ds, "PixelSpacing", "patient"),
         (measures, "PixelSpacing", "patient"),
         (ds, "ImagerPixelSpacing", "detector"),
     ):
-        values = source.get(name) if source is not None else None
-        if values and len(values) == 2 and all(float(value) > 0 for value in values):
-            return {"x": float(values[1]), "y": float(values[0]), "at": at}  # rows come first
+        distances = dicom.spacing(source, name) if source is not None else None
+        if distances:
+            return {"x": distances[1], "y": distances[0], "at": at}  # rows come first
     return None

@@ -42,8 +42,8 @@ class ImportReport:
     """What an import did. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}];
 
     burned_in: names of cases with likely text in the picture; copies: a sentence on normals that are the same picture;
-    patients: how many are known; straddling: of them,
-    those with images in training and in test, [{"train", "test"}] of names.
+    patients: how many are known; straddling: of them, those with images in training and in test, [{"train", "test"}]
+    of names; odd: files whose header has values that are not used, [{"path", "reason"}].
     """
 
     study: str
@@ -57,6 +57,7 @@ class ImportReport:
     copies: str = ""
     patients: int = 0
     straddling: list[dict] = field(default_factory=list)
+    odd: list[dict] = field(default_factory=list)
 
     def to_dict(self) -> dict:
         return dict(self.__dict__)
@@ -105,7 +106,7 @@ def import_study(
     if not files:
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
-    report = ImportReport(study, layout, rejected=rejected)
+    report = ImportReport(study, layout, rejected=rejected, odd=reader.odd_headers(files))
     whose.name(files)
     scales = scale.agree(files, {})
     hold_out(files)
@@ -191,6 +192,7 @@ def add_cases(
             if scales != scales_before:
                 db.table("studies").update(study, {"config": json.dumps({**row["config"], "scales": scales})})
             _insert(store, study, frames, report, by)
+    report.odd = reader.odd_headers(frames)
     report.duplicates = _duplicates(store, study, frames)
     return report
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -38,6 +39,7 @@ def refusing(read: Callable[P, T]) -> Callable[P, T]:
         except Exception as error:  # decoders raise what they like
             if isinstance(error, OSError) and error.errno:
                 raise
-            raise Unreadable(f"damaged or cut short: {error}") from None
+            logging.getLogger(__name__).debug("a decoder refused it", exc_info=error)  # its words are for developers
+            raise Unreadable("damaged or cut short") from None
 
     return checked

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import math
 import os
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ FORMAT = "video"
 MOST = 20_000  # frames of one recording
 NEAR = 48  # frames ahead that are reached by decoding on; seeking goes back to a key frame and is not sooner there
 COMPLETE = 0.9  # a file that ends before this share of what its header says has been cut short
+LARGEST_INDEX = 1 << 26  # bytes of a MOV's description of its frames
 _KEPT_OPEN = 4
 _PROBES = 12
 
@@ -72,12 +74,20 @@ def is_video(path: Path) -> bool:
 
 
 def probe(path: Path) -> tuple[int, int, int, float]:
-    """Reads width, height, number of frames (as the header says) and frames a second.
+    """Reads width, height, number of frames (as the header says; counted where it does not) and frames a second.
 
     Raises Unreadable if it is no video that can be read.
     """
     with _capture(path) as capture:
-        return _head(capture)
+        width, height, count, rate = _head(capture)
+        if count is None:
+            count = 0
+            while capture.grab():
+                count += 1
+    if not count:
+        raise Unreadable("it has no frame that can be decoded")
+    shown = _seconds_shown(path)
+    return width, height, min(count, round(shown * rate) or 1) if shown and rate > 0 else count, rate
 
 
 def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
@@ -85,8 +95,8 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
     A header may promise a few frames more than there are; raises Unreadable when the file ends well before that.
     """
+    total, at = probe(path)[2], 0
     with _capture(path) as capture:
-        total, at = _head(capture)[2], 0
         for number in numbers:
             while at <= number:
                 if not capture.grab():
@@ -115,9 +125,26 @@ def probes(numbers: Sequence[int]) -> list[int]:
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
+def still(path: Path) -> bool:
+    """Returns whether all frames of a recording of several come out the same.
+
+    That is what OpenCV's FFmpeg makes of interlaced ones: what its memory held before is never written to.
+    """
+    first, number = None, 0
+    with _capture(path) as capture:
+        while (read := capture.read())[0]:
+            pixels = digest(_image(read))
+            if first not in (None, pixels):
+                return False
+            first, number = pixels, number + 1
+    return number > 1
+
+
 def faithful(path: Path, digests: dict[int, str]) -> bool:
     """Returns whether seeking finds the frames that decoding from the start meets. digests: number -> `digest`."""
     with _capture(path) as capture:
+        if _head(capture)[2] is None:
+            return True  # its frames are never looked for, but met
         for number in sorted(digests, reverse=True):  # backwards, so that each one is a seek
             _seek(capture, number)
             done, frame = capture.read()
@@ -142,11 +169,16 @@ class _Reader:
         self.lock = threading.Lock()
         self.capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
         self.at: int | None = 0
+        self.path = str(path)
+        self.seeks = self.capture.get(cv2.CAP_PROP_FRAME_COUNT) >= 1  # a stream without a count has no index either
         if not self.capture.isOpened():
             raise Unreadable("not a video that can be read, whatever its name says, or it is damaged")
 
     def read(self, number: int) -> np.ndarray:
-        if self.at is None or not self.at <= number <= self.at + NEAR:
+        if not self.seeks and (self.at is None or number < self.at):
+            self.capture.open(self.path, cv2.CAP_FFMPEG)
+            self.at = 0
+        elif self.at is None or (self.seeks and not self.at <= number <= self.at + NEAR):
             _seek(self.capture, number)
             self.at = number
         while self.at < number:
@@ -187,14 +219,45 @@ def _capture(path: Path) -> Iterator[cv2.VideoCapture]:
         reader.capture.release()
 
 
-def _head(capture: cv2.VideoCapture) -> tuple[int, int, int, float]:
+def _head(capture: cv2.VideoCapture) -> tuple[int, int, int | None, float]:
+    """Width, height, number of frames (None if the header does not say it) and frames a second."""
     width, height, count = (
         int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_COUNT)
     )
     limit(width, height)
-    if count < 1:
-        raise Unreadable("its header says that it has no frames")
-    return width, height, count, float(capture.get(cv2.CAP_PROP_FPS))
+    return width, height, count if count >= 1 else None, float(capture.get(cv2.CAP_PROP_FPS))
+
+
+def _seconds_shown(path: Path) -> float | None:
+    """How long a MOV or MP4 is shown, by its edit list: programs that cut leave the frames before in the file."""
+    moov = b""
+    with path.open("rb") as file:
+        while len(head := file.read(16)) >= 8:
+            size, kind = struct.unpack(">I4s", head[:8])
+            begin = 8
+            if size == 1 and len(head) == 16:
+                size, begin = struct.unpack(">Q", head[8:])[0], 16
+            if not kind.isalnum() or size < begin:
+                break
+            if kind == b"moov" and size <= LARGEST_INDEX:
+                file.seek(begin - len(head), os.SEEK_CUR)
+                moov = file.read(size - begin)
+                break
+            file.seek(size - len(head), os.SEEK_CUR)
+    try:
+        at = moov.index(b"mvhd") + 4
+        unit = struct.unpack_from(">I", moov, at + (20 if moov[at] else 12))[0]
+        longest, at = 0, moov.find(b"elst")
+        while at >= 0:
+            form, count = ">QqI" if moov[at + 4] else ">IiI", struct.unpack_from(">I", moov, at + 8)[0]
+            edits = [
+                struct.unpack_from(form, moov, at + 12 + i * struct.calcsize(form)) for i in range(min(count, 1000))
+            ]
+            longest = max(longest, sum(length for length, start, _ in edits if start >= 0))
+            at = moov.find(b"elst", at + 4)
+        return longest / unit or None
+    except (ValueError, IndexError, struct.error, ZeroDivisionError):
+        return None
 
 
 def _image(read: tuple[bool, np.ndarray | None]) -> np.ndarray:

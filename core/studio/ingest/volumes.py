@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from core.studio.db.store import Store
+from core.studio.ingest import dicom
 
 # Views of one examination share a series and are numbered: four mammograms are no volume.
 STILLS = frozenset({"CR", "DX", "GM", "IO", "MG", "OP", "PX", "SM", "XC"})
+FACING = "ImageOrientationPatient"
 ORDER = "frame, place, slice, id"  # of the cases of one recording or volume
 
 
@@ -45,37 +47,26 @@ def slice_of(ds) -> Slice | None:
     A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the
     scout of a series is not among its slices.
     """
-    series = str(ds.get("SeriesInstanceUID") or "").strip()
-    if not series or int(ds.get("NumberOfFrames", 1) or 1) > 1:
+    series = dicom.text(ds, "SeriesInstanceUID")
+    if not series or (dicom.whole(ds, "NumberOfFrames") or 1) > 1:
         return None
-    position, axes = _numbers(ds, "ImagePositionPatient", 3), _numbers(ds, "ImageOrientationPatient", 6)
+    position, axes = (np.array(dicom.numbers(ds, k, n)) for k, n in (("ImagePositionPatient", 3), (FACING, 6)))
     place = None
-    if position is not None and axes is not None:
+    if len(position) and len(axes):
         normal = np.cross(axes[:3], axes[3:])
         length = float(np.linalg.norm(normal))
         if length > 0.5:  # unit vectors at a right angle give 1
             place = round(float(position @ normal) / length, 3)
-    try:
-        number = int(ds.get("InstanceNumber"))
-    except (TypeError, ValueError, OverflowError):
-        number = None
-    if place is None and (number is None or ds.get("Modality") in STILLS):
+    number = dicom.whole(ds, "InstanceNumber")
+    if place is None and (number is None or dicom.text(ds, "Modality") in STILLS):
         return None
     # Directions are written with rounding errors that differ from slice to slice; adding 0 makes -0 a 0.
     facing = "" if place is None else " ".join(f"{v:.2f}" for v in np.round(np.asarray(axes), 2) + 0.0)
     shared = (
-        ds.get("StudyInstanceUID", ""), ds.get("FrameOfReferenceUID", ""), ds.Rows, ds.Columns, facing,
+        dicom.text(ds, "StudyInstanceUID"), dicom.text(ds, "FrameOfReferenceUID"), ds.Rows, ds.Columns, facing,
     )  # fmt: skip
     digest = hashlib.sha256("\n".join(map(str, shared)).encode()).hexdigest()[:12]
     return Slice(f"{series} {digest}", place, number)
-
-
-def _numbers(ds, keyword: str, count: int) -> np.ndarray | None:
-    try:
-        values = [float(v) for v in ds.get(keyword) or ()]
-    except (TypeError, ValueError):
-        return None
-    return np.array(values) if len(values) == count and all(map(math.isfinite, values)) else None
 
 
 def in_order(files: list) -> list:

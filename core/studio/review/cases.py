@@ -99,10 +99,10 @@ def kind_of_file(path: str, sha256: str | None) -> str:
 
 
 def facts_of_file(case: Mapping[str, Any]) -> dict:
-    """Returns what a case's row tells of its file: {"format", "patient", "study", "added", "shown_from", "text"}.
+    """Returns what is known of a case's file: {"format", "patient", "study", "added", "shown_from", "text", "odd"}.
 
     patient: the first letters of its keyed hash; shown_from: stored values that are black and white; text: whether
-    burned-in text is likely.
+    burned-in text is likely; odd: what in a DICOM file's header cannot be meant and is not used.
     """
     return {
         "format": kind_of_file(case["path"], case["sha256"]),
@@ -111,6 +111,7 @@ def facts_of_file(case: Mapping[str, Any]) -> dict:
         "added": case["added"],
         "shown_from": json.loads(case["scale"]) if case["scale"] else None,
         "text": None if case["burned_in"] is None else bool(case["burned_in"]),
+        "odd": list(dicom.oddities(case["path"], case["sha256"])),
     }
 
 

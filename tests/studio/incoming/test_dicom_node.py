@@ -3,6 +3,7 @@
 import io
 import socket
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pydicom
@@ -94,9 +95,28 @@ def test_what_is_no_whole_image_is_refused_and_nothing_of_it_stays(node, watched
     answers = [association.send_c_store(ds) for ds in (cut, report, whole)]
     association.release()
     assert [a.Status for a in answers] == [0xC000, 0xC000, 0]
-    assert "its pixels cannot be decoded" in answers[0].ErrorComment
+    assert "cut short" in answers[0].ErrorComment
     assert answers[1].ErrorComment == "Not taken: a DICOM without pixels (it has no rows and columns)"
     assert [f.name for f in folder.iterdir()] == [f"{whole.SOPInstanceUID}.dcm"]
+
+
+def test_thirty_senders_at_once_find_eight_places(node):
+    waiting = [SimpleNamespace(is_alive=lambda: True) for _ in range(30)]
+    taken = at_once(lambda i: node._claim(waiting[i]), 30)
+    assert sum(taken) == dicom_node.MOST_ASSOCIATIONS
+    for one in waiting:
+        one.is_alive = lambda: False
+    assert node._claim(SimpleNamespace(is_alive=lambda: True))
+
+
+@pytest.mark.slow
+def test_thirty_associations_at_once_are_eight(node):
+    found = at_once(lambda _: associated(node), 30)
+    held = [a for a in found if a.is_established]
+    assert 0 < len(held) <= dicom_node.MOST_ASSOCIATIONS
+    for association in held:
+        association.release()
+    wait(lambda: associated(node).is_established, what="a free place")
 
 
 def test_one_object_without_end_ends_the_connection(node, watched, tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Sending to a named DICOMweb server: as a job, by a name alone, kind by kind; the server itself is not there."""
 
+import threading
+
 import pydicom
 import pytest
 
@@ -78,3 +80,47 @@ def test_what_is_not_there_is_counted_and_nothing_at_all_is_said(scored, sent): 
     assert dicomweb.send_study(store, study, "https://x", "root", run=run) == {"seg": 0, "map": 1, "sr": 3}
     with pytest.raises(ValueError, match="nothing to export"):
         dicomweb.send_study(store, study, "https://x", "root", ["seg"])
+
+
+@pytest.fixture
+def careless(cases):
+    """start(kind) -> (the shared server of that kind, its address)."""
+    started = []
+
+    def start(kind):
+        server = cases("dicomweb").Server(0)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        started.append(server)
+        return server, f"http://127.0.0.1:{server.server_address[1]}/{kind}"
+
+    yield start
+    for server in started:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("kind", ["plain", "paged", "single", "noinstance"])
+def test_fetch_from_careless_servers(careless, watched, kind):
+    """One that gives the same page for ever, one that heeds offsets, no multipart answer, no UID."""
+    store, study, folder = watched
+    server, url = careless(kind)
+    done = dicomweb.fetch(store, study, url, "root", {})
+    nameless = ["the server lists it without the UID of its instance"] if kind == "noinstance" else []
+    assert [row["reason"] for row in done["refused"]] == nameless and server.asked < 12
+    assert done["fetched"] == len(list(folder.iterdir())) == (kind != "noinstance")
+
+
+def test_fetch_from_a_sign_in_page_is_refused(careless, watched):
+    with pytest.raises(dicomweb.Refusal, match="does not answer as a DICOMweb server"):
+        dicomweb.fetch(*watched[:2], careless("html")[1], "root", {})
+
+
+@pytest.mark.parametrize("answer", ["another", "text", "nothing"])
+def test_what_is_retrieved_is_what_was_asked_for(careless, watched, answer):
+    store, study, folder = watched
+    server, url = careless("paged")
+    server.file = {"text": b"no file", "nothing": b""}.get(answer, server.file)
+    if answer == "another":
+        server.instance = lambda kind: {"00080018": {"vr": "UI", "Value": ["1.2.3.4.6"]}}
+    done = dicomweb.fetch(store, study, url, "root", {})
+    assert done["fetched"] == 0 and len(done["refused"]) == 1 and not list(folder.iterdir())

@@ -75,13 +75,13 @@ def test_exif_rotation(tmp_path, orientation):
 
 
 def test_deep_colour_turns_as_shallow_colour_does(tmp_path):
-    from core.studio.ingest.decode import _turn
+    from core.studio.ingest.tiff import turned
 
     for orientation in range(1, 9):
         exif = Image.Exif()
         exif[0x0112] = orientation
         Image.fromarray(IMAGE).save(tmp_path / "a.png", exif=exif)
-        assert (_turn(IMAGE, orientation) == read_image(tmp_path / "a.png")).all()
+        assert (turned(IMAGE, orientation) == read_image(tmp_path / "a.png")).all()
 
 
 def test_cmyk_jpeg_is_a_good_image(tmp_path):

@@ -45,6 +45,7 @@ export function known(detail, name) {
       about?.text ? 'likely in the image' : '',
       'Burned-in text may name a patient; look before images are passed on',
     ],
+    ['Header', (about?.odd ?? []).join('; '), 'Values of the file that cannot be meant'],
   ];
   return rows.filter(([, value]) => value);
 }

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +23,10 @@ from pydicom.uid import SecondaryCaptureImageStorage
 
 from core.engine.registry import DETECTORS
 from core.studio.db.store import Store
+from core.studio.ingest import dicom
 from core.studio.ingest.dicom import is_dicom
 from core.studio.ingest.masks import decode_mask
+from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.exports import pictures
 from core.studio.review.exports.pictures import Masks, NothingToExport, Target, put
 from core.studio.review.exports.tables import UID_ROOT, Names
@@ -37,6 +41,9 @@ _NAMED = ("PatientName", "PatientID", "PatientBirthDate", "AccessionNumber", "Re
 _KEPT_UIDS = ("SOPClassUID", "TransferSyntaxUID", "MediaStorageSOPClassUID")
 _REQUIRED = ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "StudyID", "StudyDate", "StudyTime",
              "AccessionNumber", "ReferringPhysicianName")  # fmt: skip
+
+_DATE, _TIME = r"\d{8}", r"\d{2}(\d\d){0,2}(\.\d{1,6})?"
+_MOMENTS = {"StudyDate": _DATE, "StudyTime": _TIME, "PatientBirthDate": _DATE}  # those out of the standard are unknown
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,7 @@ class Source:
     def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
         """Builds a source from a header, which is changed into one plane; frame: from 0."""
         _complete(header)
-        kind, frames = str(header.SOPClassUID), int(header.get("NumberOfFrames", 1) or 1)
+        kind, frames = str(header.SOPClassUID), dicom.whole(header, "NumberOfFrames") or 1
         _flat(header, frame)
         return cls(header, kind, frame + 1 if frames > 1 else None, mapped)
 
@@ -126,11 +133,21 @@ def uid_of(*parts: object) -> str:
     return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in parts]).encode()).digest()[:16], "big"))
 
 
-def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
+def export_dicom_seg(
+    store: Store,
+    study: str,
+    out: Target,
+    by: str,
+    keep_names: bool = False,
+    masks: str = "",
+    form: str = "BINARY",
+) -> dict:
     """Writes one DICOM-SEG file (.dcm) into `out` for each DICOM case with a mask.
 
-    Returns {"files", "passed_over" (no DICOM), "burned_in", "masks"}; a file's description says whether its mask is
-    the reference or a reader's. masks: the kind, as `Masks` takes it. Raises NothingToExport if there is none.
+    form: BINARY, one frame for each segment, or LABELMAP, one frame whose values are the segments' numbers (components
+    of a mask never overlap). Returns {"files", "passed_over" (no DICOM), "left_out": [{"case", "reason"}], "burned_in",
+    "masks"}; a file's description says whether its mask is the reference or a reader's. masks: the kind, as `Masks`
+    takes it. Raises NothingToExport if there is none.
     """
     names, known = Names(store, study, keep_names), dict[str, Algorithm]()
     labels = pictures.Labels(store, study)
@@ -142,13 +159,14 @@ def export_dicom_seg(store: Store, study: str, out: Target, by: str, keep_names:
                 known[row["run"]] = Algorithm.of(store, row["run"])
             made = _segmentation(
                 source, mask, labels.named(row) or pictures.DEFAULT, names.reader(row["drawn_by"]) or "import",
-                known.get(row["run"]), row["threshold"], row["version"], row["kind"],
+                known.get(row["run"]), row["threshold"], row["version"], row["kind"], form,
             )  # fmt: skip
             yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(made, names.when(row["drawn"]) or "")
 
     nothing = "no case of this study came as DICOM with a mask"
     of = Masks(store, study, masks)
-    return write_all(store, study, out, by, names, "dicom-seg", of, files, nothing) | {"masks": dict(of.counts)}
+    name = "dicom-labelmap" if form == "LABELMAP" else "dicom-seg"
+    return write_all(store, study, out, by, names, name, of, files, nothing) | {"masks": dict(of.counts)}
 
 
 def write_all(
@@ -163,24 +181,45 @@ def write_all(
     nothing: str,
 ) -> dict:
     """Writes what `make` gives of each case that came as DICOM; answers as `export_dicom_seg`. rows: cases' columns,
-    taken one at a time."""
-    written, passed, files = list[int](), 0, 0
+    taken one at a time.
+
+    A case whose header no object can refer to, or whose file is gone, is left out and named.
+    """
+    written, passed, files, left_out = list[int](), 0, 0, list[dict[str, str]]()
     for row in rows:
-        count = files
-        if is_dicom(Path(row["path"])):
-            header = pydicom.dcmread(row["path"], stop_before_pixels=True)
-            if not names.keep:
-                _anonymise(header, names, row)
-            for name, made in make(Source.of(header, row["frame"], names.uid), row):
-                made.save_as(file := io.BytesIO())
-                put(out, name, file.getvalue())
-                files += 1
-        written += [row["id"]] * (files > count)
-        passed += files == count
+        try:
+            made = _made(row, names, make) if is_dicom(Path(row["path"])) else []
+        except (Unreadable, OSError) as error:
+            reason = str(error) if isinstance(error, Unreadable) else "its file cannot be read"
+            left_out.append({"case": names.case(row), "reason": reason})
+            continue
+        except Exception as error:  # highdicom and pydicom raise many kinds on a header out of the standard
+            logging.getLogger(__name__).debug("no object of a header", exc_info=error)
+            left_out.append({"case": names.case(row), "reason": "its header has values that no file may refer to"})
+            continue
+        for name, data in made:
+            put(out, name, data)
+        files += len(made)
+        written += [row["id"]] * bool(made)
+        passed += not made
     if not files:
-        raise NothingToExport(nothing)
+        raise NothingToExport(f"{nothing}; {left_out[0]['reason']}" if left_out else nothing)
     text = pictures.recorded(store, study, by, names, format, written, files=files)
-    return {"files": files, "passed_over": passed, "burned_in": text}
+    return {"files": files, "passed_over": passed, "left_out": left_out, "burned_in": text}
+
+
+def _made(
+    row: dict, names: Names, make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]]
+) -> list[tuple[str, bytes]]:
+    """All files of one case, by name."""
+    header = dicom.header(Path(row["path"]))
+    if not names.keep:
+        _anonymise(header, names, row)
+    made = []
+    for name, file in make(Source.of(header, row["frame"], names.uid), row):
+        file.save_as(data := io.BytesIO())
+        made.append((name, data.getvalue()))
+    return made
 
 
 def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):
@@ -203,9 +242,10 @@ def _segmentation(
     threshold: float | None,
     version: int,
     kind: str = "reader",
+    form: str = "BINARY",
 ) -> pydicom.Dataset:
-    """kind: "reference" or "reader". threshold: the level of the heat map at which `algorithm` outlined the mask;
-    None: drawn by hand.
+    """kind: "reference" or "reader". form: BINARY or LABELMAP. threshold: the level of the heat map at which
+    `algorithm` outlined the mask; None: drawn by hand.
     """
     import highdicom as hd
     from pydicom.sr.codedict import codes
@@ -233,14 +273,16 @@ def _segmentation(
     return hd.seg.Segmentation(
         source_images=[source.header],
         pixel_array=parts.astype(np.uint8)[None],
-        segmentation_type=hd.seg.SegmentationTypeValues.BINARY,
+        segmentation_type=hd.seg.SegmentationTypeValues[form],
         segment_descriptions=described,
         series_number=900,
         instance_number=1,
         omit_empty_frames=True,
         content_creator_name=person(author),
         content_description=KINDS[kind],
-        **source.uids("seg", author, version, kind, label, np.packbits(mask > 0).tobytes()),
+        **source.uids(
+            "seg", author, version, kind, label, np.packbits(mask > 0).tobytes(), *[form][form == "BINARY" :]
+        ),
         **(algorithm or Algorithm()).equipment,
     )
 
@@ -270,13 +312,18 @@ def _flat(header: pydicom.Dataset, frame: int) -> None:
     if "NumberOfFrames" in header:
         del header.NumberOfFrames
         header.SOPClassUID = SecondaryCaptureImageStorage  # for the class of a recording it would look for frames
-    if not all(header.get(k) for k in ("FrameOfReferenceUID", "ImagePositionPatient", "ImageOrientationPatient")):
+    corner, axes = dicom.numbers(header, "ImagePositionPatient", 3), dicom.numbers(header, "ImageOrientationPatient", 6)
+    if dicom.text(header, "FrameOfReferenceUID") and corner and axes:
+        header.ImagePositionPatient, header.ImageOrientationPatient = corner, axes
+    else:
         header.FrameOfReferenceUID = pydicom.uid.generate_uid(entropy_srcs=[str(header.SOPInstanceUID)])
         header.ImagePositionPatient, header.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
-    if "PixelSpacing" not in header:
-        header.PixelSpacing = header.get("ImagerPixelSpacing") or [1, 1]
-    if not header.get("SliceThickness"):
-        header.SliceThickness = 1
+    if str(header.SOPClassUID) not in pydicom.uid.UID_dictionary:  # a maker's own: highdicom knows none of them
+        header.SOPClassUID = SecondaryCaptureImageStorage
+    known = (dicom.spacing(header, keyword) for keyword in ("PixelSpacing", "ImagerPixelSpacing"))
+    header.PixelSpacing = list(next(filter(None, known), (1, 1)))
+    thickness = (dicom.numbers(header, "SliceThickness", 1) or [0])[0]
+    header.SliceThickness = thickness if thickness > 0 else 1
 
 
 def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None:
@@ -296,6 +343,13 @@ def _complete(source: pydicom.Dataset) -> None:
     for keyword in _REQUIRED:
         if keyword not in source:
             setattr(source, keyword, "")
+    for keyword, form in _MOMENTS.items():
+        if not re.fullmatch(form, dicom.text(source, keyword)):
+            setattr(source, keyword, "")
+    if not dicom.text(source, "SOPClassUID"):
+        source.SOPClassUID = SecondaryCaptureImageStorage
+    if not set(dicom.text(source, "SpecificCharacterSet").split("\\")) <= set(pydicom.charset.python_encoding):
+        source.SpecificCharacterSet = "ISO_IR 192"  # what pydicom could read of its texts goes out as UTF-8
     for keyword in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
         if not source.get(keyword):
             others = [source.get(k) for k in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")]

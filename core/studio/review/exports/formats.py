@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from core.studio.db.store import Store
@@ -15,7 +17,10 @@ from core.studio.review.exports.pictures import Target, export_coco, export_png
 from core.studio.review.exports.tables import export_csv, export_findings, export_scores
 from core.studio.runs.marks import TRUTHS
 
-FILES = {"png": export_png, "dicom-seg": export_dicom_seg, "anomalib": export_anomalib}  # many, in a folder or a zip
+FILES: dict[str, Callable[..., dict]] = {  # many, in a folder or a zip
+    "png": export_png, "dicom-seg": export_dicom_seg, "dicom-labelmap": partial(export_dicom_seg, form="LABELMAP"),
+    "anomalib": export_anomalib,
+}  # fmt: skip
 OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
 TABLES = {"scores": export_scores, "findings": export_findings}
 SUFFIXES = {

@@ -101,7 +101,7 @@ def test_without_a_mask_only_where_nobody_has_one(room, tmp_path):
 def test_the_verb_knows_every_form(room, tmp_path, capsys):
     store, _ = room
     order, home = ["study", "export", "room"], ["--home", str(store.home.path)]
-    for form in sorted({*SUFFIXES} - {"dicom-seg", "dicom-map", "dicom-sr"}):
+    for form in sorted({*SUFFIXES} - {"dicom-seg", "dicom-labelmap", "dicom-map", "dicom-sr"}):
         assert main([*order, form, "--out", str(tmp_path / f"{form}.{SUFFIXES[form]}"), *home]) == 0, form
     assert main([*order, "anomalib", "--out", str(tmp_path / "folder"), *home]) == 0
     assert len(paired(tmp_path / "folder")) > 1

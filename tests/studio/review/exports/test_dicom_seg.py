@@ -6,7 +6,9 @@ import pytest
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from core.studio.ingest import studies
+from core.studio.review.exports import dicom_seg
 from core.studio.review.exports.dicom_seg import export_dicom_seg, segment
+from tests.conftest import write
 from tests.studio.ingest.dicoms import write_dicom
 from tests.studio.review.conftest import save_mask
 
@@ -104,3 +106,48 @@ def test_dicom_seg_of_an_image_without_a_place_in_space(tmp_path):
     mask[1:4, 2:9] = 1
     seg = segment(source, mask)
     assert np.array_equal(np.squeeze(seg.pixel_array), mask) and seg.SegmentSequence[0].SegmentLabel == "lesion"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("form", ["BINARY", "LABELMAP"])
+def test_every_odd_header_of_the_shared_cases_leaves(cases, bare, tmp_path, keep, form):
+    root, make = tmp_path / "in", cases("dicom_make")
+    make.make(root / "train/normal/n.dcm", make.ramp(top=4000), **make.M12)
+    cases("dicom_headers").headers(root / "test/abnormal")
+    mask = np.zeros((64, 64), np.uint8)
+    mask[20:40, 20:40] = mask[50:55, 50:55] = 255
+    odd = sorted((root / "test/abnormal").iterdir())
+    for file in odd:
+        write(root / "test/mask" / f"{file.stem}.png", mask)
+    study = studies.import_study(bare, "odd", root).study
+    done = export_dicom_seg(bare, study, tmp_path / "out", "root", keep, form=form)
+    assert done["left_out"] == [] and done["files"] == len(odd)
+    for file in (tmp_path / "out").iterdir():
+        seg = pydicom.dcmread(file)
+        parts = seg.pixel_array
+        assert seg.SegmentationType == form and len(seg.SegmentSequence) == 2
+        shown = parts if form == "LABELMAP" else parts[0] + 2 * parts[1]
+        assert shown.shape == (64, 64) and np.bincount(shown.ravel()).tolist() == [64 * 64 - 425, 400, 25]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("keep", [True, False])
+def test_every_odd_source_of_the_shared_cases_leaves(cases, bare, tmp_path, keep):
+    module = cases("dicom_objects")
+    for odd in module.SOURCES:
+        module.CASES[f"source_{odd}"](tmp_path / odd)
+        study = studies.import_study(bare, odd.replace("_", "-"), tmp_path / odd).study
+        done = export_dicom_seg(bare, study, tmp_path / f"out-{odd}", "root", keep)
+        assert (done["files"], done["left_out"]) == (2, []), odd
+
+
+def test_one_bad_case_never_ends_an_export(cases, bare, tmp_path, monkeypatch):
+    cases("dicom_objects").CASES["source_charset"](tmp_path / "in")
+    study = studies.import_study(bare, "bad", tmp_path / "in").study
+    (tmp_path / "in/test/abnormal/odd.dcm").unlink()
+    done = export_dicom_seg(bare, study, tmp_path / "gone", "root", True)
+    assert done["files"] == 1 and [row["case"] for row in done["left_out"]] == ["odd"]
+    monkeypatch.setattr(dicom_seg, "_segmentation", lambda *_: 1 / 0)
+    with pytest.raises(ValueError, match="its header has values"):
+        export_dicom_seg(bare, study, tmp_path / "none", "root")
