@@ -3,7 +3,7 @@
 import io
 import socket
 import time
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pydicom
@@ -101,12 +101,12 @@ def test_what_is_no_whole_image_is_refused_and_nothing_of_it_stays(node, watched
 
 
 def test_thirty_senders_at_once_find_eight_places(node):
-    waiting = [SimpleNamespace(is_alive=lambda: True) for _ in range(30)]
+    waiting = [Mock() for _ in range(30)]
     taken = at_once(lambda i: node._claim(waiting[i]), 30)
     assert sum(taken) == dicom_node.MOST_ASSOCIATIONS
     for one in waiting:
-        one.is_alive = lambda: False
-    assert node._claim(SimpleNamespace(is_alive=lambda: True))
+        one.is_alive.return_value = False
+    assert node._claim(Mock())
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_a_message_with_an_empty_uid_is_answered(node, watched, tmp_path, empty)
 
 @pytest.mark.slow
 def test_large_images_are_decoded_one_after_the_other(node, tmp_path, monkeypatch):
-    at_work, most, shown = [], [], decode.dicom.read_display
+    at_work, most, shown = [], [], decode.dicom_pixels.read_display
 
     def counted(*given):
         at_work.append(1)
@@ -209,7 +209,7 @@ def test_large_images_are_decoded_one_after_the_other(node, tmp_path, monkeypatc
             at_work.pop()
 
     monkeypatch.setattr(decode, "DECODING", decode.Room(24 * 32, small=0))
-    monkeypatch.setattr(decode.dicom, "read_display", counted)
+    monkeypatch.setattr(decode.dicom_pixels, "read_display", counted)
 
     def send(i: int) -> int:
         association = associated(node)
