@@ -43,12 +43,12 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/medmix": 900,
     "core/studio/programs": 620,
     "core/studio/report": 1_700,
-    "core/studio/review": 6_740,
+    "core/studio/review": 6_810,
     "core/studio/runs": 3_990,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 58_960, "files": 405, "script": 17_000, "tests": 43_320, "benches": 8_020}
+WHOLE = {"Python": 59_030, "files": 405, "script": 17_000, "tests": 43_540, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
