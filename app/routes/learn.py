@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter
 
@@ -200,12 +200,13 @@ def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
     return {"ok": True}
 
 
-_OLDER = {"against": "", "flags": None, "pictured": []}  # what runs of earlier versions and of bundles do not keep
+# What runs of earlier versions and of bundles do not keep.
+_OLDER: dict[str, Any] = {"against": "", "flags": None, "pictured": []}
 
 
 def _learnt(store: Store, run: dict, job: dict | None) -> dict:
     brief_row = {k: run[k] for k in ("id", "name", "created", "status")}
-    rule, found = run["summary"].get("rule"), run["summary"].get(learnt.KEPT)
+    rule, comparison = run["summary"].get("rule"), run["summary"].get(learnt.KEPT)
     return {
         **brief_row,
         "base": run["config"]["base_run"],
@@ -215,5 +216,5 @@ def _learnt(store: Store, run: dict, job: dict | None) -> dict:
         "headline": learnt.headline(run),
         "fault": marks.fault(store, run),
         "job": job,
-        "comparison": found and {**_OLDER, **found},
+        "comparison": comparison and {**_OLDER, **comparison},
     }

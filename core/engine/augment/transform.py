@@ -52,6 +52,9 @@ class MedMix(v2.Transform):
         (torch.Size([8, 3, 64, 64]), torch.Size([8, 64, 64]), torch.Size([8]))
     """
 
+    _process: int | None  # which process the draws are of
+    _draws: torch.Generator | None
+
     def __init__(self, k: int = 3, preset: str = "quick", seed: int | None = None, **settings: Any) -> None:
         super().__init__()
         if preset not in MEDMIX_PRESETS:
@@ -69,7 +72,7 @@ class MedMix(v2.Transform):
         return {k: v for k, v in vars(self).items() if k not in ("_process", "_draws", "_recent")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({"_process": None, "_draws": None, "_recent": deque(maxlen=RECENT), **state})
+        self.__dict__.update({"_process": None, "_draws": None, "_recent": deque(maxlen=RECENT), **state})
         _alive.add(self)
 
     @property

@@ -45,6 +45,7 @@ class Model(nn.Module):
         self.still = still_layers(self.encoder, config.frozen, config.frozen_norm)
         self.groups = self._groups()
         self.backbone: Any = self.encoder.backbone  # or that function, compiled
+        self.train()
 
     def _groups(self) -> list[Any]:
         """Parameters that learn, or groups of them where parts of the encoder are frozen or learn at another rate."""
@@ -173,7 +174,8 @@ class PMSACL(Model):
         if not isinstance(self.objective, Objective):
             raise ValueError(f"objective is pmsacl or pmsacl-local, not {config.objective}: take another preset")
         self.register_buffer("centres", torch.full((config.k + 1, config.encoder.dim), torch.nan))
-        self.step, self.outcome = 0, None  # steps done; what the last call of `loss` made
+        self.step = 0  # steps done
+        self.outcome: tuple[Outcome, Tensor] | None = None  # what the last call of `loss` made
         self.centred = False
 
     def get_extra_state(self) -> dict[str, int]:
@@ -228,7 +230,7 @@ class PMSACL(Model):
             raise ValueError(f"roi is {(len(x), *x.shape[2:])}, as the images are, not {tuple(region.shape)}")
         with torch.no_grad():
             views: Views = self.objective.views(x, generator(config.seed, purpose, step), region)
-        outcome: Outcome = self.objective.loss(*self.features(views.images), views, self.centres)
+        outcome = self.objective.loss(*self.features(views.images), views, self.centres)
         self.outcome = outcome, views.classed[1]
         self.step += self.training
         return outcome.loss

@@ -97,14 +97,14 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if isinstance(share, (str, bool)) or not 0 < share <= 0.5:
             raise ValueError(f"contamination is above 0 and up to 0.5, or 'auto', not {self.contamination!r}")
         kind, device = DETECTORS.get(self.detector), pick_device(self.device)
-        parts = self._parts(len(X), groups, issubclass(kind, (MapDetector, Blend)))
+        folds = self._folds(len(X), groups, issubclass(kind, (MapDetector, Blend)))
         config = kind.preset().replace(**{**self._seed(kind.preset()), **(self.settings or {})})
         encoder = self.encoder or build_encoder(EncoderConfig(arch=self.arch, init=self.init))
         encoder.to(device)
         scores = np.full(len(X), np.nan)
         with remembering():
-            for part in sorted(set(parts) - {-1}):
-                left_out = parts == part
+            for fold in sorted(set(folds) - {-1}):
+                left_out = folds == fold
                 fitted = kind.fit(encoder, X[~left_out], config, FitContext(device=device))
                 scores[left_out] = self._scores(fitted, X[left_out])
         self.detector_, self.left_out_scores_ = fitted, scores
@@ -156,11 +156,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def _seed(self, config: Any) -> dict[str, int]:
         if not hasattr(config, "seed"):
             return {}
-        own = isinstance(self.random_state, (int, np.integer))
-        return {"seed": int(self.random_state if own else check_random_state(self.random_state).randint(2**31 - 1))}
+        if isinstance(self.random_state, (int, np.integer)):
+            return {"seed": int(self.random_state)}
+        return {"seed": int(check_random_state(self.random_state).randint(2**31 - 1))}
 
-    def _parts(self, count: int, groups: np.ndarray | None, quick: bool) -> np.ndarray:
-        """Returns the part in which each image is left out, (N,); -1 for never."""
+    def _folds(self, count: int, groups: np.ndarray | None, quick: bool) -> np.ndarray:
+        """Returns the fold in which each image is left out, (N,); -1 for never."""
         first = np.arange(count)  # of the image's group
         if groups is not None:
             if np.shape(groups) != (count,):

@@ -221,20 +221,22 @@ def headline(run: dict) -> str | None:
 
     On unseen cases if their labels are known, else on marked cases that were left out in turn.
     """
-    found, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
-    dice, parts = found.get("measures", {}).get("dice") or {}, []
-    if found.get("flags"):
-        (sick, *hits), (well, *alarms) = found["flags"]["abnormal"], found["flags"]["normal"]
+    comparison, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
+    dice, changes = comparison.get("measures", {}).get("dice") or {}, []
+    if comparison.get("flags"):
+        (sick, *hits), (well, *alarms) = comparison["flags"]["abnormal"], comparison["flags"]["normal"]
         if sick:
-            parts.append((hits[1] - hits[0], f"finds {hits[1]} of {sick} abnormal{_before(*hits)}"))
+            changes.append((hits[1] - hits[0], f"finds {hits[1]} of {sick} abnormal{_before(*hits)}"))
         if dice.get("new") is not None:
-            parts.append((dice["new"] - dice["old"], _overlap(dice["old"], dice["new"])))
+            changes.append((dice["new"] - dice["old"], _overlap(dice["old"], dice["new"])))
         if well:
-            parts.append((alarms[0] - alarms[1], f"raises {alarms[1]} false alarms on {well} normal{_before(*alarms)}"))
-        if parts:
-            gains = [text for gain, text in parts if gain > 0]
-            told = "; ".join([*gains, *(text for _, text in parts if text not in gains)])
-            return f"On {plural(found['cases'], 'unseen case')} it {told}."
+            changes.append(
+                (alarms[0] - alarms[1], f"raises {alarms[1]} false alarms on {well} normal{_before(*alarms)}")
+            )
+        if changes:
+            gains = [text for gain, text in changes if gain > 0]
+            sentence = "; ".join([*gains, *(text for _, text in changes if text not in gains)])
+            return f"On {plural(comparison['cases'], 'unseen case')} it {sentence}."
     if rule.get("dice") is not None:
         on = f"On {plural(rule['images'], 'marked case')}, each left out in turn, it "
         return f"{on}{_overlap(rule['base_dice'], rule['dice'])}."

@@ -175,7 +175,8 @@ class Screen:
         header = dicom.header(file) if head.format == "DICOM" else None
         for frame in range(head.frames):
             measured = measure(file, frame, head, header)
-            scale = measured and self.scales.get(measured.scanner, (measured.low, measured.high))
+            frame_range = None if measured is None else (measured.low, measured.high)
+            scale = frame_range if measured is None else self.scales.get(measured.scanner, frame_range)
             yield decode.read_image(file, frame, scale)
 
     def files(self, files: list[Path]) -> list[dict[str, Any]]:

@@ -77,8 +77,8 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
                 mask = taken.masks[case_id, author]
                 version = add_mask(store, case_id, mask, "hand", author, created=latest)
             for shape, box in several:
-                row = {"label": printable(shape.label).strip()[:60] or shapes.LESION}
-                row |= {"comment": "", "mask_version": version}
+                label = printable(shape.label).strip()[:60] or shapes.LESION
+                row = {"label": label, "comment": "", "mask_version": version}
                 insert_finding(store, case_id, author, row, box, _when(shape.created))
                 findings += 1
         after = {"format": format, "cases": len({case for case, _ in taken.drawn}), "findings": findings}

@@ -316,7 +316,7 @@ def _ls_shape(name: str, names: tuple[str, ...], parts: list[dict], who: Any, ke
     if about.get("image_rotation"):
         raise Refused("a shape was drawn on a picture that was turned in Label Studio")
     if {"x", "y", "width", "height"} <= set(values):
-        shape.box, shape.corner = _box(*(values[k] for k in ("x", "y", "width", "height")), share=100), True
+        shape.box, shape.corner = _box(values["x"], values["y"], values["width"], values["height"], share=100), True
     elif {"x", "y", "radiusX", "radiusY"} <= set(values):
         shape.ellipse = tuple(number(values[k]) / 100 for k in ("x", "y", "radiusX", "radiusY"))
     elif "points" in values and values.get("closed", True):
