@@ -127,8 +127,8 @@ def words(figures: dict) -> list[dict]:
         else:
             said.append(("good", f"Weak views keep the lesion: only {figures['lost']:.0%} lose most of it."))
     near = figures["near"]
-    if near and figures.get("encoder") != "untrained":
-        if near["distance"] > OUT_OF_SUPPORT:
+    if near and (figures.get("encoder") != "untrained" or near["distance"] > OUT_OF_SUPPORT):
+        if near["distance"] > OUT_OF_SUPPORT:  # so glaring that no encoder has to have learnt anything
             times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
             said.append(("warn", f"Nothing like a lesion: {times}."))
         elif near["closeness"] < 0.3:
