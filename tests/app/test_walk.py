@@ -508,8 +508,10 @@ def _results(home: Home, shown: dict, study: str, same) -> None:
         interval = "" if s["low"] is None else f"{100 * s['low']:.1f} to {100 * s['high']:.1f}, {s['hits']} of {s['n']}"
         return f"{100 * s['value']:.1f} %{interval}"
 
-    for table, point in zip(shown["figures"], (answer["labels"], answer["readers"]), strict=False):
-        for name, cell in zip(("sensitivity", "specificity", "ppv", "npv"), table, strict=True):
+    against_labels = answer["labels"] | {"outlined": answer["outlined"]}
+    names = ["sensitivity", "specificity", "ppv", "npv", "outlined"]
+    for table, point in zip(shown["figures"], (against_labels, answer["readers"]), strict=False):
+        for name, cell in zip([name for name in names if name in point], table, strict=True):
             hits = cell.rsplit(", ", 1)[-1] if ", " in cell else cell
             expected = figure(point[name])
             same(name, hits, expected.rsplit(", ", 1)[-1] if ", " in expected else expected)
