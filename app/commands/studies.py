@@ -184,11 +184,8 @@ def _import(args, answers: dict[str, str], import_study) -> int:
             on_plan=lambda layout, groups: _groups(args, layout, groups),
         )
     counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
-    say(
-        args,
-        f"{args.name} ({report.study}, {report.layout}): {report.accepted} images ({counts}), "
-        f"{report.masks} lesion masks",
-    )
+    read_as = report.layout if report.study == args.name else f"{report.study}, {report.layout}"
+    say(args, f"{args.name} ({read_as}): {report.accepted} images ({counts}), {report.masks} lesion masks")
     return _print_report(args, report)
 
 

@@ -143,7 +143,7 @@ def test_a_file_of_annotations_that_is_not_taken_says_why_and_stores_nothing(roo
     for tool, body, why in (
         ("coco", b"{", "This file is no COCO file that can be read"), ("cvat", b"<!DOCTYPE a><a/>", "document type"),
         ("yolo", b"no zip", "This file is no YOLO file"), ("ply", b"", "annotations come in as one of coco"),
-        ("coco", b'{"images": [], "annotations": []}', "names no image of this study"),
+        ("coco", b'{"images": [], "annotations": []}', "This file holds no shapes"),
     ):  # fmt: skip
         answer = client.put(f"/api/export/{STUDY}/annotations?tool={tool}", content=body)
         assert answer.status_code == 400 and why in answer.json()["error"], answer.text
