@@ -28,7 +28,7 @@ def test_what_is_not_the_papers_is_its_own_loop(sample, centring):
     kinds = {"centring": centring}
     shift = float(pmsacl_loss(*sample, **kinds) - pmsacl_loss(*sample, positives="class", **kinds))
     assert shift == pytest.approx(total / len(z), rel=1e-4)
-    alone = z[:2], torch.tensor([1, 2]), torch.tensor([1, 0]), centres  # no other image of the class: the other view
+    alone = z[:2], torch.tensor([1, 1]), torch.tensor([1, 0]), centres  # no other image of the class: the other view
     assert pmsacl_loss(*alone, positives="class", **kinds) == pmsacl_loss(*alone, **kinds)
     if centring == "denominator":
         plain = torch.stack([torch.cosine_similarity(z[i], z[partners[i]], dim=0) for i in range(len(z))])
