@@ -96,6 +96,8 @@ class Report(foreign_runs.Lenient):
     burned_in: list[Text]
     patients: Count
     straddling: list[Straddling]
+    copies: Text = ""
+    odd: list[Rejected] = []
 
 
 SETTINGS: dict[str, Any] = {  # of a study, KEY:STUDY; its key for de-identified names and its times stay

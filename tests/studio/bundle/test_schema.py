@@ -4,14 +4,16 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from core.studio.bundle import export_bundle, import_bundle, maps
-from core.studio.bundle.contents import KINDS, SETTINGS, STAYS, stays, tables
+from core.studio.bundle.contents import KINDS, SETTINGS, STAYS, Report, stays, tables
 from core.studio.clusters.config import MapConfig
 from core.studio.ingest.masks import encode_mask
+from core.studio.ingest.studies import ImportReport
 from core.studio.medmix.presets import get_preset, save_preset
 from core.studio.runs import marks
 from core.studio.trials.options import TrialPlan
@@ -150,6 +152,10 @@ def _numberless(value):
         had = value["marks"]
         value = {**value, "marks": {k: len(v) for k, v in had.items() if k not in ("sha256", "reader")}}
     return value
+
+
+def test_what_an_import_reports_travels_whole():
+    assert set(Report.model_fields) == {field.name for field in fields(ImportReport)}
 
 
 def test_a_home_in_which_everything_was_used_comes_whole(room, other, tmp_path, monkeypatch):
