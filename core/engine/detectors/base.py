@@ -1,6 +1,6 @@
 """The base class of all detectors: fitted on normal images, a detector gives each image a heat map and a score.
 
-A prediction is made once; the image's score is then taken from it, with or without a region of interest.
+An image is predicted once; its score is then computed from the prediction, with or without a region of interest.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from core.engine.rows import rows_of
 class Prediction:
     """A detector's output for N images.
 
-    maps: float32 (N, h, w), larger is more abnormal, at the detector's own resolution, already smoothed.
-    extras: further per-image terms the detector's `image_score` needs, each (N, ...).
+    maps: float32 (N, h, w), smoothed, at the detector's resolution; larger is more abnormal.
+    extras: further values per image that the detector's `image_score` needs, each (N, ...).
     """
 
     maps: np.ndarray
@@ -44,21 +44,22 @@ class Prediction:
         return len(self.maps)
 
     @classmethod
-    def joined(cls, parts: Sequence[Prediction], count: int | None = None) -> Prediction:
-        """Joins the predictions of batches, in their order; of all images the first `count`, None for all."""
-        extras = {name: np.concatenate([batch.extras[name] for batch in parts])[:count] for name in parts[0].extras}
-        return cls(np.concatenate([batch.maps for batch in parts])[:count], extras)
+    def joined(cls, batches: Sequence[Prediction], count: int | None = None) -> Prediction:
+        """Concatenates the predictions of batches and returns the first `count` images, None for all of them."""
+        extras = {name: np.concatenate([batch.extras[name] for batch in batches])[:count] for name in batches[0].extras}
+        return cls(np.concatenate([batch.maps for batch in batches])[:count], extras)
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Images uint8 (M, S, S, 3) that readers judged, and what they marked there: masks uint8 (M, S, S), 1 inside. An
-    empty mask means that the image was called normal.
+    """Annotations by readers: images uint8 (M, S, S, 3) and lesion masks uint8 (M, S, S), 1 inside a lesion.
 
-    roi uint8 (M, S, S) and patients (M,), as in `FitContext`, or None. ignored uint8 (M, S, S), 1 where nothing is
-    known (an unfinished case, what readers marked differently), or None. kinds uint8 (M, S, S), inside the mask the
-    number, from 1, of one of `names`, 0 where none is named. outlined bool (M, S, S): what the detector before this
-    one outlines there.
+    An empty mask means that the reader called the image normal.
+
+    roi, patients: as in `FitContext`, for the annotated images.
+    ignored: uint8 (M, S, S), 1 where the ground truth is unknown (unfinished cases, pixels on which readers disagree).
+    kinds: uint8 (M, S, S), the kind of lesion as a number from 1 into `names`; 0 where no kind was given.
+    outlined: bool (M, S, S), the outlines of the previous detector.
     """
 
     images: np.ndarray
@@ -73,13 +74,12 @@ class Marks:
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a fit is given beside encoder, images and configuration; the same for every detector.
+    """The inputs of a fit besides encoder, images and configuration; the same for every detector.
 
-    roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients (N,): whose image each is, if that
-    is known: a detector that leaves images out, to judge itself by, leaves out whole patients. report: called after
-    every step. should_stop: asked before every step. folder: where a fit that takes long keeps its state, so that a
-    later call with the same arguments goes on from there. marks: what readers marked, for a detector that learns from
-    it.
+    roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients: (N,), the patient of each image, if
+    known; a detector that holds images out for validation holds out all images of a patient. report: called after
+    every step. should_stop: called before every step. folder: where a long fit saves its state, so that a later call
+    with the same arguments resumes it. marks: the readers' annotations, for a detector that learns from them.
     """
 
     roi: np.ndarray | None = None
@@ -91,38 +91,38 @@ class FitContext:
     marks: Marks | None = None
 
     def replace(self, **changes: Any) -> Self:
-        """Returns a copy with `changes`, for the fit of a part."""
+        """Returns a copy with `changes`."""
         return dataclasses.replace(self, **changes)
 
-    def of(self, places: np.ndarray) -> Self:
-        """Returns the context of the images at `places` (n,) alone: their roi and patients."""
-        each = {"roi": self.roi, "patients": self.patients}
-        return self.replace(**{name: rows_of(values, places) for name, values in each.items() if values is not None})
+    def of(self, rows: np.ndarray) -> Self:
+        """Returns the context with the regions of interest and the patients of the images `rows` (n,) only."""
+        by_image = {"roi": self.roi, "patients": self.patients}
+        return self.replace(**{name: rows_of(values, rows) for name, values in by_image.items() if values is not None})
 
 
 PARTIAL = "partial"  # folder of an unfinished fit
 
 
 class Detector(nn.Module, abc.ABC):
-    """Base of the detectors in `DETECTORS`. Each lives in one file and brings its own `Config`.
+    """Base of the detectors in `DETECTORS`; each is defined in one file, with its `Config`.
 
-    What was fitted is the module's parameters and buffers, which `save` and `load` store for every detector. Encoders
-    and other detectors within it are stored in folders of their own. size: side in pixels of the images that it was
-    fitted on, 0 if it takes any. presets: named settings, as `Config`s.
+    The fitted state is the module's parameters and buffers, which `save` and `load` handle for every detector.
+    Encoders and detectors inside it are saved in subfolders. size: side in pixels of the images of the fit, 0 if the
+    detector accepts any size. presets: `Config`s by name.
     """
 
     name: ClassVar[str]
     Config: ClassVar[type[Config]]
     presets: ClassVar[Mapping[str, Any]] = {}
-    Stored: ClassVar[Any] = None  # the kind of its stored configuration, if that is not `Config`
+    Stored: ClassVar[Any] = None  # the class of the saved configuration if it is not `Config`
     config: Any
     size: int = 0
 
     @classmethod
     def preset(cls, name: str | None = None) -> Any:
-        """Returns the settings of a preset; of None those of `quick`, or the defaults where the detector has no such.
+        """Returns the configuration of a preset; for None that of `quick`, or the defaults if it has no `quick`.
 
-        Raises BadConfig (a ValueError) on a preset that the detector does not have.
+        Raises BadConfig (a ValueError) if the detector does not have the preset.
         """
         if name and name not in cls.presets:
             raise BadConfig(f"{cls.name} has no preset {name!r}; it has: {', '.join(cls.presets) or 'none'}")
@@ -131,38 +131,44 @@ class Detector(nn.Module, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Fits a detector on images uint8 (N, S, S, 3), all normal. config: of the class's `Config`.
+        """Fits a detector on normal images.
 
-        Raises Stopped if `context` asks for it.
+        Args:
+            encoder: The encoder that the detector reads images with.
+            images: uint8 (N, S, S, 3).
+            config: An instance of the class's `Config`.
+            context: Regions of interest, device, callbacks and the like.
+
+        Raises:
+            Stopped: If `context.should_stop` returns True.
         """
 
     @abc.abstractmethod
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts images uint8 (N, S, S, 3) -> Prediction.
-
-        The maps do not depend on `roi` unless the detector says so.
-        """
+        """Predicts images uint8 (N, S, S, 3). By default the maps do not depend on `roi`."""
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores each image: (N,) float32, by default the maximum of its map.
+        """Returns the score of each image, float32 (N,): by default the maximum of its map, inside `roi` if given.
 
-        `roi` uint8 (N, S, S): only what lies inside counts.
+        Args:
+            prediction: The result of `predict`.
+            roi: uint8 (N, S, S), 1 inside the region of interest.
         """
         return masked_maps(prediction.maps, roi).max((1, 2))
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with other maps (N, h, w), as `image_score` is to read them."""
+        """Returns the prediction with its maps replaced by `maps` (N, h, w), ready for `image_score`."""
         return Prediction(maps, prediction.extras)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """Returns the level at which maps are outlined and the one that each part must somewhere exceed.
+        """Returns the threshold of outlines in a map and the peak that each outlined region must exceed.
 
-        None, unless a detector knows them itself: normal images then tell the level.
+        By default None: the threshold then comes from normal images.
         """
         return None
 
     def demand_size(self, images: np.ndarray) -> None:
-        """Raises ValueError unless images (N, S, S, 3) have the side of those that it was fitted on, its `size`."""
+        """Raises ValueError unless images (N, S, S, 3) have the side of the images of the fit, `size`."""
         side = self.size
         if side and images.shape[1:] != (side, side, 3):
             raise ValueError(
@@ -171,11 +177,11 @@ class Detector(nn.Module, abc.ABC):
             )
 
     def about(self) -> dict[str, Any]:
-        """Returns what `restored` needs beside the configuration, the size and tensors, as JSON takes it."""
+        """Returns what `restored` needs besides the configuration, the size and tensors, as values for JSON."""
         return {}
 
     def _within(self) -> dict[str, Encoder | Detector]:
-        """The encoders and detectors within it, by name; not what lies within those."""
+        """The encoders and detectors inside this one, by name; those nested deeper are not listed."""
         within: dict[str, Encoder | Detector] = {}
         for name, module in self.named_modules(remove_duplicate=False):
             if name and isinstance(module, (Encoder, Detector)) and not any(name.startswith(f"{n}.") for n in within):
@@ -183,9 +189,10 @@ class Detector(nn.Module, abc.ABC):
         return within
 
     def save(self, folder: Path) -> None:
-        """Saves all that scoring needs into `folder` and deletes the state of an unfinished fit.
+        """Saves everything that scoring needs into `folder` and deletes the state of an unfinished fit.
 
-        NAME.safetensors has the tensors; encoders and detectors within it have folders of their own; NAME.json is last.
+        NAME.safetensors holds the tensors; encoders and detectors inside this one go into subfolders; NAME.json is
+        written last.
         """
         folder, within = Path(folder), self._within()
         for name, module in within.items():
@@ -200,7 +207,7 @@ class Detector(nn.Module, abc.ABC):
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Self:
-        """Loads what `save` wrote. Raises ValueError if there is none."""
+        """Loads a detector that `save` wrote. Raises ValueError if the folder holds none."""
         folder = Path(folder)
         file = folder / f"{cls.name}.json"
         if not file.is_file():
@@ -212,7 +219,7 @@ class Detector(nn.Module, abc.ABC):
         }
         tensors = load_file(file.with_suffix(".safetensors"), device=str(device))
         config = (cls.Stored or cls.Config).from_dict(saved["config"])
-        with torch.random.fork_rng(devices=[]):  # weights that are made meanwhile are all replaced
+        with torch.random.fork_rng(devices=[]):  # the random initial weights are all replaced
             return cls.restored(config, saved["size"], tensors, within, saved["about"]).to(device).eval()
 
     @classmethod
@@ -220,10 +227,18 @@ class Detector(nn.Module, abc.ABC):
     def restored(
         cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
-        """Builds the detector from what `save` stored: tensors by name, encoders and detectors within it, `about`."""
+        """Builds the detector from its saved state.
+
+        Args:
+            config: The configuration of the fit.
+            size: The side of its images in pixels.
+            tensors: Parameters and buffers by name.
+            within: The encoders and detectors inside it, by name.
+            facts: The result of `about`.
+        """
 
     def fill(self, tensors: dict[str, Tensor]) -> Self:
-        """Loads tensors by name; what lies within has its own already. Raises ValueError if one is missing."""
+        """Loads tensors by name, except those of inner encoders and detectors. Raises ValueError if one is missing."""
         missing, unknown = self.load_state_dict(tensors, strict=False)
         wrong = [*unknown, *(n for n in missing if not any(n.startswith(f"{name}.") for name in self._within()))]
         if wrong:
@@ -233,7 +248,7 @@ class Detector(nn.Module, abc.ABC):
 
 
 class Tensors(nn.Module):
-    """Tensors by name, as buffers."""
+    """A mapping of names to tensors, held as buffers."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -242,7 +257,7 @@ class Tensors(nn.Module):
 
     @classmethod
     def below(cls, prefix: str, tensors: Mapping[str, Tensor]) -> Self:
-        """Takes those whose name begins with `prefix`, without it."""
+        """Selects the tensors whose name starts with `prefix` and removes the prefix."""
         return cls({name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)})
 
     def __getitem__(self, name: str) -> Tensor:
@@ -253,5 +268,5 @@ class Tensors(nn.Module):
 
 
 def at_least_one(images: np.ndarray) -> np.ndarray:
-    """Returns images uint8 (N, S, S, 3), a black one where there are none: the maps of no image have a shape, too."""
+    """Returns images uint8 (N, S, S, 3), or one black image for N = 0, so that the shape of empty maps is known."""
     return images if len(images) else np.zeros((1, *images.shape[1:]), np.uint8)

@@ -1,8 +1,8 @@
-"""The class head of a pre-training as a detector: how surely an image is one of A_1 to A_k and not A_0 (PMSACL Eq. 8).
+"""The class head of pre-training as a detector: the evidence for A_1 to A_k against A_0 (PMSACL Eq. 8).
 
-Pre-training with MedMix learns to tell normal images from ones with pasted lesions, and its class head is usually
-thrown away. As a reading beside distances from normal images it says *whether* an image is abnormal; its map, of the
-coarsest stride, says hardly where. It is fitted on nothing: all that it knows it learnt in pre-training.
+Pre-training with MedMix learns to distinguish normal images from images with pasted lesions; its class head is usually
+discarded afterwards. Together with distances from normal images it tells *whether* an image is abnormal, but hardly
+where, since its map has the coarsest stride. It needs no fit: everything it knows comes from pre-training.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class ClassHeadConfig(Config):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The coarsest map, which pre-training pooled."""
+        """The stride of the coarsest map, which pre-training pools."""
         return STRIDES[-1:]
 
 
 @DETECTORS.register("class-head", title="Class head of the pre-training", section="Eq. 8", listed=False)
 class ClassHeadDetector(MapDetector):
-    """Scores by the log odds of A_1 to A_k against A_0; the region of interest changes nothing.
+    """Scores images by the log odds of A_1 to A_k against A_0, whatever the region of interest.
 
-    Images are best of the side of the pre-training (`Encoder.class_head.side`), as an ensemble shows them.
+    It works best on images of the size used in pre-training (`Encoder.class_head.side`); an ensemble resizes them so.
     """
 
     name = "class-head"
@@ -55,26 +55,26 @@ class ClassHeadDetector(MapDetector):
     @property
     def head(self) -> ClassHead:
         """The encoder's class head."""
-        assert self.encoder.class_head is not None  # `fitting`
+        assert self.encoder.class_head is not None  # `fitting` checks it
         return self.encoder.class_head
 
     @classmethod
-    def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> _Nothing:
+    def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> _NoFit:
         """Raises ValueError if the encoder has no class head."""
         if encoder.class_head is None:
             raise ValueError("this encoder has no class head: pre-train it by PMSACL, or choose another detector")
-        return _Nothing(cls(encoder, config, size))
+        return _NoFit(cls(encoder, config, size))
 
     def evidence(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
         """Computes the log odds of each cell (B, h, w) and of each image (B,) from maps by stride."""
         coarse = maps[STRIDES[-1]]
         pooled = Encoder.pool(maps)
         cells = coarse.permute(0, 2, 3, 1).flatten(0, 2)
-        of_cells = self.head.evidence(cells, self.encoder.project(cells))
-        return of_cells.view(-1, *coarse.shape[2:]), self.head.evidence(pooled, self.encoder.project(pooled))
+        cell_evidence = self.head.evidence(cells, self.encoder.project(cells))
+        return cell_evidence.view(-1, *coarse.shape[2:]), self.head.evidence(pooled, self.encoder.project(pooled))
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: maps (B, S / 32, S / 32) of log odds; extras: `evidence` (B,) of the whole image."""
+        """Reads a batch: maps of log odds (B, S / 32, S / 32); extras: `evidence` (B,), that of the whole image."""
         cells, image = self.evidence(maps)
         return Prediction(cells.cpu().numpy(), {"evidence": image.cpu().numpy()})
 
@@ -88,8 +88,8 @@ class ClassHeadDetector(MapDetector):
         return cls(within["encoder"], config, size)
 
 
-class _Nothing:
-    """A fit that takes nothing from the images."""
+class _NoFit:
+    """The fit of a detector that learns nothing from the images."""
 
     def __init__(self, detector: ClassHeadDetector) -> None:
         self.detector = detector

@@ -1,14 +1,15 @@
 """One multivariate normal distribution per position of a feature pyramid, without a loop over positions.
 
-PaDiM joins feature maps of several resolutions by nearest up-sampling (Sec. Anomaly Detection and Segmentation). All
-cells below one coarse cell then share its features, so most of each covariance is the same matrix again. We keep each
-shared block once. With the levels ordered from coarse to fine and y the whitened features, the Cholesky factors give
+PaDiM concatenates feature maps of several resolutions after nearest up-sampling (Sec. Anomaly Detection and
+Segmentation). All cells below one coarse cell share its features, so most blocks of their covariances are equal. Each
+shared block is stored once. With the levels ordered from coarse to fine and y the whitened features, the Cholesky
+factors give
 
     d^2 = sum over levels of |y_l|^2,    y_l = G_l [y_coarser ; x_l - mu_l]
 
 which equals (x - mu)^T Sigma^-1 (x - mu) of the joint vector exactly, in about a fifth of the memory and work.
 
-Positions are kept in nested order: the children of a cell lie side by side, so that sharing is a reshape.
+Positions are stored in nested order: the children of a cell are adjacent, so that sharing is a reshape.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from torch.nn import functional as F
 
 from core.engine.detectors.base import Tensors
 
-PARTS = ("mean", "own", "cross")  # of a Level
-CHUNK = 512  # coarse enough to feed the cores, small enough to stay in their caches
+FIELDS = ("mean", "own", "cross")  # of a Level
+CHUNK = 512  # positions at a time: enough to keep the cores busy, few enough to fit their caches
 
 
 @dataclass
 class Level:
-    """A level's moments, or factors of them. mean (P, c); own (P, c, c); cross (P, c, C): own channels against all
-    coarser ones.
+    """The moments of one level, or their factors, at P positions.
+
+    mean: (P, c). own: (P, c, c), of the level's channels. cross: (P, c, C), of its channels with all coarser ones.
     """
 
     mean: Tensor
@@ -37,34 +39,34 @@ class Level:
 
     @classmethod
     def empty(cls, like: Tensor, coarser: int) -> Level:
-        """Creates a level for cells `like` (P, B, c), with `coarser` channels above it.
+        """Creates a level for cells `like` (P, B, c), below levels with `coarser` channels in all.
 
-        Means are float64 zeros; the rest is of the kind of `like` and has still to be written.
+        The means are float64 zeros; `own` and `cross` have the type of `like` and are uninitialised.
         """
         p, _, c = like.shape
         return cls(like.new_zeros(p, c, dtype=torch.float64), like.new_empty(p, c, c), like.new_empty(p, c, coarser))
 
     def scatter(self, rows: Tensor, coarser: Tensor | None, summed: bool) -> None:
-        """Adds the products of centred rows (P, B, c) with themselves and with all coarser levels' rows (Q, B, C).
+        """Adds the products of centred rows (P, B, c) with themselves and with the rows of coarser levels (Q, B, C).
 
-        summed: whether there is a sum already.
+        summed: whether the level already holds a sum to add to.
         """
-        turned = rows.transpose(1, 2)
-        self.own.baddbmm_(turned, rows, beta=int(summed))
+        transposed = rows.transpose(1, 2)
+        self.own.baddbmm_(transposed, rows, beta=int(summed))
         if coarser is not None:
-            family = turned.reshape(len(coarser), -1, rows.shape[1])
+            family = transposed.reshape(len(coarser), -1, rows.shape[1])
             self.families(len(coarser)).baddbmm_(family, coarser, beta=int(summed))
 
     def families(self, parents: int) -> Tensor:
-        """Joins the rows of each parent's children in `cross` to one matrix: a view (parents, P / parents * c, C)."""
+        """Views `cross` as one matrix per parent cell, of its children's rows: (parents, P / parents * c, C)."""
         return self.cross.view(parents, -1, self.cross.shape[2])
 
 
 class Moments:
-    """Running mean and scatter of every position, of a size that does not depend on how many images it has seen.
+    """Running mean (float64) and scatter of every position; the memory does not depend on the number of images.
 
-    Each batch is centred on its own mean and merged after Chan, Golub and LeVeque (1983): no difference of large sums
-    is ever formed, so float32 scatters agree with float64 ones however far from zero the features lie. Means: float64.
+    Each batch is centred on its mean and merged as in Chan, Golub and LeVeque (1983). This never subtracts large sums,
+    so float32 scatters agree with float64 ones even if the features are far from zero.
     """
 
     def __init__(self) -> None:
@@ -85,7 +87,7 @@ class Moments:
             mean = x.mean(1).double()
             step = mean - level.mean
             weight = (self.count * b / (self.count + b)) ** 0.5
-            # One more row carries the shift between the batch's mean and the running one.
+            # An additional row accounts for the shift between the batch's mean and the running mean.
             rows = torch.cat([x, (weight * step)[:, None].to(x.dtype)], 1)
             rows[:, :b] -= mean[:, None].to(x.dtype)
             level.scatter(rows, joined, summed=self.count > 0)
@@ -95,61 +97,61 @@ class Moments:
         self.count += b
 
     def finish(self, epsilon: float = 0.01) -> Gaussian:
-        """Returns the distributions, covariance (over count - 1) + epsilon I, factorised in the scatters' own memory.
+        """Returns the distributions with covariance scatter / (count - 1) + epsilon I, factorised in place.
 
-        Raises ValueError under two images.
+        Raises ValueError for fewer than 2 images.
         """
         if self.count < 2 or self.pyramid is None:
             raise ValueError(f"a covariance needs at least 2 normal images; there are {self.count}")
-        done: list[Level] = []
+        factorised: list[Level] = []
         for level in self.levels:
             positions = len(level.own)
-            for start, stop in _chunks(positions, len(done[0].own) if done else positions):
-                block = _part(level, start, stop, positions)
+            for start, stop in _chunks(positions, len(factorised[0].own) if factorised else positions):
+                block = _cells_over(level, start, stop, positions)
                 for scatter in (block.own, block.cross):
                     scatter /= self.count - 1
                 block.own.diagonal(dim1=1, dim2=2).add_(epsilon)
-                _factorise(block, [_part(d, start, stop, positions) for d in done])
+                _factorise(block, [_cells_over(coarser, start, stop, positions) for coarser in factorised])
             level.mean = level.mean.float()
-            done.append(level)
+            factorised.append(level)
         self.levels = []
-        return Gaussian(self.pyramid, done)
+        return Gaussian(self.pyramid, factorised)
 
 
 class Gaussian(nn.Module):
-    """Fitted distributions: levels, coarse to fine, with `cross` and `own` the two parts of G_l in the text above."""
+    """Fitted distributions: levels, coarse to fine; `cross` and `own` are the two blocks of G_l (see the module)."""
 
     def __init__(self, pyramid: Pyramid, levels: list[Level]) -> None:
         super().__init__()
         self.pyramid = pyramid
         self.register_buffer("grids", torch.tensor(pyramid.grids))
         for depth, level in enumerate(levels):
-            for name in PARTS:
+            for name in FIELDS:
                 self.register_buffer(f"{name}_{depth}", getattr(level, name))
 
     @classmethod
     def of(cls, tensors: Tensors) -> Gaussian:
-        """Builds the distributions from their buffers by name."""
+        """Builds the distributions from buffers by name."""
         grids = tuple((h, w) for h, w in tensors["grids"].tolist())
-        levels = [Level(*(tensors[f"{name}_{depth}"] for name in PARTS)) for depth in range(len(grids))]
+        levels = [Level(*(tensors[f"{name}_{depth}"] for name in FIELDS)) for depth in range(len(grids))]
         return cls(Pyramid(grids, tuple(level.mean.shape[1] for level in levels)), levels)
 
     @property
     def levels(self) -> list[Level]:
         """The levels, coarse to fine."""
         depths = range(len(self.pyramid.grids))
-        return [Level(*(self.get_buffer(f"{name}_{depth}") for name in PARTS)) for depth in depths]
+        return [Level(*(self.get_buffer(f"{name}_{depth}") for name in FIELDS)) for depth in depths]
 
     def coarsest(self) -> tuple[Tensor, Tensor]:
         """Returns means and variances (with epsilon), float64 (P, c), of the coarsest level's cells, row by row."""
         level = self.levels[0]
-        own = level.own.double()
-        eye = torch.eye(own.shape[1], dtype=own.dtype, device=own.device).expand_as(own)
-        factor = torch.linalg.solve_triangular(own, eye, upper=False)  # of the covariance: `own` is its inverse
+        inverse = level.own.double()  # of the covariance's Cholesky factor
+        eye = torch.eye(inverse.shape[1], dtype=inverse.dtype, device=inverse.device).expand_as(inverse)
+        factor = torch.linalg.solve_triangular(inverse, eye, upper=False)
         return level.mean.double(), factor.square().sum(2)
 
     def distance(self, maps: list[Tensor]) -> Tensor:
-        """Computes Mahalanobis distances (Eq. 13): maps (B, c, h, w), fine to coarse -> (B, h, w) of the finest."""
+        """Computes the Mahalanobis distances (Eq. 13) of maps (B, c, h, w), fine to coarse: (B, h, w), finest grid."""
         squared: Tensor | None = None
         white: Tensor | None = None
         levels = self.levels
@@ -161,31 +163,31 @@ class Gaussian(nn.Module):
             squared = squares if squared is None else spread(squared, len(squares)) + squares
             if depth + 1 < len(levels):
                 white = y if white is None else torch.cat([spread(white, len(y)), y], 1)
-        assert squared is not None  # a pyramid has one level or more
+        assert squared is not None  # a pyramid has at least one level
         return self.pyramid.plane(squared.sqrt_())
 
 
 def _below(coarser: Tensor | None, rows: Tensor) -> Tensor:
-    """The rows of all coarser levels (Q, B, C), each repeated for its children, and of this one (P, B, c)."""
+    """Concatenates the rows of all coarser levels (Q, B, C), repeated for their children, and of this one (P, B, c)."""
     return rows if coarser is None else torch.cat([spread(coarser, len(rows)), rows], 2)
 
 
 def _chunks(positions: int, families: int) -> list[tuple[int, int]]:
-    """Ranges of about CHUNK positions whose ends fall between families of cells."""
+    """Splits positions into ranges of about CHUNK that do not cut through a family of cells."""
     family = positions // families
     size = max(CHUNK // family, 1) * family
     return [(start, min(start + size, positions)) for start in range(0, positions, size)]
 
 
-def _part(level: Level, start: int, stop: int, positions: int) -> Level:
-    """The cells of `level` that lie over positions start..stop of a level that has `positions`."""
+def _cells_over(level: Level, start: int, stop: int, positions: int) -> Level:
+    """Returns the cells of `level` over the positions start to stop of a level that has `positions`."""
     family = positions // len(level.own)
     cut = slice(start // family, stop // family)
     return Level(level.mean[cut], level.own[cut], level.cross[cut])
 
 
 def _factorise(level: Level, coarser: list[Level]) -> None:
-    """The covariance's rows of this level become G in place; `coarser` holds the parents' G already."""
+    """Replaces this level's rows of the covariance by those of G; `coarser` holds the G of the levels above."""
     at = 0
     for g in coarser:
         # Forward substitution, block by block, for all children of a parent in one product.
@@ -213,10 +215,11 @@ BASE = 14  # below this size unrolled columns beat batched matrix products; meas
 
 
 def inverse_cholesky(a: Tensor) -> Tensor:
-    """Computes L^-1 with a = L L^T of symmetric positive definite matrices a (P, n, n).
+    """Computes L^-1 with a = L L^T for symmetric positive definite matrices a (P, n, n).
 
-    By halves, so that most of the work is products. Positions at which float32 is not enough are done again in
-    float64. Raises ValueError if that fails too.
+    Matrices for which float32 is not precise enough are factorised again in float64.
+
+    Raises ValueError if that fails as well.
     """
     out = torch.zeros_like(a)
     _by_halves(a, out)
@@ -238,13 +241,13 @@ def _by_halves(a: Tensor, out: Tensor) -> None:
     h = (n + 1) // 2
     _by_halves(a[:, :h, :h], out[:, :h, :h])
     first, second = out[:, :h, :h], out[:, h:, h:]
-    left = torch.bmm(a[:, h:, :h], first.transpose(1, 2))
-    _by_halves(torch.baddbmm(a[:, h:, h:], left, left.transpose(1, 2), alpha=-1), second)
-    out[:, h:, :h] = torch.bmm(second, torch.bmm(left, first)).neg_()
+    lower = torch.bmm(a[:, h:, :h], first.transpose(1, 2))
+    _by_halves(torch.baddbmm(a[:, h:, h:], lower, lower.transpose(1, 2), alpha=-1), second)
+    out[:, h:, :h] = torch.bmm(second, torch.bmm(lower, first)).neg_()
 
 
 def _by_columns(a: Tensor) -> Tensor:
-    """The same for small n: elimination on [a | I], positions innermost so that each step is one long vector."""
+    """The same for small n: elimination on [a | I], with positions innermost so that each step is one long vector."""
     n = a.shape[1]
     a = a.permute(1, 2, 0).contiguous()
     w = torch.zeros_like(a)
@@ -259,19 +262,19 @@ def _by_columns(a: Tensor) -> Tensor:
     return w.permute(2, 0, 1)
 
 
-# The nested grids of a feature pyramid, and feature maps as lists of their cells.
+# The nested grids of a feature pyramid, and feature maps as lists of cells.
 
 
 @dataclass(frozen=True)
 class Pyramid:
-    """Grids (h, w) from coarse to fine, each dividing the next, and the channels of each."""
+    """Grids (h, w) from coarse to fine, each a divisor of the next, and their numbers of channels."""
 
     grids: tuple[tuple[int, int], ...]
     channels: tuple[int, ...]
 
     @classmethod
     def of(cls, maps: list[Tensor]) -> Pyramid:
-        """Takes the grids of maps (B, c, h, w), fine to coarse. If they do not nest, all become the finest one."""
+        """Takes the grids of maps (B, c, h, w), fine to coarse; all become the finest grid if they are not nested."""
         grids = [(m.shape[2], m.shape[3]) for m in reversed(maps)]
         nested = all(b[0] % a[0] == 0 and b[1] % a[1] == 0 for a, b in zip(grids, grids[1:], strict=False))
         if not nested:
@@ -279,7 +282,7 @@ class Pyramid:
         return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
 
     def cells(self, maps: list[Tensor]) -> list[Tensor]:
-        """Lists cells of maps (B, c, h, w), fine to coarse -> per level, coarse to fine, (P, B, c) in nested order."""
+        """Lists the cells of maps (B, c, h, w), fine to coarse: (P, B, c) a level, coarse to fine, in nested order."""
         out = []
         for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
             if tuple(m.shape[2:]) != grid:
@@ -292,7 +295,7 @@ class Pyramid:
         return out
 
     def plane(self, values: Tensor) -> Tensor:
-        """Lays values (P, B) of the finest level, in nested order, out on its grid (B, h, w)."""
+        """Arranges values (P, B) of the finest level, in nested order, on its grid (B, h, w)."""
         ys, xs = self._steps(len(self.grids) - 1)
         steps = len(ys)
         values = values.reshape(*[n for pair in zip(ys, xs, strict=True) for n in pair], -1)
@@ -300,7 +303,7 @@ class Pyramid:
         return values.permute(2 * steps, *order).reshape(-1, *self.grids[-1])
 
     def _steps(self, level: int) -> tuple[list[int], list[int]]:
-        """How many parts each step from the coarsest grid down to `level` cuts an edge into: rows, columns."""
+        """Returns the factors by which the grid grows from level to level down to `level`: in rows, in columns."""
         grids = self.grids[: level + 1]
         first, pairs = grids[0], list(zip(grids, grids[1:], strict=False))
         ys, xs = ([first[axis]] + [b[axis] // a[axis] for a, b in pairs] for axis in (0, 1))

@@ -1,9 +1,9 @@
-"""Mahalanobis distance of pretrained features, of whole images and of places in them (Rippel, Mertens, Merhof 2021).
+"""Mahalanobis distance of pre-trained features, of whole images and of their positions (Rippel, Mertens, Merhof 2021).
 
-An image's score is the distance of its features, averaged over the image, from those of normal images; its heat map
-that of each place from all places of normal images. Nothing is trained and nothing hangs on where in the image a place
-lies, so images need not be aligned. Both covariances are shrunk towards a multiple of the identity: by the oracle
-approximating rule, in scikit-learn's form (`Scatter.normal`), where Rippel et al. take Ledoit and Wolf's.
+An image's score is the distance of its average-pooled features from those of normal images; its heat map shows the
+distance of each position from all positions of normal images. Nothing is trained, and where in the image a position
+lies has no effect, so images need not be aligned. Both covariances are shrunk towards a multiple of the identity by
+oracle approximating shrinkage in scikit-learn's form (`Scatter.normal`); Rippel et al. use Ledoit and Wolf's.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from core.engine.registry import DETECTORS
 
 @dataclass(frozen=True)
 class MahalanobisConfig(Config):
-    """strides: of the maps that are averaged over the image, joined. map_strides: of those compared place by place.
+    """Options of the Mahalanobis detector.
 
-    sigma: of the map's blur, in pixels at 256 x 256. batch: images per step.
+    strides: maps that are average-pooled and concatenated. map_strides: maps that are compared position by position.
+    sigma: standard deviation of the heat map's blur, in pixels at 256 x 256. batch: images per step.
     """
 
     strides: tuple[int, ...] = (4, 8, 16, 32)
@@ -70,7 +71,7 @@ def distance(x: Tensor, mean: Tensor, whitening: Tensor) -> Tensor:
 
 
 class Scatter:
-    """Count, sum and sum of outer products of samples that come batch by batch; memory does not grow with them."""
+    """Running count, sum and sum of outer products of samples; the memory does not depend on their number."""
 
     def __init__(self) -> None:
         self.count, self.sum, self.outer = 0, torch.zeros(()), torch.zeros(())
@@ -82,9 +83,9 @@ class Scatter:
         self.sum, self.outer = self.sum + x.sum(0), self.outer + x.T @ x
 
     def normal(self) -> Normal:
-        """Returns the distribution, its covariance shrunk by the oracle approximating rule (Chen et al. 2010, Eq. 23).
+        """Returns the distribution with a covariance by oracle approximating shrinkage (Chen et al. 2010, Eq. 23).
 
-        Without the terms 2 / d of that equation, as scikit-learn's OAS has it: d is a few hundred here.
+        The terms 2 / d of that equation are omitted, as in scikit-learn's OAS: d is a few hundred here.
         """
         n, d = self.count, self.sum.shape[0]
         mean = self.sum / n
@@ -104,9 +105,9 @@ class Scatter:
 
 @DETECTORS.register("mahalanobis", title="Mahalanobis of pooled features")
 class Mahalanobis(MapDetector):
-    """The detector by Mahalanobis distances of images and of places in them.
+    """The Mahalanobis detector.
 
-    extras: `pooled` (N,), the distance of the whole image, and `pooled_roi` of its region of interest if given.
+    extras: `pooled` (N,), the distance of the whole image, and `pooled_roi`, that of its region of interest if given.
     """
 
     name = "mahalanobis"
@@ -126,15 +127,15 @@ class Mahalanobis(MapDetector):
         return MahalanobisFitting(encoder, config, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: maps float32 (B, S/16, S/16), the same with or without `roi`."""
+        """Reads a batch: maps float32 (B, S/16, S/16), which do not depend on `roi`."""
         features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
         heat = self.normals["cells"].distance(features["cells"])
         smooth = blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy()
-        whole = [name for name in ("pooled", "pooled_roi") if name in features]
-        return Prediction(smooth, {n: self.normals[n].distance(features[n]).cpu().numpy() for n in whole})
+        names = [name for name in ("pooled", "pooled_roi") if name in features]
+        return Prediction(smooth, {n: self.normals[n].distance(features[n]).cpu().numpy() for n in names})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the pooled features' distance (N,), float32; by the region of interest's if `predict` had one."""
+        """Returns the distance of the pooled features, float32 (N,): of the region of interest if `predict` had one."""
         name = "pooled_roi" if roi is not None and "pooled_roi" in prediction.extras else "pooled"
         return prediction.extras[name].astype(np.float32)
 
@@ -148,7 +149,7 @@ class Mahalanobis(MapDetector):
 
 
 class MahalanobisFitting:
-    """A fit in progress: the scatters of pooled features and of places."""
+    """A fit in progress: the scatters of pooled features and of cells."""
 
     def __init__(self, encoder: Encoder, config: MahalanobisConfig, size: int, roi: np.ndarray | None) -> None:
         self.encoder, self.config, self.size, self.roi = encoder, config, size, roi
@@ -169,11 +170,11 @@ class MahalanobisFitting:
 
 
 def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: np.ndarray | None) -> dict[str, Tensor]:
-    """Computes the features of maps (B, C, h, w) by stride.
+    """Computes features from maps (B, C, h, w) by stride.
 
-    `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride; `inside` bool (B, h, w): cells of the
-    region of interest, all where there is none. With roi uint8 (B, S, S) also `pooled_roi` (B, D), averaged over the
-    region of interest.
+    Returns `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride; `inside` bool (B, h, w), the
+    cells in the region of interest (all if `roi` is None); and, with roi uint8 (B, S, S), `pooled_roi` (B, D), averaged
+    over the region of interest.
     """
     finest = maps[config.map_strides[0]]
     grid = finest.shape[-2:]

@@ -1,11 +1,12 @@
 """PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. 13).
 
-The encoder's maps at strides 4 to 16 (layers 1-3 of a ResNet), joined by nearest up-sampling on the finest grid, of
-which 100 random channels are kept. The channels are drawn once from the seed and saved. Nothing is trained: one pass
-over the normal images fits it.
+The encoder's maps at strides 4 to 16 (layers 1 to 3 of a ResNet) are concatenated on the finest grid by nearest
+up-sampling, and 100 of their channels are used, chosen at random once from the seed. Nothing is trained: the fit is one
+pass over the normal images.
 
-Two choices the paper leaves open. Smoothing (Gaussian, sigma 4 at 256 pixels, as in PaDiM's own paper) is done on
-the finest grid, before up-sampling, where it costs nothing. And the image's score is the maximum of that smoothed map.
+Two choices are ours, as the paper does not specify them. The map is smoothed (Gaussian, sigma 4 at 256 pixels, as in
+the original PaDiM paper) on the finest grid, before up-sampling, where it costs nothing. The image's score is the
+maximum of the smoothed map.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from core.engine.registry import DETECTORS
 
 @dataclass(frozen=True)
 class PaDiMConfig(Config):
-    """strides: of the maps, from fine to coarse. channels: how many of them all are kept.
+    """Options of PaDiM.
 
-    epsilon: added to each variance.
-    sigma: of the blur, in pixels at 256 x 256; it scales with the image. batch: images per step of the fit.
+    strides: maps that are used, from fine to coarse. channels: number of channels used. epsilon: added to each
+    variance. sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed: of
+    the choice of channels.
     """
 
     strides: tuple[int, ...] = (4, 8, 16)
@@ -57,7 +59,7 @@ class PaDiMConfig(Config):
 class PaDiM(MapDetector):
     name = "padim"
     Config = PaDiMConfig
-    presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # one pass is quick already
+    presets = {"paper": PaDiMConfig(), "quick": PaDiMConfig()}  # a single pass is quick already
 
     def __init__(
         self, encoder: Encoder, config: PaDiMConfig, channels: dict[int, Tensor], gaussian: Gaussian, size: int
@@ -68,9 +70,9 @@ class PaDiM(MapDetector):
 
     @classmethod
     def fitting(cls, encoder: Encoder, config: PaDiMConfig, count: int, size: int, context: FitContext) -> PaDiMFitting:
-        """Starts a fit on `count` images, 2 or more.
+        """Starts a fit on `count` images, at least 2.
 
-        Its memory is that of the Gaussians (about 9 kB per cell of stride 4), whatever `count` is.
+        It needs the memory of the Gaussians (about 9 kB per cell of stride 4), whatever `count` is.
         """
         if count < 2:
             raise ValueError(f"PaDiM needs at least 2 normal images; there are {count}")
@@ -79,33 +81,38 @@ class PaDiM(MapDetector):
         return PaDiMFitting(encoder, config, channels, size)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: maps of smoothed distances, (B, S/4, S/4) if the finest of its strides is 4."""
+        """Reads a batch: maps of smoothed distances, (B, S/4, S/4) if the finest stride is 4."""
         heat = self.distances(maps)
         return Prediction(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
 
     def distances(self, maps: dict[int, Tensor]) -> Tensor:
-        """Computes the distances (B, h, w) on the finest grid, not smoothed."""
+        """Computes unsmoothed distances (B, h, w) on the finest grid."""
         return self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
 
     @property
     def kept(self) -> dict[int, Tensor]:
-        """Indices of the channels that are kept, by stride."""
+        """Indices of the channels that are used, by stride."""
         return {int(stride): index for stride, index in self.channels.items()}
 
     def alignment(self, count: int, known: np.ndarray | None = None) -> float:
-        """Measures how alike the `count` normal images of the fit are place by place.
+        """Measures how well the `count` normal images of the fit are aligned with each other.
 
-        Returns the share, 0 to 1, of the variance of their features at its coarsest stride that the place explains. It
-        is high for objects that always lie alike. known: bool (h, w) on any grid, the places that count; None for all.
+        Args:
+            count: The number of images of the fit.
+            known: bool (h, w) on any grid, the positions to use; None for all.
+
+        Returns:
+            The share, 0 to 1, of the features' variance at the coarsest stride that the position explains. It is high
+            for objects in the same pose in every image.
         """
         grid = self.gaussian.pyramid.grids[0]
         mean, variance = (x.cpu().numpy() for x in self.gaussian.coarsest())
         variance = np.maximum(variance - self.config.epsilon, 0)
         if known is not None:
-            asked = roi_at(known[None].astype(np.uint8), grid)[0].ravel()
-            mean, variance = (mean[asked], variance[asked]) if asked.sum() > 1 else (mean, variance)
+            selected = roi_at(known[None].astype(np.uint8), grid)[0].ravel()
+            mean, variance = (mean[selected], variance[selected]) if selected.sum() > 1 else (mean, variance)
         within = variance.mean(0)
-        between = np.maximum(mean.var(0) - within / count, 0)  # of the means' scatter, what `count` images bring alone
+        between = np.maximum(mean.var(0) - within / count, 0)  # less the scatter of means of `count` images
         return float(between.sum() / (between + within).sum())
 
     @classmethod
@@ -132,15 +139,15 @@ class PaDiMFitting:
 
 
 def draw_channels(widths: dict[int, int], channels: int, seed: int, device: torch.device) -> dict[int, Tensor]:
-    """Draws the channels of each stride that are kept: `channels` in all; a stride may keep none."""
+    """Chooses `channels` channels of all strides at random; a stride may get none."""
     total = sum(widths.values())
     if channels > total:
         raise ValueError(f"PaDiM cannot keep {channels} channels of {total}; set channels to {total} or fewer")
-    drawn = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:channels].sort().values
+    chosen = torch.randperm(total, generator=torch.Generator().manual_seed(seed))[:channels].sort().values
     by_stride, start = {}, 0
     for stride, width in widths.items():
-        own = drawn[(drawn >= start) & (drawn < start + width)] - start
-        if len(own):
-            by_stride[stride] = own.to(device)
+        index = chosen[(chosen >= start) & (chosen < start + width)] - start
+        if len(index):
+            by_stride[stride] = index.to(device)
         start += width
     return by_stride

@@ -1,7 +1,8 @@
 """PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Read this first.
 
-One position and one image at a time, in float64. `gaussian.py` computes PaDiM's distances by blocks that cells share,
-`igd/losses.py` IGD's estimates block by block; both equal these: tests/engine/detectors.
+Everything is computed one position and one image at a time, in float64. `gaussian.py` computes PaDiM's distances from
+covariance blocks that cells share, `igd/losses.py` IGD's estimates block by block; tests/engine/detectors compares both
+with the functions here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Array = Any  # a NumPy array, or a tensor on the CPU without a gradient
 
 
 def joined(maps: Sequence[Array]) -> np.ndarray:
-    """Joins feature maps (N, c, h, w) from fine to coarse to x (N, C, H, W) on the finest grid, by the nearest cell."""
+    """Concatenates maps (N, c, h, w), fine to coarse, on the finest grid by nearest up-sampling: (N, C, H, W)."""
     height, width = maps[0].shape[2:]
     fine = []
     for features in (np.asarray(m, float) for m in maps):
@@ -31,7 +32,7 @@ def joined(maps: Sequence[Array]) -> np.ndarray:
 def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
     """Computes PMSACL Eq. 13: sqrt((x_w - mu_w)^T Sigma_w^-1 (x_w - mu_w)) at each position w of the image lattice.
 
-    normal (N, C, H, W), of which mu_w and Sigma_w + epsilon I; x (B, C, H, W). Returns (B, H, W).
+    mu_w and Sigma_w + epsilon I come from `normal` (N, C, H, W); x (B, C, H, W). Returns (B, H, W).
     """
     s = np.zeros((len(x), *x.shape[2:]))
     for w in np.ndindex(x.shape[2:]):
@@ -47,21 +48,21 @@ def s_padim(normal: np.ndarray, x: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def s_igd(l_rec: float, h: float, xi: float) -> float:
-    """Computes PMSACL Eq. 10: xi l_rec + (1 - xi) h_psi, where the paper has 1 - h_psi; see `h_psi`."""
+    """Computes PMSACL Eq. 10: xi l_rec + (1 - xi) h_psi. The paper has 1 - h_psi instead of h_psi; see `h_psi`."""
     return xi * l_rec + (1 - xi) * h
 
 
 def h_psi(z: Array, mu: Array, sigma_sq: float) -> float:
     """Computes PMSACL Eq. 12: 1 - exp(-|| f_theta(x) - mu_gamma ||^2 / sigma_gamma^2), z and mu (Z,).
 
-    It is small for normal images, although Eq. 10 takes it for their likelihood.
+    It is small for normal images, although Eq. 10 treats it as their likelihood.
     """
     d = np.asarray(z, float) - np.asarray(mu, float)
     return 1 - math.exp(-(d @ d) / sigma_sq)
 
 
 def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
-    """Computes the mean code: z (N, Z) -> (Z,). Ours, as in IGD's release: no value is within `least` of zero."""
+    """Computes the mean code: z (N, Z) -> (Z,). As in IGD's released code, no value is within `least` of zero."""
     mu = np.asarray(z, float).mean(0)
     return np.where(abs(mu) < least, np.where(mu < 0, -least, least), mu)
 
@@ -69,7 +70,8 @@ def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
 def sigma_gamma_sq(z: Array, mu: Array, batch: int) -> float:
     """Computes sigma_gamma^2, a variance: the mean of || z - mu_gamma ||^2 of each batch, at least 1, over the batches.
 
-    The paper has kappa in (0, 1] times it, for stability, and no value; kappa is 1, and the floor is IGD's release's.
+    For stability the paper multiplies it by a kappa in (0, 1] without a value; kappa is 1 here, and the floor is that
+    of IGD's released code.
     """
     squared = ((np.asarray(z, float) - np.asarray(mu, float)) ** 2).sum(1)
     means = [squared[start : start + batch].mean() for start in range(0, len(squared), batch)]

@@ -1,6 +1,6 @@
-"""How sure a detector is of an image: how much its answer moves when the image does not really change.
+"""The uncertainty of a detector's result: how much it varies over views that show the same.
 
-A mirrored or slightly larger picture of the same tissue should score the same; the spread over such views is kept.
+A mirrored or slightly enlarged image of the same tissue should get the same score.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Steadiness:
 def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Steadiness:
     """Measures how much scores and maps vary over views of images uint8 (N, S, S, 3), roi (N, S, S) or None.
 
-    Views: mirrored or not, at each of SCALES (cut to the middle). Maps are turned back before they are averaged; the
-    mean of all views is a prediction of its own.
+    The views are mirrored or not, at each of SCALES (cropped to the centre). Maps are mapped back before they are
+    averaged; the mean over all views is returned as a prediction, too.
     """
     scores, maps = [], []
     for scale in SCALES:
@@ -46,13 +46,14 @@ def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = 
             scores.append(detector.image_score(prediction, inside))
             back = prediction.maps[:, :, ::-1] if mirrored else prediction.maps
             maps.append(_unzoom(np.ascontiguousarray(back), scale))
-    every, stack = np.stack(scores), np.stack(maps)
-    # Outside the middle an enlarged view has seen nothing: those cells are NaN there and left out.
-    return Steadiness(every, every.std(0), np.nanstd(stack, 0), Prediction(np.nanmean(stack, 0).astype(np.float32)))
+    view_scores, stack = np.stack(scores), np.stack(maps)
+    # Cells that an enlarged view does not cover are NaN and ignored.
+    mean = Prediction(np.nanmean(stack, 0).astype(np.float32))
+    return Steadiness(view_scores, view_scores.std(0), np.nanstd(stack, 0), mean)
 
 
 def _zoom(images: np.ndarray, scale: float) -> np.ndarray:
-    """uint8 (N, S, S, C), enlarged by `scale` and cut to its middle, at the same size."""
+    """Enlarges images uint8 (N, S, S, C) by `scale` and crops them to the centre, at the same size."""
     if scale == 1.0:
         return images
     size = images.shape[1]
@@ -64,7 +65,7 @@ def _zoom(images: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _unzoom(maps: np.ndarray, scale: float) -> np.ndarray:
-    """Maps (N, h, w) of an enlarged view -> the whole image's grid, NaN where the view did not reach."""
+    """Maps the maps (N, h, w) of an enlarged view back to the image's grid, with NaN where the view had no pixels."""
     if scale == 1.0:
         return maps
     size = maps.shape[-1]

@@ -229,8 +229,6 @@ class _IGD(Part):
         assert local is not None
         config, count = own.config, len(own.grid)
         rec, gauss, residual = local.judged(own.grid.cut(x).flatten(0, 1))
-        if config.map_gauss:
-            residual = config.xi_local * residual + (1 - config.xi_local) * gauss[:, None, None]
         scores = (config.xi_local * rec + (1 - config.xi_local) * gauss).view(-1, count)
         return scores, own.grid.lay(residual.view(-1, count, own.grid.patch, own.grid.patch))
 

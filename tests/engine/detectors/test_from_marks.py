@@ -211,7 +211,7 @@ def test_the_encoder_learns_too_where_that_costs_no_marks_left_out_and_the_one_g
     changed = {name for name, value in before.items() if not torch.equal(own[name], value)}
     assert changed and all(name.startswith("net.") for name in changed)
     assert detector.tuned and detector.rule.folds == 2 and detector.rule.dice is not None
-    assert detector.remarks[-1] == "The encoder has learnt too."
+    assert detector.remarks[-1] == "The encoder was fine-tuned as well."
     detector.save(tmp_path)
     shown = marked(3, seed=4).images
     again = Learnt.load(tmp_path)

@@ -149,7 +149,7 @@ def test_a_step_of_igd(local, flip, most, traffic):
     model = IGDModel(encoder, config, size, local).to(META)
     items = Items(images, Grid(96, config.patch, config.stride) if local else None, META, flip)
     if not flip:
-        items.features = torch.empty(len(images), items.each, encoder.features, device=META)
+        items.features = torch.empty(len(images), items.patches, encoder.features, device=META)
     found = traffic(IGDTraining(model, items, config).advance)
     assert found["waits"] == 1 and found.get("blocking", 0) == 0 and found["pinned"] <= most, found
 

@@ -62,7 +62,7 @@ def test_one_mask_alone_and_a_mask_of_all_pixels(store, tiny_study, base):
     run = runs.get_run(store, made["run"])
     assert run["status"] == "done", jobs.get_job(store, made["job"])["error"]
     rule = run["summary"]["rule"]
-    assert rule["weight"] == 2.0 and rule["interval"] is None and "too few to leave one out" in rule["words"]
+    assert rule["weight"] == 2.0 and rule["interval"] is None and "too few to hold one out" in rule["words"]
     assert store.query("SELECT * FROM next_marks WHERE run = ?", [made["run"]])
 
 

@@ -1,9 +1,9 @@
 """ADGAN (Liu et al. 2020, "Photoshopping Colonoscopy Video Frames"): a dual GAN, two generators and two discriminators.
 
-One generator makes images of codes, the other codes of images; a critic judges the images, another the codes, and
-going there and back must give what one began with. An image with a lesion comes back without. The tables' paper says
-no more than "two generators and two discriminators"; open and chosen here: critics with gradient penalty, layers, Adam
-and the weight of going there and back.
+One generator maps codes to images, the other images to codes; one critic judges the images, another the codes, and a
+cycle through both generators must reconstruct its input. An image with a lesion is reconstructed without it. The paper
+of the tables says no more than "two generators and two discriminators"; critics with gradient penalty, layers, Adam and
+the weight of the cycle loss are our choices.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from core.engine.tensors import to_device
 
 @dataclass(frozen=True)
 class ADGANConfig(NetConfig):
-    """w_cycle: weight of |x - G(E(x))| and |z - E(G(z))|. penalty: weight of both gradient penalties. critic_steps: of
-    the critics for one of the generators.
+    """Options of ADGAN.
+
+    w_cycle: weight of the cycle loss, |x - G(E(x))| and |z - E(G(z))|. penalty: weight of both gradient penalties.
+    critic_steps: steps of the critics per step of the generators.
     """
 
     lr: float = 1e-4
@@ -45,7 +47,7 @@ class ADGANConfig(NetConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if min(self.w_cycle, self.penalty) < 0 or self.critic_steps < 1:
-            raise BadConfig("w_cycle and penalty are 0 or more, critic_steps at least 1")
+            raise BadConfig("w_cycle and penalty must be 0 or more, critic_steps at least 1")
 
 
 class ADGANNet(nn.Module):
@@ -91,7 +93,7 @@ class ADGANTraining(NetTraining):
 
 @DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020", own_network=True)
 class ADGAN(NetDetector):
-    """The ADGAN detector. Score: mean absolute difference between an image and what comes back of it."""
+    """The ADGAN detector. Score: mean absolute difference between an image and its reconstruction."""
 
     name = "adgan"
     Config = ADGANConfig

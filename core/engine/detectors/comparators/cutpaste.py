@@ -1,12 +1,12 @@
 """CutPaste (Li et al. 2021, "CutPaste: Self-Supervised Learning for Anomaly Detection and Localization").
 
-A network learns to classify three classes: the image, CutPaste of it, CutPaste-Scar of it (3-way, Sec. 2.3). Then a
-Gaussian density is laid over the features of normal images; an image's score is its negative logarithm up to constants,
-the Mahalanobis distance. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole images). Open
-and chosen here: one hidden layer in the head; the covariance is shrunk, for few images have no full one.
+A network learns to classify three classes: the image, and the image after CutPaste or CutPaste-Scar (3-way, Sec. 2.3).
+A Gaussian is then fitted to the features of normal images; an image's score is its negative log density up to
+constants, the Mahalanobis distance. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole
+images). Our choices: one hidden layer in the head, and a shrunk covariance, as that of few images is singular.
 
-Ours, as the text has it, and otherwise in the preset `published`, as in public implementations: colour jitter of the
-piece alone (`whole_jitter`), features as they are (`unit`).
+By default, as the paper says, colour jitter is applied to the pasted piece only (`whole_jitter`) and features are not
+normalised (`unit`); the preset `published` does both differently, like public implementations.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ CLASSES = 3
 
 @dataclass(frozen=True)
 class CutPasteConfig(NetConfig):
-    """momentum, weight_decay: of SGD (0.9 and 3e-5), its rate falling along a cosine. latent: width of the head.
-    whole_jitter: colour jitter of all three classes' whole images, as released, beside that of the piece. unit: the
-    density is of features of length 1, as released.
+    """Options of CutPaste.
+
+    momentum, weight_decay: of SGD (0.9 and 3e-5), with a cosine learning rate. latent: width of the head. whole_jitter:
+    whether the whole images of all three classes are colour-jittered as well, as in released code. unit: whether
+    features are normalised to length 1, as in released code.
     """
 
     steps: int = 65_536
@@ -51,7 +53,7 @@ class CutPasteConfig(NetConfig):
 class CutPasteNet(EncoderNet):
     def __init__(self, encoder: Encoder, hidden: int) -> None:
         super().__init__(encoder)
-        self.encoder.head.requires_grad_(False)  # the projection has no part in it
+        self.encoder.head.requires_grad_(False)  # the projection is not used
         layers = [nn.Linear(encoder.features, hidden), nn.BatchNorm1d(hidden), nn.ReLU(inplace=True)]
         self.head = nn.Sequential(*layers, nn.Linear(hidden, CLASSES))
 
@@ -62,10 +64,10 @@ class CutPasteTraining(NetTraining):
         return {"optimiser": torch.optim.SGD(learnt, c.lr, c.momentum, weight_decay=c.weight_decay)}
 
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        shown = torch.cat([x, cut_paste(x, draws), cut_paste_scar(x, draws)])
-        shown = jittered(shown, draws) if self.config.whole_jitter else shown
+        inputs = torch.cat([x, cut_paste(x, draws), cut_paste_scar(x, draws)])
+        inputs = jittered(inputs, draws) if self.config.whole_jitter else inputs
         labels = torch.arange(CLASSES, device=x.device).repeat_interleave(len(x))
-        logits = self.net.head(self.net.maps(shown).mean((2, 3)))
+        logits = self.net.head(self.net.maps(inputs).mean((2, 3)))
         loss = F.cross_entropy(logits, labels)
         set_rate(self.optimisers["optimiser"], self.config.lr * warm_cosine(self.step, self.steps, 0.02, 0.0))
         descend(self.optimisers["optimiser"], loss)
@@ -74,7 +76,7 @@ class CutPasteTraining(NetTraining):
 
 @DETECTORS.register("cutpaste", title="CutPaste", section="Table detection; Li et al. 2021")
 class CutPaste(NetDetector):
-    """The CutPaste detector. Score: Mahalanobis distance of the features from those of the normal images."""
+    """The CutPaste detector. Score: Mahalanobis distance of the features from those of normal images."""
 
     name = "cutpaste"
     Config = CutPasteConfig
@@ -107,22 +109,30 @@ class CutPaste(NetDetector):
         return {"maps": grad_cam(maps, features, normal, length), "distance": normal.distance(features)}
 
     def _features(self, maps: Tensor) -> Tensor:
-        """(B, F, h, w) -> (B, F), whose density is taken."""
+        """Pools maps (B, F, h, w) to the features (B, F) whose density is estimated."""
         features = maps.mean((2, 3))
         return F.normalize(features, dim=1) if self.config.unit else features
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the Mahalanobis distance (N,), of the whole image always."""
+        """Returns the Mahalanobis distance (N,), always of the whole image."""
         score: np.ndarray = prediction.extras["distance"]
         return score
 
 
 def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | None = None) -> Tensor:
-    """Computes Grad-CAM of half the squared distance: relu of the maps weighted by its gradient, averaged over places.
+    """Computes Grad-CAM of half the squared distance: the ReLU of the maps weighted by the mean gradient.
 
-    maps (B, F, h, w), features (B, F) their mean. The gradient by a feature is the precision times its distance from
-    the mean; each place has 1 / (h w) of it. length (B,): of the pooled features, if `features` are these divided by
-    it; only what turns them then counts. Returns (B, h, w).
+    The gradient with respect to the features is the precision times their difference from the mean; each position
+    receives 1 / (h w) of it.
+
+    Args:
+        maps: (B, F, h, w).
+        features: (B, F), the mean of the maps, or that mean divided by `length`.
+        normal: The distribution of normal features.
+        length: (B,), the norm that the features were divided by; only changes of direction then count.
+
+    Returns:
+        The map, (B, h, w).
     """
     slope = (features - normal.mean) @ normal.whitening.T @ normal.whitening
     if length is not None:
@@ -134,17 +144,17 @@ def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | No
 # CutPaste and CutPaste-Scar: a piece of an image pasted elsewhere in it (Li et al. 2021, Sec. 2.2).
 
 
-AREA = (0.02, 0.15)  # of the image's
+AREA = (0.02, 0.15)  # share of the image's area
 ASPECT = (0.3, 1 / 0.3)
 SCAR_WIDTH, SCAR_LENGTH = (2, 16), (10, 25)  # pixels at 256
-SCAR_ANGLE = 45.0  # degrees to either side
+SCAR_ANGLE = 45.0  # largest rotation in degrees, to either side
 JITTER = (0.1, 0.1, 0.1, 0.1)  # brightness, contrast, saturation, hue of the piece
 
 
 def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Pastes a jittered rectangle of each image at another place of it: x (B, 3, S, S) in [0, 1] -> the same shape."""
+    """Pastes a colour-jittered rectangle of each image x (B, 3, S, S) in [0, 1] at another position in it."""
     side = x.shape[-1]
-    area, aspect, *places = torch.rand(6, len(x), generator=draws)
+    area, aspect, *positions = torch.rand(6, len(x), generator=draws)
     area = (AREA[0] + area * (AREA[1] - AREA[0])) * side**2
     low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
     ratio = torch.exp(low + aspect * (high - low))
@@ -153,14 +163,15 @@ def cut_paste(x: Tensor, draws: torch.Generator) -> Tensor:
     coloured, out = jittered(x, draws), x.clone()
     for i in range(len(x)):
         (y0, y1), (x0, x1) = (
-            [int(float(p[i]) * (side - size[i] + 1)) for p in pair] for pair, size in ((places[:2], h), (places[2:], w))
+            [int(float(p[i]) * (side - size[i] + 1)) for p in pair]
+            for pair, size in ((positions[:2], h), (positions[2:], w))
         )
         out[i, :, y1 : y1 + h[i], x1 : x1 + w[i]] = coloured[i, :, y0 : y0 + h[i], x0 : x0 + w[i]]
     return out
 
 
 def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
-    """Pastes a long thin rectangle of each image, jittered and turned, elsewhere: x (B, 3, S, S) -> the same shape."""
+    """Pastes a long thin rectangle of each image x (B, 3, S, S), colour-jittered and rotated, at another position."""
     side = x.shape[-1]
     width, length, angle, fx, fy, tx, ty = to_device(torch.rand(7, len(x), generator=draws), x.device)
     scale = side / 256
@@ -169,13 +180,13 @@ def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
     turn = (2 * angle - 1) * math.radians(SCAR_ANGLE)
     at = torch.arange(side, device=x.device) + 0.5
 
-    def middle(u: Tensor) -> Tensor:  # so that the piece lies inside, however it is turned
+    def middle(u: Tensor) -> Tensor:  # a centre from which the piece, at any angle, does not leave the image
         reach = (half_w**2 + half_l**2).sqrt()
         return (reach + u * (side - 2 * reach).clamp(min=0))[:, None, None]
 
-    down, right = at[None, :, None] - middle(ty), at[None, None, :] - middle(tx)  # from the middle of the pasted piece
+    down, right = at[None, :, None] - middle(ty), at[None, None, :] - middle(tx)  # from the centre of the pasted piece
     cos, sin = turn.cos()[:, None, None], turn.sin()[:, None, None]
-    along, across = cos * right + sin * down, cos * down - sin * right  # in the piece's own axes
+    along, across = cos * right + sin * down, cos * down - sin * right  # along the piece's axes
     inside = (along.abs() <= half_l[:, None, None]) & (across.abs() <= half_w[:, None, None])
     grid = torch.stack([along + middle(fx), across + middle(fy)], 3) * (2 / side) - 1
     piece = F.grid_sample(jittered(x, draws), grid, padding_mode="border", align_corners=False)

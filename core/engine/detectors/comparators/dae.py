@@ -1,8 +1,8 @@
 """DAE, the deep convolutional auto-encoder (Masci et al. 2011, "Stacked Convolutional Auto-Encoders").
 
-Feature maps are tanh of a convolution, thinned by max-pooling; an image is built back from them with the same filters,
-flipped over both axes. The paper behind the tables says "deep autoencoder" and no more. Open and chosen here: nearest
-up-sampling after a pooling, all layers trained at once rather than one after another, Adam.
+Feature maps are tanh of a convolution, followed by max-pooling; an image is reconstructed from them with the same
+filters, flipped over both axes. The paper of the tables says no more than "deep autoencoder". Our choices: nearest
+up-sampling to undo pooling, training all layers at once instead of one after another, and Adam.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from core.engine.tensors import to_device
 
 @dataclass(frozen=True)
 class DAEConfig(NetConfig):
-    """latent: channels of the coarsest maps, of 4 to 7 cells a side. noise: share of the pixels that are set to 0 while
-    learning (Masci et al. compare 0, 0.3 and 0.5).
+    """Options of DAE.
+
+    latent: channels of the coarsest maps, whose sides have 4 to 7 cells. noise: share of the pixels that training sets
+    to 0 (Masci et al. compare 0, 0.3 and 0.5).
     """
 
     latent: int = 8
@@ -31,7 +33,7 @@ class DAEConfig(NetConfig):
 
 
 class TiedAutoEncoder(nn.Module):
-    """An auto-encoder with tied weights: per layer one filter bank W, a bias b, and a bias c of the way back."""
+    """An auto-encoder with tied weights: each layer has a filter bank W, an encoder bias b and a decoder bias c."""
 
     def __init__(self, size: int, width: int, latent: int) -> None:
         super().__init__()
@@ -45,7 +47,7 @@ class TiedAutoEncoder(nn.Module):
             self.back.append(nn.Parameter(torch.zeros(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rebuilds images (B, 3, S, S) in [0, 1] -> the same shape.
+        """Reconstructs images (B, 3, S, S) in [0, 1].
 
         h = tanh(x * W + b), pooled; y = tanh(sum of h * flipped W + c).
         """
@@ -62,11 +64,11 @@ class TiedAutoEncoder(nn.Module):
 
 class DAETraining(NetTraining):
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        shown = x
+        inputs = x
         if self.config.noise:
             intact = torch.rand(x.shape[0], 1, *x.shape[2:], generator=draws) >= self.config.noise
-            shown = x * to_device(intact, x.device)
-        loss = (self.net(shown) - x).square().mean() / 2  # E = 1/2n sum of (x - y)^2
+            inputs = x * to_device(intact, x.device)
+        loss = (self.net(inputs) - x).square().mean() / 2  # E = 1/2n sum of (x - y)^2
         descend(self.optimisers["optimiser"], loss)
         return {"loss": loss}
 

@@ -1,11 +1,11 @@
 """f-AnoGAN (Schlegl et al. 2019, "f-AnoGAN: Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
 
-First a WGAN with gradient penalty learns normal images; then, with it frozen, an encoder learns to find the code of an
-image (the izi_f architecture). Open and chosen here: layers.
+First a WGAN with gradient penalty learns normal images; then it is frozen, and an encoder learns to find the code of an
+image (the izi_f architecture). The layers are our choice.
 
-Ours, and as in the released code in the preset `published`: `code_optimiser` and `code_lr` (Adam as for the generator:
-it learns sooner in short trainings), `batch` and `span` (as all comparators: 32 images in 0..1), `code_bound` (3, for a
-third of the generator's normal draws lie beyond 1; the released code has none).
+The defaults of these options are ours, the preset `published` has the released code's: `code_optimiser` and `code_lr`
+(Adam as for the generator, which learns faster in short trainings), `batch` and `span` (as for all comparators: 32
+images in 0 to 1), `code_bound` (3, as a third of the generator's normally distributed codes lie beyond 1).
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ from core.engine.tensors import to_device
 
 @dataclass(frozen=True)
 class FAnoGANConfig(NetConfig):
-    """steps: of both trainings together. gan: share of them for the WGAN. penalty: weight of the gradient penalty (10).
-    critic_steps: of the critic for one of the generator (5). kappa: weight of the critic's features (1).
-    code_optimiser: of the encoder, adam or rmsprop; code_lr: its rate, 0 for `lr`. code_bound: codes lie within +-this.
-    span: images are shown to the networks and compared in [-span / 2, span / 2]; 2 is -1..1.
+    """Options of f-AnoGAN.
+
+    steps: of both trainings together. gan: share of the steps for the WGAN. penalty: weight of the gradient penalty
+    (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the critic's features (1).
+    code_optimiser: of the encoder, adam or rmsprop. code_lr: its learning rate, 0 for `lr`. code_bound: largest
+    absolute value in a code. span: images are scaled to [-span / 2, span / 2].
     """
 
     lr: float = 1e-4
@@ -56,9 +58,9 @@ class FAnoGANConfig(NetConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.gan < 1 or self.critic_steps < 1 or min(self.penalty, self.kappa) < 0:
-            raise BadConfig("gan lies between 0 and 1, critic_steps is at least 1, penalty and kappa 0 or more")
+            raise BadConfig("gan must be between 0 and 1, critic_steps at least 1, penalty and kappa 0 or more")
         if self.code_optimiser not in ("adam", "rmsprop") or self.code_lr < 0 or min(self.code_bound, self.span) <= 0:
-            raise BadConfig("code_optimiser is adam or rmsprop, code_lr 0 or more, code_bound and span above 0")
+            raise BadConfig("code_optimiser must be adam or rmsprop, code_lr 0 or more, code_bound and span above 0")
 
 
 class FAnoGANNet(nn.Module):
@@ -70,41 +72,41 @@ class FAnoGANNet(nn.Module):
         self.bound, self.span = config.code_bound, config.span
 
     def shown(self, x: Tensor) -> Tensor:
-        """Scales x in [0, 1] as the networks take it, which subtract 0.5 themselves."""
+        """Scales x in [0, 1] for the networks, which subtract 0.5 themselves."""
         return (x - 0.5) * self.span + 0.5
 
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the squared residuals of x (B, 3, S, S).
 
-        Of each pixel (B, S, S), and of the critic's features (B,), their mean.
+        Returns those of the pixels, (B, S, S), and the mean over the critic's features, (B,).
         """
         x = self.shown(x)
         back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
-        of_features = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
-        return (x - back).square().mean(1), of_features
+        feature_residuals = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
+        return (x - back).square().mean(1), feature_residuals
 
 
 class FAnoGANTraining(NetTraining):
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
         net, c, lr, betas = self.net, self.config, self.config.lr, (0.0, 0.9)
-        of_code = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[c.code_optimiser]
+        code_optimiser = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[c.code_optimiser]
         return {
             "opt_generator": torch.optim.Adam(net.generator.parameters(), lr, betas),
             "opt_critic": torch.optim.Adam(net.critic.parameters(), lr, betas),
-            "opt_code": of_code(net.code.parameters(), c.code_lr or lr),
+            "opt_code": code_optimiser(net.code.parameters(), c.code_lr or lr),
         }
 
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
         if self.step < self.config.gan * self.steps:
             return self.wgan(x, draws)
         self.net.generator.eval()
-        pixels, of_features = self.net.residuals(x)
-        loss = pixels.mean() + self.config.kappa * of_features.mean()  # L_izi_f
+        pixels, feature_residuals = self.net.residuals(x)
+        loss = pixels.mean() + self.config.kappa * feature_residuals.mean()  # L_izi_f
         descend(self.optimisers["opt_code"], loss)
-        return {"loss": loss, "residual": pixels.mean(), "features": of_features.mean()}
+        return {"loss": loss, "residual": pixels.mean(), "features": feature_residuals.mean()}
 
     def wgan(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes a step of the critic, and of the generator at each `critic_steps`-th."""
+        """Takes a step of the critic, and every `critic_steps` steps one of the generator."""
         net, c = self.net, self.config
         z = noise(x, draws, len(x), c.latent)
         share = to_device(torch.rand(len(x), generator=draws), x.device)
@@ -122,7 +124,7 @@ class FAnoGANTraining(NetTraining):
 
 @DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019", own_network=True)
 class FAnoGAN(NetDetector):
-    """f-AnoGAN. Score A_R(x) + kappa A_D(x): the residual of the image and of the critic's features. Map: the first."""
+    """f-AnoGAN. Score A_R(x) + kappa A_D(x): residuals of the image and of the critic's features. Map: the former."""
 
     name = "f-anogan"
     Config = FAnoGANConfig
@@ -140,10 +142,10 @@ class FAnoGAN(NetDetector):
         return FAnoGANNet(config, size)
 
     def judge(self, x: Tensor) -> dict[str, Tensor]:
-        pixels, of_features = self.net.residuals(x)
-        return {"maps": pixels, "features": of_features}
+        pixels, feature_residuals = self.net.residuals(x)
+        return {"maps": pixels, "features": feature_residuals}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by A(x), (N,) float32; the critic sees the whole image always."""
+        """Returns A(x), float32 (N,); the critic's part is always that of the whole image."""
         score: np.ndarray = mean_inside(prediction.maps, roi) + self.config.kappa * prediction.extras["features"]
         return score.astype(np.float32)

@@ -1,7 +1,7 @@
-"""The auto-encoder with MS-SSIM in its loss: IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
+"""The auto-encoder with an MS-SSIM loss: IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
 
-The tables cite IGD's paper for it. Its weights and windows are IGD's; it learns from whole images alone, from random
-weights.
+The tables cite IGD's paper for it. Loss weights and windows are IGD's; it is trained from random weights on whole
+images only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.engine.registry import DETECTORS
 
 @dataclass(frozen=True)
 class MSSSIMConfig(NetConfig):
-    """rho: share of L1 in the loss, the rest is 1 - MS-SSIM (IGD: 0.15). window: of MS-SSIM, in pixels."""
+    """Options: rho, the share of L1 in the loss, the rest being 1 - MS-SSIM; window of MS-SSIM in pixels."""
 
     lr: float = 1e-4
     rho: float = 0.15
@@ -54,7 +54,7 @@ class MSSSIMTraining(NetTraining):
     "ms-ssim-ae", title="MS-SSIM auto-encoder", section="Table detection; Chen et al. 2021", own_network=True
 )
 class MSSSIMAutoEncoder(NetDetector):
-    """The MS-SSIM auto-encoder. Score: the loss itself; in a region of interest the residual map's mean there."""
+    """The MS-SSIM auto-encoder. Score: the loss, or in a region of interest the mean of the residual map."""
 
     name = "ms-ssim-ae"
     Config = MSSSIMConfig

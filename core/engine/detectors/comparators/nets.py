@@ -1,6 +1,6 @@
-"""Detectors that train networks of their own on the normal images: one fit, one checkpoint, one file format for all.
+"""Base of detectors that train networks on the normal images; they share one fit and one checkpoint format.
 
-A member brings its networks (`build`), what one step does (a NetTraining) and what an image looks like to it (`judge`).
+A detector defines its networks (`build`), its training step (a NetTraining) and its reading of an image (`judge`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from core.engine.tensors import normal, pick_device, to_batch
 from core.engine.training import loop
 from core.engine.training.base import ORDER, STEP, Training, fingerprint, generator
 
-STRIDE = 2  # maps of single pixels are kept at half the image's resolution
+STRIDE = 2  # maps at the image's resolution are stored at half of it
 
 
 @dataclass(frozen=True)
 class NetConfig(Config):
-    """steps: of training. batch: images a step. lr: learning rate. width: channels at full resolution, doubling as the
-    maps shrink. latent: size of the code. sigma: blur of the heat map in pixels at 256. seed: of weights and draws.
+    """Options of every such detector.
+
+    steps: of training. batch: images per step. lr: learning rate. width: channels at full resolution, doubled whenever
+    the maps are halved. latent: size of the code. sigma: blur of the heat map in pixels at 256 x 256. seed: of weights
+    and batches.
     """
 
     steps: int = 20_000
@@ -54,7 +57,7 @@ class NetConfig(Config):
 
 
 class NetTraining(Training, abc.ABC):
-    """Training over random batches, in a new order each epoch. `net` holds all networks of the detector."""
+    """Training on random batches, in a new order each epoch. `net` holds all networks of the detector."""
 
     def __init__(self, net: Any, images: np.ndarray, config: Any, device: torch.device, title: str) -> None:
         self.net, self.images, self.config, self.device = net, images, config, device
@@ -65,19 +68,19 @@ class NetTraining(Training, abc.ABC):
         self.optimisers = self.build_optimisers()
 
     def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
-        """Builds optimisers by their names in a checkpoint; Adam over all networks unless a member differs."""
+        """Builds the optimisers by their names in a checkpoint; by default Adam for all networks."""
         return {"optimiser": torch.optim.Adam(self.net.parameters(), self.config.lr)}
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes one step on x (B, 3, S, S) in [0, 1], with every draw from `draws` -> numbers, `loss` among them."""
+        """Takes one step on x (B, 3, S, S) in [0, 1] and returns figures, among them `loss`. draws: all randomness."""
 
     def rows(self) -> np.ndarray:
         """Returns the indices of this step's images, ascending."""
         size = min(self.config.batch, len(self.images))
-        epoch, place = divmod(self.step, len(self.images) // size)
+        epoch, batch_number = divmod(self.step, len(self.images) // size)
         order = torch.randperm(len(self.images), generator=generator(self.config.seed, ORDER, epoch))
-        return np.sort(order[place * size : (place + 1) * size].numpy())
+        return np.sort(order[batch_number * size : (batch_number + 1) * size].numpy())
 
     def advance(self) -> dict[str, Any]:
         draws = generator(self.config.seed, STEP, self.step)
@@ -85,7 +88,7 @@ class NetTraining(Training, abc.ABC):
         self.net.train()
         numbers = self.learn(x, draws)
         self.step += 1
-        values = torch.stack([value.detach().float() for value in numbers.values()]).tolist()  # the step's one wait
+        values = torch.stack([value.detach().float() for value in numbers.values()]).tolist()  # one transfer a step
         return dict(zip(numbers, values, strict=True))
 
 
@@ -97,7 +100,7 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
 
 
 class NetDetector(Detector):
-    """Base of detectors that train networks of their own. `normals`: what `settle` takes from the normal images."""
+    """Base of detectors that train networks. normals: the tensors that `settle` computes from the normal images."""
 
     Training: ClassVar[type[NetTraining]]
     net: Any
@@ -113,22 +116,22 @@ class NetDetector(Detector):
     @classmethod
     @abc.abstractmethod
     def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
-        """Builds all networks, for images of side `size`; `encoder` is a copy, to be used or left."""
+        """Builds all networks for images of side `size`; `encoder` is a copy that they may use."""
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Returns what scoring needs of the normal images uint8 (N, S, S, 3) beside the networks, such as a memory."""
+        """Computes tensors from the normal images uint8 (N, S, S, 3) that scoring needs, such as a memory."""
         return {}
 
     @abc.abstractmethod
     def judge(self, x: Tensor) -> dict[str, Tensor]:
-        """Judges x (B, 3, S, S) in [0, 1] -> `maps` (B, h, w), not smoothed, and what scores need, each (B, ...)."""
+        """Computes unsmoothed `maps` (B, h, w) of x (B, 3, S, S) in [0, 1], and values (B, ...) for scores."""
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Trains the networks on images uint8 (N, S, S, 3), N of 2 or more.
+        """Trains the networks on images uint8 (N, S, S, 3), at least 2.
 
-        With a folder the training is kept in its `partial` folder, and a later call with the same arguments goes on
-        from there.
+        If the context has a folder, the training is saved in its subfolder `partial`, and a later call with the same
+        arguments resumes it.
         """
         if len(images) < 2 or images.shape[1] < 32:
             raise ValueError(
@@ -145,27 +148,29 @@ class NetDetector(Detector):
         checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
         if checkpoints is not None:
             checkpoints.save(training)
-        learnt = cls(net, config, size)
-        learnt.normals = Tensors(learnt.settle(images))
-        return learnt
+        detector = cls(net, config, size)
+        detector.normals = Tensors(detector.settle(images))
+        return detector
 
     @torch.no_grad()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts smoothed maps of images uint8 (N, S, S, 3) of the size it was fitted at."""
+        """Predicts smoothed maps of images uint8 (N, S, S, 3) of the size of the fit."""
         self.demand_size(images)
-        shown = at_least_one(images)
-        parts = []
-        for start in range(0, len(shown), batch):
-            judged = self.judge(to_batch(shown[start : start + batch], self.device))
+        inputs = at_least_one(images)
+        predictions = []
+        for start in range(0, len(inputs), batch):
+            judged = self.judge(to_batch(inputs[start : start + batch], self.device))
             maps = judged.pop("maps").float()
             if maps.shape[-1] == self.size:
                 maps = F.avg_pool2d(maps[:, None], STRIDE)[:, 0]
             smooth = blur(maps, self.config.sigma * maps.shape[-1] / 256).cpu().numpy()
-            parts.append(Prediction(smooth, {name: value.float().cpu().numpy() for name, value in judged.items()}))
-        return Prediction.joined(parts, len(images))
+            predictions.append(
+                Prediction(smooth, {name: value.float().cpu().numpy() for name, value in judged.items()})
+            )
+        return Prediction.joined(predictions, len(images))
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the map's mean, of the region of interest where that is given: (N,) float32."""
+        """Returns the mean of the map, inside the region of interest if given: float32 (N,)."""
         return mean_inside(prediction.maps, roi)
 
     @classmethod
@@ -177,15 +182,14 @@ class NetDetector(Detector):
 
 
 def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Averages maps (N, h, w) inside roi uint8 (N, S, S) -> (N,) float32; whole maps where roi is None or empty."""
+    """Averages maps (N, h, w) inside roi uint8 (N, S, S), or whole maps if roi is None or empty: float32 (N,)."""
     if roi is None:
         return maps.mean((1, 2)).astype(np.float32)
     inside = counted(maps, roi)
     return ((maps * inside).sum((1, 2)) / inside.sum((1, 2))).astype(np.float32)
 
 
-# Networks that several of the paper's comparators share: one on the given encoder, an encoder into a code, and critics
-# of images and codes.
+# Networks that several of the paper's comparators share.
 
 
 class EncoderNet(nn.Module):
@@ -201,22 +205,22 @@ class EncoderNet(nn.Module):
 
 
 def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
-    """Draws standard normal numbers of `shape`, by default that of `like`, on the device of `like`."""
+    """Draws standard normal numbers of `shape` (by default that of `like`) on the device of `like`."""
     return normal(shape or like.shape, draws, like.device)
 
 
 def widths_of(size: int, width: int) -> list[int]:
-    """Lists the channels after each halving of a side of `size` pixels down to 4 to 7 cells: they double, up to 512."""
+    """Lists the channels after each halving of `size` pixels, down to 4 to 7 cells: they double, up to 512."""
     return [min(width * 2**i, 512) for i in range(max(int(math.log2(size / 4)), 1))]
 
 
 def cells_of(size: int, widths: list[int]) -> int:
-    """Counts the values of the last map, of which `widths` are the channels."""
+    """Counts the values of the last map of a network with channels `widths` on images of side `size`."""
     return widths[-1] * (size >> len(widths)) ** 2
 
 
 class ConvCode(nn.Module):
-    """Image (B, 3, S, S) in [0, 1] -> code (B, latent): strided convolutions, then one layer."""
+    """Image (B, 3, S, S) in [0, 1] -> code (B, latent): strided convolutions and one linear layer."""
 
     def __init__(self, size: int, latent: int, width: int) -> None:
         super().__init__()
@@ -232,8 +236,9 @@ class ConvCode(nn.Module):
 
 
 class ImageCritic(nn.Module):
-    """Image (B, 3, S, S) -> verdict (B,), without a bound; `features` (B, F) of its last maps. No batch norm: a
-    gradient penalty is of single samples.
+    """Image (B, 3, S, S) -> unbounded verdict (B,); `features` (B, F) are those of its last maps.
+
+    It has no batch norm, because a gradient penalty is defined for single samples.
     """
 
     def __init__(self, size: int, width: int) -> None:
@@ -255,7 +260,7 @@ class ImageCritic(nn.Module):
 
 
 class CodeCritic(nn.Sequential):
-    """Code (B, latent) -> verdict (B,), without a bound."""
+    """Code (B, latent) -> unbounded verdict (B,)."""
 
     def __init__(self, latent: int, width: int = 128) -> None:
         super().__init__(
@@ -268,10 +273,13 @@ class CodeCritic(nn.Sequential):
 
 
 def gradient_penalty(critic: Callable[[Tensor], Tensor], real: Tensor, fake: Tensor, share: Tensor) -> Tensor:
-    """Computes the gradient penalty, a scalar.
+    """Computes the mean of (|| gradient of the critic at share * real + (1 - share) * fake ||_2 - 1)^2, a scalar.
 
-    Mean over samples of (|| gradient of the critic at share * real + (1 - share) * fake ||_2 - 1)^2. critic: (B, ...)
-    -> (B,); real, fake (B, ...); share (B,) in [0, 1], uniform draws. Neither input gets a gradient.
+    Args:
+        critic: (B, ...) -> (B,).
+        real: (B, ...); it receives no gradient, nor does `fake`.
+        fake: (B, ...).
+        share: (B,), uniform random numbers in [0, 1].
     """
     share = share.view(-1, *[1] * (real.ndim - 1))
     between = (share * real.detach() + (1 - share) * fake.detach()).requires_grad_()

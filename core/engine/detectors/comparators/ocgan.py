@@ -1,12 +1,12 @@
 """OCGAN (Perera et al. 2019, "One-class Novelty Detection Using GANs with Constrained Latent Representations").
 
-A denoising auto-encoder with a bounded code, a critic that keeps codes of normal images uniform in (-1, 1)^d, a critic
-that keeps every code's image normal, and a classifier that looks for the codes where that fails (Algorithm 1). Open and
-chosen here: layers, Adam.
+A denoising auto-encoder with a bounded code, a critic that keeps the codes of normal images uniform in (-1, 1)^d, a
+critic that makes the image of every code look normal, and a classifier that searches for codes for which this fails
+(Algorithm 1). Layers and Adam are our choices.
 
-Ours, and as in the released code in the preset `published`: `w_mse` (the text's lambda of 10), `w_latent` (the text has
-no weight), `searches` and `rate` (the text has several steps and no rate), `squashed` (codes stay uniform before the
-search), `mine_from` (a short training would hardly search).
+The defaults of these options are ours, the preset `published` has the released code's: `w_mse` (lambda in the text,
+10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the text), `squashed` (codes
+stay uniform before the search), `mine_from` (with the released value a short training would hardly search).
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ from core.engine.tensors import to_device
 
 @dataclass(frozen=True)
 class OCGANConfig(NetConfig):
-    """w_mse: weight of the reconstruction beside the two critics (the paper's lambda, 10); w_latent: of the codes'
-    critic. noise: standard deviation of what is added to the input while learning (variance 0.2 on -1..1 there).
-    searches: steps to a negative; rate: of such a step; squashed: codes are tanh of what the steps move, else they are
-    cut off at +-1. mine_from: share of the training after which negatives are searched for.
+    """Options of OCGAN.
+
+    w_mse: weight of the reconstruction error (the paper's lambda, 10). w_latent: weight of the codes' critic. noise:
+    standard deviation of the noise added to the input in training (the paper: variance 0.2 on images in -1 to 1).
+    searches: gradient steps in the search for a negative; rate: their step size. squashed: whether codes are the tanh
+    of the values that the search moves, instead of being clipped to -1 to 1. mine_from: share of the training after
+    which the search starts.
     """
 
     lr: float = 2e-4
@@ -54,7 +57,7 @@ class OCGANConfig(NetConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if min(self.w_mse, self.w_latent, self.noise, self.rate, self.searches) < 0 or not 0 <= self.mine_from <= 1:
-            raise BadConfig("weights, noise, rate and searches are 0 or more, and mine_from lies between 0 and 1")
+            raise BadConfig("weights, noise, rate and searches must be 0 or more, and mine_from between 0 and 1")
 
 
 class OCGANNet(nn.Module):
@@ -67,15 +70,15 @@ class OCGANNet(nn.Module):
         self.classifier = ImageCritic(size, config.width)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Encodes images (B, 3, S, S) -> codes (B, latent), within -1..1."""
+        """Encodes images (B, 3, S, S) as codes (B, latent) in -1 to 1."""
         return torch.tanh(self.code(x))
 
 
 def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
-    """Searches informative negatives: codes (B, d) are moved to where the classifier finds their images least normal.
+    """Searches for informative negatives: moves codes (B, d) to where the classifier finds their images least normal.
 
-    Gradient descent on the cross-entropy of "not normal"; codes stay within -1..1: cut off there, or, if `squashed`,
-    as tanh of what is moved.
+    Each search step is one of gradient descent on the cross-entropy of "not normal". Codes stay in -1 to 1: they are
+    clipped or, if `squashed`, the tanh of the values that are moved.
     """
     codes = codes.detach()
     for _ in range(searches):
@@ -89,7 +92,7 @@ def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed
 
 
 def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
-    """Computes the cross-entropy of verdicts (B,) that should all be `real`."""
+    """Computes the cross-entropy of verdicts (B,) whose label is `real` for all."""
     return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
 
 
@@ -109,22 +112,22 @@ class OCGANTraining(NetTraining):
         noisy = x + c.noise * noise(x, draws)
         uniform = to_device(2 * torch.rand(len(x), c.latent, generator=draws) - 1, x.device)
         with torch.no_grad():
-            own = net.encode(noisy)
-            known, decoded = net.decoder(own), net.decoder(uniform)
-        classifier = verdict_loss(net.classifier(known), True) + verdict_loss(net.classifier(decoded), False)
+            codes = net.encode(noisy)
+            reconstructed, decoded = net.decoder(codes), net.decoder(uniform)
+        classifier = verdict_loss(net.classifier(reconstructed), True) + verdict_loss(net.classifier(decoded), False)
         descend(self.optimisers["opt_classifier"], classifier)
         critic_loss = (
             verdict_loss(net.code_critic(uniform), True)
-            + verdict_loss(net.code_critic(own), False)
+            + verdict_loss(net.code_critic(codes), False)
             + verdict_loss(net.image_critic(x), True)
             + verdict_loss(net.image_critic(decoded), False)
         )
         descend(self.optimisers["opt_critics"], critic_loss)
         searches = c.searches if self.step >= c.mine_from * self.steps else 0
         negative_codes = negatives(net, uniform, searches, c.rate, c.squashed)
-        own = net.encode(noisy)
-        mse = (net.decoder(own) - x).square().mean()
-        latent = verdict_loss(net.code_critic(own), True)
+        codes = net.encode(noisy)
+        mse = (net.decoder(codes) - x).square().mean()
+        latent = verdict_loss(net.code_critic(codes), True)
         visual = verdict_loss(net.image_critic(net.decoder(negative_codes)), True)
         loss = c.w_mse * mse + c.w_latent * latent + visual
         descend(self.optimisers["opt_autoencoder"], loss)

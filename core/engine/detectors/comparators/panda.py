@@ -1,11 +1,11 @@
 """PANDA (Reiss et al. 2021, "PANDA: Adapting Pretrained Features for Anomaly Detection and Segmentation").
 
-Pretrained features are drawn to the mean of the normal images' (the compactness loss of DeepSVDD), for so short a time
-that they do not collapse; a score is the distance to the nearest normal features. This is the paper's variant with
-early stopping. Left out: its elastic weight consolidation, whose Fisher information takes ImageNet's labelled images.
+Pre-trained features are pulled towards their mean over the normal images (the compactness loss of DeepSVDD), but too
+briefly to collapse; the score is the distance to the nearest normal features. This is the paper's variant with early
+stopping; elastic weight consolidation is not implemented, as its Fisher information needs ImageNet's labelled images.
 
-Ours, as the text has it: a sum of distances, where the released code, and the preset `published`, have squares
-(`squared`).
+By default the score is a sum of distances, as the paper says; in the released code and the preset `published` they are
+squared (`squared`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from core.engine.tensors import to_batch
 
 @dataclass(frozen=True)
 class PANDAConfig(NetConfig):
-    """neighbours: of whose distances the score is the sum (2); squared: of their squares, as released. clip: of the
-    gradient's norm. frozen: stride of the map whose layers are left alone (8: the last two blocks learn). width and
-    latent have no part in it.
+    """Options of PANDA; width and latent have no effect.
+
+    neighbours: number of nearest neighbours whose distances are summed (2). squared: whether distances are squared, as
+    in the released code. clip: largest norm of the gradient. frozen: stride up to which layers are frozen (8: the last
+    two blocks are trained).
     """
 
     steps: int = 2400
@@ -45,11 +47,11 @@ class PANDAConfig(NetConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.neighbours < 1 or self.clip <= 0 or self.frozen not in STRIDES[:-1]:
-            raise BadConfig(f"neighbours is at least 1, clip above 0, and frozen one of {STRIDES[:-1]}")
+            raise BadConfig(f"neighbours must be at least 1, clip above 0, and frozen one of {STRIDES[:-1]}")
 
 
 class PANDANet(EncoderNet):
-    """The encoder, its early layers frozen, always in eval mode: a mean of batches is no feature of an image."""
+    """The encoder with frozen early layers, always in eval mode, so that features do not depend on the batch."""
 
     def __init__(self, encoder: Encoder, frozen: int) -> None:
         super().__init__(encoder)
@@ -57,7 +59,7 @@ class PANDANet(EncoderNet):
         depth = [s for s in STRIDES if s <= frozen]
         self.encoder.eval().maps(torch.zeros(1, 3, side, side), depth)[frozen].sum().backward()
         for parameter in self.encoder.parameters():
-            parameter.requires_grad_(parameter.grad is None)  # what the fine maps hang on has a gradient now
+            parameter.requires_grad_(parameter.grad is None)  # layers that the fine maps depend on have a gradient
             parameter.grad = None
         self.encoder.head.requires_grad_(False)
 
@@ -99,15 +101,15 @@ def compactness(features: Tensor, centre: Any) -> Tensor:
 @torch.no_grad()
 def pooled(net: PANDANet, images: np.ndarray, device: torch.device, batch: int) -> Tensor:
     """Computes the pooled features (N, F) of images uint8 (N, S, S, 3)."""
-    parts = [net.maps(to_batch(images[i : i + batch], device)).mean((2, 3)) for i in range(0, len(images), batch)]
-    return torch.cat(parts)
+    features = [net.maps(to_batch(images[i : i + batch], device)).mean((2, 3)) for i in range(0, len(images), batch)]
+    return torch.cat(features)
 
 
 @DETECTORS.register("panda", title="PANDA", section="Table detection; Reiss et al. 2021")
 class PANDA(NetDetector):
     """The PANDA detector. Score: sum of the distances to the nearest normal features.
 
-    PANDA gives no map of whole-image features; this one shows how far each place lies from the mean normal there.
+    PANDA has no heat map; the one here shows the distance of each position from the normal mean at that position.
     """
 
     name = "panda"
@@ -125,7 +127,7 @@ class PANDA(NetDetector):
 
     @torch.no_grad()
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Returns `memory` (N, F), pooled features of the normals, and `cells` (F, h, w), their mean map."""
+        """Returns `memory` (N, F), the pooled features of normal images, and `cells` (F, h, w), their mean map."""
         features, total, step = [], torch.zeros(()), self.config.batch
         for start in range(0, len(images), step):
             maps = self.net.maps(to_batch(images[start : start + step], self.device))
@@ -142,6 +144,6 @@ class PANDA(NetDetector):
         return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the sum of distances (N,), of the whole image always."""
+        """Returns the sum of distances (N,), always of the whole image."""
         score: np.ndarray = prediction.extras["distance"]
         return score

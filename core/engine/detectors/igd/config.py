@@ -9,26 +9,26 @@ from core.engine.config import BadConfig, Config
 
 @dataclass(frozen=True)
 class IGDConfig(Config):
-    """Defaults are the constants of IGD's own paper and released settings; the preset `published` is nearer to the
-    released code; `quick` is what fits in a minute on a CPU.
+    """Options of IGD.
 
-    encoder: 'frozen' (as published: only a linear layer on top is learnt) or 'tuned' (the whole encoder goes on
-    learning, as this paper's text has it). local_encoder: the local model's own encoder, a run or its folder; None:
-    the given one, whose weights are then those of a global model.
-    local_from: smallest image side for which the local model is used (the paper: global alone at 64).
-    flip: chance that an image is mirrored left to right while learning; features of a frozen encoder are then computed
-    at each step instead of kept.
-    patches: drawn per image and step for the local model; 0 takes all of them.
-    space: what images are compared in, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
-    rho: share of L1 in the reconstruction error. xi_*: share of that error in a score, the rest is the classifier's.
-    local_share: of the local model in the score, 1 - nu of Eq. 11, and in the map unless `local_map_share` says
-    otherwise. local_batch: images of a step of the local model, all their patches at once; 0: `batch`. overlaps: 'mean'
-    or 'sum' of the patches that cover a pixel of the local map. rescale: whether features have mean 0 and deviation 1
-    before the latent layer.
-    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss; gamma: the critic's mix.
-    map_gauss: whether a patch's classifier has its part in the local heat map, as it has in the local score.
-    sigma: blur of the heat map in pixels at 256. width, critic_width: channels at full resolution.
-    max_steps: bound on the steps of each model, 0 for none. autocast: bf16 networks where the device gains by it.
+    Defaults are the constants of IGD's paper and released settings; the preset `published` is closer to the released
+    code, and `quick` fits in a minute on a CPU.
+
+    encoder: 'frozen' (as released: only a linear layer on top is trained) or 'tuned' (the whole encoder is fine-tuned,
+    as the PMSACL paper says). local_encoder: encoder of the local model, a run or its folder; None for the same as that
+    of the global model. local_from: smallest image side at which the local model is used (the paper: none at 64).
+    flip: probability that an image is mirrored left to right in training; the features of a frozen encoder are then
+    computed in every step instead of cached. patches: random patches per image and step of the local model, 0 for all.
+    local_batch: images per step of the local model, 0 for `batch`.
+    space: in which images are compared, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
+    rho: share of L1 in the reconstruction error. xi, xi_local: share of that error in the score of the global and the
+    local model; the rest is the classifier's. local_share: weight of the local model in score and map, 1 - nu of Eq.
+    11. overlaps: 'mean' or 'sum' of the patches that cover a pixel of the local map. rescale: whether features are
+    scaled to mean 0 and standard deviation 1 before the latent layer.
+    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss. gamma: the critic's mixing.
+    reestimate: epochs between estimates of the classifier. sigma: blur of the heat map in pixels at 256 x 256. width,
+    critic_width: channels at full resolution. max_steps: largest number of steps of each model, 0 for no limit.
+    autocast: whether networks run in bf16 on devices where that is faster.
     """
 
     encoder: str = "frozen"
@@ -61,40 +61,34 @@ class IGDConfig(Config):
     local_levels: tuple[float, ...] = (0.0516, 0.3295, 0.3463, 0.2726)
     xi_local: float = 0.9
     local_share: float = 0.5
-    local_map_share: float | None = None
     local_batch: int = 0
     overlaps: str = "mean"
     rescale: bool = True
-    map_gauss: bool = False
     sigma: float = 0.0
     autocast: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.encoder not in ("frozen", "tuned"):
-            raise BadConfig(f"IGD's encoder is frozen or tuned, not {self.encoder!r}")
+            raise BadConfig(f"IGD's encoder must be frozen or tuned, not {self.encoder!r}")
         if self.space not in ("imagenet", "unit"):
-            raise BadConfig(f"IGD's space is imagenet or unit, not {self.space!r}")
+            raise BadConfig(f"IGD's space must be imagenet or unit, not {self.space!r}")
         if min(self.latent, self.width, self.critic_width, self.epochs, self.reestimate, self.patch, self.stride) < 1:
             raise BadConfig("IGD's latent, widths, epochs, reestimate, patch and stride must be at least 1")
         if self.batch < 2:
-            raise BadConfig("IGD's batch must be at least 2: an interpolation takes two images")
+            raise BadConfig("IGD's batch must be at least 2, because an interpolation needs two images")
         if self.lr <= 0 or self.max_steps < 0 or self.patches < 0:
             raise BadConfig("IGD's lr must be above 0, and its max_steps and patches 0 or more")
-        shares = (self.flip, self.rho, self.xi, self.xi_local, self.local_share, self.map_share)
+        shares = (self.flip, self.rho, self.xi, self.xi_local, self.local_share)
         if not all(0 <= share <= 1 for share in shares):
-            raise BadConfig("IGD's flip, rho, xi, xi_local and local shares are between 0 and 1")
+            raise BadConfig("IGD's flip, rho, xi, xi_local and local_share must be between 0 and 1")
         if self.local_batch == 1 or self.local_batch < 0 or self.overlaps not in ("mean", "sum"):
-            raise BadConfig("IGD's local_batch is 0 or at least 2, and its overlaps are mean or sum")
+            raise BadConfig("IGD's local_batch must be 0 or at least 2, and its overlaps mean or sum")
         if self.window % 2 == 0 or self.local_window % 2 == 0:
-            raise BadConfig("IGD's windows have an odd number of pixels")
-
-    @property
-    def map_share(self) -> float:
-        """Share of the local model in the heat map."""
-        return self.local_share if self.local_map_share is None else self.local_map_share
+            raise BadConfig("IGD's windows must have an odd number of pixels")
 
     def uses_local(self, size: int) -> bool:
+        """Whether the local model is used for images of side `size`."""
         return self.local_share > 0 and size >= max(self.local_from, self.patch)
 
 

@@ -1,14 +1,15 @@
 """IGD: reconstruction and a Gaussian anomaly classifier, from whole images and from patches (PMSACL Eq. 10).
 
-A global model sees the image, a local one 32 x 32 patches of it; below 96 pixels the global one works alone, as in the
+A global model reads the image, a local one its 32 x 32 patches; below 96 pixels only the global one is used, as in the
 paper at 64. Score: half the global 0.1 rec + 0.9 gauss, half the highest 0.9 rec + 0.1 gauss of any patch. Heat map:
-half the global residuals, half the local ones, overlaps averaged. Nothing is ever chosen on test images.
+half the global residuals, half the local ones, averaged where patches overlap. Nothing is chosen on test images.
 
 Eq. 11 mixes global and local reconstruction by nu: `local_share` is 1 - nu. Eqs. 10 and 12 contradict each other on the
-sign of h_psi, and the text's kappa in (0, 1] has no value: see `reference.py` of detectors. The preset `published` has
-what the released code does otherwise: it mirrors images (`flip`), which features kept of a frozen encoder forbid, has
-wider generators (`width`), steps of two images for the local model (`local_batch`), overlaps that are summed
-(`overlaps`), and features as they come (`rescale`). Its residual blocks and LayerNorm in the critic are not here.
+sign of h_psi, and the paper gives no value for kappa in (0, 1]; see the detectors' `reference.py`. The preset
+`published` follows the released code where that differs: it mirrors images (`flip`), so that features of a frozen
+encoder cannot be cached, has wider generators (`width`), steps of two images for the local model (`local_batch`),
+sums overlapping patches (`overlaps`), and does not rescale features (`rescale`). The residual blocks and the LayerNorm
+of the released critic are not implemented.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 
-STRIDE = 2  # heat maps are kept at half the image's resolution
+STRIDE = 2  # heat maps are stored at half the image's resolution
 
 
 @DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
@@ -50,27 +51,27 @@ class IGD(Detector):
 
     @classmethod
     def _build(
-        cls, config: IGDConfig, size: int, encoder: Encoder, own: Encoder | None, device: torch.device | str
+        cls, config: IGDConfig, size: int, encoder: Encoder, local_encoder: Encoder | None, device: torch.device | str
     ) -> Self:
         if size < 32:
-            raise ValueError(f"IGD takes images of 32 pixels and more, not {size}")
+            raise ValueError(f"IGD needs images with a side of at least 32 pixels, not {size}")
         whole = IGDModel(encoder, config, size, False).to(device)
-        local = IGDModel(own or encoder, config, config.patch, True).to(device) if config.uses_local(size) else None
+        local = None
+        if config.uses_local(size):
+            local = IGDModel(local_encoder or encoder, config, config.patch, True).to(device)
         return cls(config, size, whole, local)
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: IGDConfig, context: FitContext = FitContext()) -> Self:
-        """Fits IGD on images uint8 (N, S, S, 3), N of 2 or more.
+        """Fits IGD on images uint8 (N, S, S, 3), at least 2. The encoder is copied, not changed.
 
-        The given encoder is copied, never changed. No region of interest is needed.
-
-        With a folder, the training is kept in its `partial` folder, and a later call with the same arguments goes on
-        from there to the weights that an undisturbed fit would have given (exactly so on a CPU).
+        If the context has a folder, the training is saved in its subfolder `partial`, and a later call with the same
+        arguments resumes it, with the result of an uninterrupted fit (exactly so on a CPU).
         """
         device, folder = torch.device(context.device), context.folder
         size = int(images.shape[1])
-        own = load_encoder(config.local_encoder) if config.local_encoder else None
-        igd = cls._build(config, size, copy.deepcopy(encoder), own or copy.deepcopy(encoder), device)
+        local_encoder = load_encoder(config.local_encoder) if config.local_encoder else None
+        igd = cls._build(config, size, copy.deepcopy(encoder), local_encoder or copy.deepcopy(encoder), device)
         partial = Path(folder) / PARTIAL if folder is not None else None
         steps = {local: steps_of(config, len(images), local)[1] for local in (False, True)}
         done, total = 0, steps[False] + (steps[True] if igd.local else 0)
@@ -93,16 +94,17 @@ class IGD(Detector):
 
     @property
     def remarks(self) -> list[str]:
-        """Remarks for readers of the fit's log."""
+        """Remarks for the fit's log."""
         if self.local is None or self.config.local_encoder:
             return []
         return ["The local model took the global encoder's weights: no local_encoder was given."]
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps (N, S/2, S/2) and the terms of the score from images uint8 (N, S, S, 3) of the fitted size.
+        """Predicts maps (N, S/2, S/2) of images uint8 (N, S, S, 3) of the size of the fit.
 
-        extras: rec, gauss (N,) of the global model, residual (N, S/2, S/2) its map, patches (N, P) the local scores.
+        extras: `rec` and `gauss` (N,) of the global model, `residual` (N, S/2, S/2), its map, and `patches` (N, P), the
+        scores of the local model.
         """
         self.demand_size(images)
         out: list[dict[str, np.ndarray]] = []
@@ -119,27 +121,25 @@ class IGD(Detector):
         maps, terms = residual, {"rec": rec, "gauss": gauss, "residual": F.avg_pool2d(residual[:, None], STRIDE)[:, 0]}
         if self.local is not None:
             c = self.config
-            # A few images at a time: at 256 pixels each has 225 patches.
+            # A few images at a time, as each has 225 patches at 256 pixels.
             scores, laid = zip(*(self._judge_patches(self.local, images) for images in x.split(4)), strict=True)
             terms["patches"] = torch.cat(scores)
-            maps = c.map_share * torch.cat(laid) + (1 - c.map_share) * residual
+            maps = c.local_share * torch.cat(laid) + (1 - c.local_share) * residual
         maps = blur(maps, self.config.sigma * self.size / 256)
         return {"maps": F.avg_pool2d(maps[:, None], STRIDE)[:, 0], **terms}
 
     def _judge_patches(self, local: IGDModel, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x (B, 3, S, S) -> scores (B, P), local heat map (B, S, S)."""
+        """Computes the scores (B, P) of the patches of x (B, 3, S, S) and the local heat map (B, S, S)."""
         c, b = self.config, len(x)
         rec, gauss, residual = local.judge(self.grid.cut(x).flatten(0, 1))
-        if c.map_gauss:
-            residual = c.xi_local * residual + (1 - c.xi_local) * gauss[:, None, None]
         scores = c.xi_local * rec + (1 - c.xi_local) * gauss
         return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]), c.overlaps)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the terms of the global model and the highest patch of the local one: (N,) float32.
+        """Combines the terms of the global model with the highest patch of the local one: float32 (N,).
 
-        With roi uint8 (N, S, S): only patches at least half inside count, and the global reconstruction error is
-        scaled by its residual map's mean inside over its mean. The classifier's term is of the whole image always.
+        With roi uint8 (N, S, S), only patches that are at least half inside count, and the global reconstruction error
+        is scaled by the mean of its map inside over its mean. The classifier's term is always that of the whole image.
         """
         rec, gauss = prediction.extras["rec"], prediction.extras["gauss"]
         if roi is not None:

@@ -1,4 +1,4 @@
-"""What one IGD model learns from: whole images or patches, each step's drawn from the seed and the step alone."""
+"""The training data of an IGD model: whole images or patches, sampled from the seed and the step only."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from core.engine.backbones.encoder import Encoder
 from core.engine.tensors import to_batch, to_device
 from core.engine.training.base import ORDER, PATCHES, generator
 
-CACHE = 256 * 2**20  # bytes of backbone features kept for a frozen encoder; beyond that they lie in a file
+CACHE = 256 * 2**20  # bytes of features of a frozen encoder that are cached in memory; more go to a file
 FILE = "features.npy"
-MAPPED = 32 * 2**30  # bytes of that file; beyond that features are computed anew
+MAPPED = 32 * 2**30  # bytes of that file; more features are not cached
 
 
 class Items:
-    """images uint8 (N, S, S, 3) as items: N whole images, or N * P patches of `grid`. flip: chance that `take` mirrors
-    an image left to right.
+    """N whole images uint8 (N, S, S, 3), or their N * P patches by `grid`.
+
+    flip: probability that `take` mirrors an image left to right.
     """
 
     def __init__(self, images: np.ndarray, grid: Grid | None, device: torch.device, flip: float = 0.0) -> None:
         self.images, self.grid, self.device, self.flip = images, grid, device, flip
-        self.each = len(grid) if grid else 1
+        self.patches = len(grid) if grid else 1
         self.features: Tensor | None = None  # (N, P, F) once cached
 
     def __len__(self) -> int:
@@ -37,57 +38,57 @@ class Items:
         return torch.randperm(len(self), generator=generator(seed, ORDER, epoch))
 
     def take(self, chosen: Tensor, picks: int, seed: int, step: int) -> tuple[Tensor, Tensor | None]:
-        """Takes images `chosen` (B,), or p random patches of each.
+        """Returns images, or p random patches of each, as x (B * p, 3, s, s) in [0, 1], and cached features or None.
 
-        Returns x (B * p, 3, s, s) in [0, 1] and cached features or None. picks: patches of each image, 0 for all
-        of them; whole images are always taken whole.
+        Args:
+            chosen: (B,), indices of the images.
+            picks: Patches per image, 0 for all; it has no effect on whole images.
+            seed: Seed of the choice of patches and of mirroring.
+            step: Number of the training step.
         """
         x = to_batch(self.images[chosen.numpy()], self.device)
         draws = generator(seed, PATCHES, step)
-        every = torch.rand(len(chosen), self.each, generator=draws)
+        order = torch.rand(len(chosen), self.patches, generator=draws)
         if self.flip:
             mirrored = torch.rand(len(chosen), generator=draws) < self.flip
             x = torch.where(to_device(mirrored, x.device)[:, None, None, None], x.flip(3), x)
         if self.grid is None:
-            return x, None if self.features is None else self._kept(chosen, torch.zeros_like(chosen))
+            return x, None if self.features is None else self._cached(chosen, torch.zeros_like(chosen))
         x = self.grid.cut(x)
-        p = self.each if picks == 0 else min(picks, self.each)
-        which = every.argsort(1)[:, :p]
+        p = self.patches if picks == 0 else min(picks, self.patches)
+        which = order.argsort(1)[:, :p]
         rows = torch.arange(len(chosen), device=x.device)[:, None]
-        h = None if self.features is None else self._kept(chosen[:, None], which).flatten(0, 1)
+        h = None if self.features is None else self._cached(chosen[:, None], which).flatten(0, 1)
         return x[rows, to_device(which, x.device)].flatten(0, 1), h
 
-    def _kept(self, chosen: Tensor, which: Tensor) -> Tensor:
-        """Cached features of patches `which` of images `chosen`, both on the CPU, on the device."""
+    def _cached(self, chosen: Tensor, which: Tensor) -> Tensor:
+        """Returns the cached features of patches `which` of images `chosen` (indices on the CPU), on the device."""
         assert self.features is not None
         at = (to_device(index, self.features.device) for index in (chosen, which))
         return to_device(self.features[tuple(at)], self.device)
 
     def all(self, batch: int) -> Iterator[Tensor]:
-        """Yields every item once, in order: (batch * P, 3, s, s)."""
+        """Yields all items in order: (batch * P, 3, s, s) at a time."""
         for start in range(0, len(self), batch):
             x = to_batch(self.images[start : start + batch], self.device)
             yield x if self.grid is None else self.grid.cut(x).flatten(0, 1)
 
     @torch.inference_mode()
     def blocks(self, encoder: Encoder, batch: int) -> Iterator[Tensor]:
-        """Yields the backbone features of every item, once, in order and in eval mode: (batch * P, F) at a time."""
+        """Yields the backbone features of all items in order, in eval mode: (batch * P, F) at a time."""
         if self.features is not None:
             for features in self.features.split(batch):
                 yield features.flatten(0, 1)
             return
-        was = encoder.training
+        was_training = encoder.training
         encoder.eval()
         for x in self.all(batch):
             yield encoder.backbone(x)
-        encoder.train(was)
+        encoder.train(was_training)
 
     def cache(self, encoder: Encoder, batch: int, folder: Path | None = None) -> None:
-        """Keeps the features of a frozen encoder where there is room; afterwards `take` gives them too.
-
-        In memory up to CACHE bytes; up to MAPPED bytes in a file of `folder`, read as it is asked for.
-        """
-        shape = (len(self), self.each, encoder.features)
+        """Caches the features of a frozen encoder for `take`: up to CACHE bytes in memory, up to MAPPED in a file."""
+        shape = (len(self), self.patches, encoder.features)
         size = 4 * math.prod(shape)
         if self.flip or size > (CACHE if folder is None else MAPPED):
             return
@@ -100,19 +101,19 @@ class Items:
             cache = torch.from_numpy(file)
         done = 0
         for h in self.blocks(encoder, batch):
-            rows = cache[done : done + len(h) // self.each]
+            rows = cache[done : done + len(h) // self.patches]
             rows.copy_(h.view(rows.shape))
             done += len(rows)
         self.features = cache
 
 
-# An image as overlapping patches, and patches laid back into an image, overlaps averaged.
+# An image as overlapping patches, and back.
 
 
 class Grid:
-    """Patches of `patch` pixels every `stride` in a square of `size`; the last ones end at the border.
+    """Patches of side `patch` every `stride` pixels in a square of side `size`; the last ones end at the border.
 
-    256 pixels, patch 32, stride 16: 15 x 15 = 225 patches.
+    A side of 256, patches of 32 and a stride of 16 give 15 x 15 = 225 patches.
     """
 
     def __init__(self, size: int, patch: int, stride: int) -> None:
@@ -133,7 +134,7 @@ class Grid:
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor, overlaps: str = "mean") -> Tensor:
-        """Lays patches (B, P, patch, patch) out as (B, S, S): at each pixel mean or sum of those that cover it."""
+        """Assembles patches (B, P, patch, patch) to (B, S, S): the mean or sum of those that cover each pixel."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)

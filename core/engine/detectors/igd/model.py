@@ -14,7 +14,7 @@ from core.engine.losses.ms_ssim import fit_levels
 
 
 class IGDModel(nn.Module):
-    """The global model (`size` the image's side) or the local one (`size` the patch's)."""
+    """The global model (`size` is the side of an image) or the local one (`size` is the side of a patch)."""
 
     centre: Tensor
     sigma_sq: Tensor  # sigma_gamma^2, a variance
@@ -36,35 +36,35 @@ class IGDModel(nn.Module):
         self.to(memory_format=torch.channels_last)  # generator and critic: 1.3 times as fast on two cores
 
     def train(self, mode: bool = True) -> IGDModel:
-        """Sets the mode; a frozen encoder stays in eval mode: its batch statistics are part of what is frozen."""
+        """Sets the mode; a frozen encoder stays in eval mode, so that its batch statistics are frozen as well."""
         super().train(mode)
         if not self.tuned:
             self.encoder.eval()
         return self
 
     def encode(self, x: Tensor, features: Tensor | None = None) -> Tensor:
-        """Encodes x (B, 3, s, s) in [0, 1] -> z (B, latent). `features` (B, F) spare the backbone's pass."""
+        """Encodes x (B, 3, s, s) in [0, 1] as z (B, latent). features: (B, F), the backbone's result if cached."""
         h = self.encoder.backbone(x) if features is None else features
         with torch.autocast(h.device.type, enabled=False):
             return self.code(h.float())
 
     @torch.inference_mode()
     def estimate(self, items: Items, batch: int) -> None:
-        """Estimates c and sigma^2 of the classifier from all normal items (again every ten epochs and at the end)."""
-        was = self.training
+        """Estimates the classifier's c and sigma^2 from all items."""
+        was_training = self.training
         self.eval()
         centre, sigma_sq = classifier(self.code(h) for h in items.blocks(self.encoder, batch))
         self.centre.copy_(centre)
         self.sigma_sq.copy_(sigma_sq)
-        self.train(was)
+        self.train(was_training)
 
     @torch.inference_mode()
     def judge(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns `judged(x)`, computed without keeping anything for a gradient."""
+        """Returns `judged(x)`, computed without gradients."""
         return self.judged(x)
 
     def judged(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Judges x (B, 3, s, s), in eval mode -> reconstruction error (B,), classifier (B,), residual map (B, s, s)."""
+        """Computes the reconstruction error (B,), h_psi (B,) and residual map (B, s, s) of x (B, 3, s, s)."""
         z = self.encode(x)
         back = self.generator(z)
         return self.reconstruction(x, back), gauss(z, self.centre, self.sigma_sq), self.reconstruction.map(x, back)

@@ -1,4 +1,4 @@
-"""IGD's learnt parts besides the encoder: the layer into the latent space, the generator and the critic."""
+"""IGD's networks besides the encoder: the layer to the latent space, the generator and the critic."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from core.engine.detectors.igd.losses import feature_scale
 
 
 class Code(nn.Module):
-    """The layer into the latent space: backbone features (B, F) -> latent (B, 128), linear.
+    """The linear layer from backbone features (B, F) to the latent space (B, 128).
 
-    The features are first shifted and scaled to mean 0 and mean variance 1 over the normal images. The linear layer
-    could learn that itself; without it an encoder with small features would not start at the centre's unit scale.
+    The features are first scaled to mean 0 and mean variance 1 over the normal images. The linear layer could learn
+    this, but the codes of an encoder with small features would then not start at the unit scale of the centre.
     """
 
     shift: Tensor
@@ -29,7 +29,7 @@ class Code(nn.Module):
         self.register_buffer("scale", torch.ones(()))
 
     def adapt(self, blocks: Iterable[Tensor]) -> None:
-        """Takes shift and scale from `blocks`: backbone features (n, F) of the normal images, a few at a time."""
+        """Computes shift and scale from the backbone features of the normal images, in blocks (n, F)."""
         shift, scale = feature_scale(blocks)
         self.shift.copy_(shift)
         self.scale.copy_(scale)
@@ -41,8 +41,8 @@ class Code(nn.Module):
 class Generator(nn.Module):
     """The generator g_phi: latent (B, 128) -> image (B, 3, S, S) in [0, 1].
 
-    Nearest up-sampling and convolutions, so no checkerboard. width: channels at full resolution; they double at each
-    step down, up to 512.
+    It uses nearest up-sampling and convolutions, which cause no checkerboard artefacts. width: channels at full
+    resolution; they double with each halving of it, up to 512.
     """
 
     def __init__(self, size: int, latent: int = 128, width: int = 32) -> None:
@@ -64,13 +64,13 @@ class Generator(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         x = self.last(self.up(self.open(self.first(z))))
-        if x.shape[2] != self.size:  # a side that is no power of two times 4..7
+        if x.shape[2] != self.size:  # the side is not a power of two times 4 to 7
             x = F.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
         return torch.sigmoid(x.float())
 
 
 class Critic(nn.Module):
-    """The critic: image (B, 3, S, S) -> (B,), how much of the second image was mixed in (Berthelot et al. 2018)."""
+    """The critic: image (B, 3, S, S) -> (B,), the share of the second image in a mixture (Berthelot et al. 2018)."""
 
     def __init__(self, size: int, width: int = 32) -> None:
         super().__init__()

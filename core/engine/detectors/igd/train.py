@@ -1,4 +1,4 @@
-"""Training one IGD model: encoder and generator, then the critic, in every step."""
+"""The training of an IGD model: each step updates encoder and generator, then the critic."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from core.engine.training.schedule import polynomial, set_rate
 
 
 def batch_of(config: IGDConfig, local: bool) -> int:
-    """Returns how many images the local or the global model sees in a step."""
+    """Returns the number of images per step of the local or the global model."""
     return config.local_batch if local and config.local_batch else config.batch
 
 
 def steps_of(config: IGDConfig, images: int, local: bool = False) -> tuple[int, int]:
-    """Counts the steps of one epoch and of the whole training of the local or the global model.
+    """Counts the steps of an epoch and of the whole training of the local or the global model.
 
-    A last batch of one image is left out: it cannot be mixed.
+    A last batch of one image is skipped, because it cannot be mixed.
     """
     batch = batch_of(config, local)
     per_epoch = images // batch + (images % batch >= 2)
@@ -45,8 +45,17 @@ def train(
 ) -> None:
     """Trains `model` in place and leaves it in eval mode.
 
-    `folder` keeps the training, and one of the same arguments goes on from there. Raises
-    Stopped when asked to stop, Diverged, and ValueError under 2 images.
+    Args:
+        model: The global or the local model.
+        items: Its training data, at least 2 images.
+        config: Options of IGD.
+        folder: Where the training is saved; a later call with the same arguments resumes it.
+        report: Called after every step.
+        should_stop: Called before every step.
+
+    Raises:
+        Stopped: If `should_stop` returns True.
+        Diverged: If the loss is not finite.
     """
     training = IGDTraining(model, items, config)
     identity: dict[str, Any] = {"config": config.to_dict()}
@@ -60,7 +69,7 @@ def train(
 
 
 class IGDTraining(Training):
-    """Training of the global model or the local one, with two optimisers and a learning rate that falls to 0."""
+    """Training of the global or the local model, with two optimisers and a learning rate that decays to 0."""
 
     title = "IGD"
 
@@ -92,7 +101,7 @@ class IGDTraining(Training):
         self.model.sigma_sq.copy_(tensors["sigma_sq"])
 
     def prepare(self) -> None:
-        """Scales the features before the first step; estimates the classifier's centre and variance when due."""
+        """Scales the features before the first step and re-estimates the classifier every `reestimate` epochs."""
         config, epoch = self.config, self.step // self.per_epoch
         if self.step == 0 and config.rescale:
             self.model.code.adapt(self.items.blocks(self.model.encoder, config.batch))
@@ -113,7 +122,7 @@ class IGDTraining(Training):
         with autocast(x.device, config.autocast):
             z = model.encode(x, features)
             blend = losses.mixed(z, share)
-            # One pass of the generator for both halves: batch norm then sees codes and their mixtures alike.
+            # One pass of the generator, so that batch norm uses codes and their mixtures together.
             fake, between = model.generator(torch.cat([z, blend])).chunk(2)
             verdict = model.critic(between)
         rec = model.reconstruction(x, fake).mean()
@@ -136,5 +145,5 @@ class IGDTraining(Training):
         self.step += 1
         terms = {"loss": loss, "rec": rec, "gauss": gauss, "reg": generator_loss, "critic": critic_loss}
         stage = "local" if model.local else "global"
-        values = torch.stack([value.detach() for value in terms.values()]).tolist()  # the step's one wait
+        values = torch.stack([value.detach() for value in terms.values()]).tolist()  # one transfer a step
         return {"stage": stage, "epoch": epoch + 1, "lr": rate, **dict(zip(terms, values, strict=True))}

@@ -1,1 +1,1 @@
-"""A detector that learns from readers' marks: `teaching.py` has the network and its lessons."""
+"""A detector that learns from readers' annotations; `teaching.py` has the network and its training."""

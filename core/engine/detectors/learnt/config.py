@@ -1,4 +1,4 @@
-"""Configuration of learning from marks."""
+"""Options of learning from readers' annotations ("marks")."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from core.engine.config import BadConfig, Config
 
 @dataclass(frozen=True)
 class LearntConfig(Config):
-    """base: the detector that is learnt on from; base_run: the folder of a fitted one, '' to fit it by its defaults.
+    """Options of learning from marks.
 
-    base_side: of the images that the base sees, in pixels, where they are larger; 0: as they are given. width: of the
-    decoder. steps, rate: of its training. tune: rate at which a copy of the encoder then learns too, for `tune_steps`,
-    which is kept where that costs no marks left out; 0: the encoder always stays as it is. mirror: images are read
-    mirrored as well, and the mean is taken. paste: whether marked lesions are pasted into normal images, in a quarter
-    of the views, else marked images stand there; from ten marks on only if marks left out lose without it. folds:
-    parts of the marks that are left out in turn. weights: of the base's map, and of its score, that are tried; the last
-    is the safe one.
+    base: the detector that is combined with the learnt map. base_run: folder of a fitted base, '' to fit it with its
+    defaults. base_side: side in pixels to which larger images are resized for the base; 0 for no resizing.
+    width: of the decoder. steps, rate: number of steps and learning rate of its training. tune, tune_steps: learning
+    rate and steps of fine-tuning a copy of the encoder afterwards, which is used unless held-out marks lose by it; a
+    rate of 0 never fine-tunes. mirror: whether predictions are averaged over the image and its mirror image.
+    paste: whether annotated lesions are pasted into normal images in a quarter of the views, which otherwise show
+    annotated images; with ten marks or more only if held-out marks lose without it. folds: of cross-validation.
+    weights: candidate weights of the base's map, ascending; the largest is the safest.
     """
 
     base: str = "blend"
@@ -36,13 +37,13 @@ class LearntConfig(Config):
 
     def __post_init__(self) -> None:
         if min(self.steps, self.tune_steps) < 1 or self.folds < 2 or self.width % 16 or self.width < 16:
-            raise BadConfig("steps and tune_steps are at least 1, folds at least 2, and width is a multiple of 16")
+            raise BadConfig("steps and tune_steps must be at least 1, folds at least 2, and width a multiple of 16")
         if not self.weights or min(self.weights) < 0 or tuple(sorted(self.weights)) != self.weights:
-            raise BadConfig("weights are 0 or more, ascending")
+            raise BadConfig("weights must be 0 or more, and ascending")
         if self.rate <= 0 or self.tune < 0:
-            raise BadConfig("rate is above 0, and tune is not below")
+            raise BadConfig("rate must be above 0, and tune 0 or more")
 
 
 def plural(count: int, noun: str) -> str:
-    """Returns the count and its noun, which takes an s unless there is one: "3 marks"."""
+    """Returns the count with its noun, which gets an s unless the count is 1: "3 marks"."""
     return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,10 +1,10 @@
-"""A detector that learns from readers' marks beside one that knows normal images alone, so that nothing is found worse.
+"""A detector that learns from readers' annotations ("marks") and is combined with one fitted on normal images only.
 
-The learnt map is a logit of each place; to it the base's map is added with a weight, in its own units of held-out
-normals and cut at both ends, so that a kind of lesion that nobody marked is still found. Both weights (of the map and
-of the image's score) and the level of the outline come from marks that were left out: of the weights that are not
-clearly worse there the largest is taken, which is the safe one where little is marked. The level of few marks starts
-from what normal images do not exceed.
+The learnt map holds a logit per position. The base detector's map is added to it with a weight, standardised on
+held-out normals and clipped, so that kinds of lesions that nobody annotated are still found. Both weights (of the map
+and of the image's score) and the threshold of outlines are chosen by cross-validation: of the weights that are not
+clearly worse on held-out marks the largest is used, which is the safest with few marks. With few marks the threshold is
+drawn towards one that most normal images do not exceed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
 from core.engine.detectors.learnt.config import LearntConfig, plural
-from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, taught, taught_on
+from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, fine_tune, train_decoders
 from core.engine.detectors.map_detector import maps_of
 from core.engine.metrics import bootstrap
 from core.engine.metrics.detection import auroc
@@ -39,36 +39,36 @@ from core.engine.progress import Report, Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
-UNSEEN, MOST_UNSEEN = 0.15, 60  # normal images that scales come from: their share where the base does not say, and most
-LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ends at which the learnt logit and the base's map are cut
-SCORE = (-1.0, 8.0)  # ends at which the base's part of the image's score is cut, in deviations of held-out normals
-SCORE_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of that part, that are tried
-LEVELS = np.arange(-6.0, 12.01, 0.25)  # of the outline, that are tried
-PLATEAU = 0.98  # of the best mean Dice: the middle of the levels that reach it is taken
-READ = 1 << 29  # bytes of maps that are kept while images are read: some batches of them
-UNKNOWN = 0.5  # share of an image: where more of it is ignored the case is unfinished
-ENOUGH = 4  # patients with marks: with fewer an encoder that learns too learns them by heart
-LOST = 0.01  # of Dice on marks left out that a larger weight may cost, an encoder which learns too, or to paste nothing
-SPOTS = np.arange(0, 10.01, 0.5)  # above the level of the outline, that are tried for what a part must exceed
-FAINT, USUAL = 0.005, 0.9  # Dice that may cost; share of held-out normals in which nothing then need be outlined
-DOUBT = 4  # marks that the level without any counts as
-FEW, HALF = 10, 0.5  # with fewer marks it is what HALF of the held-out normals nowhere exceed, at most 0
-TUNED = "The encoder has learnt too."
-LEFT_OUT = "Mean Dice on marks left out: "
-NOT_PASTED = "Marked lesions were not pasted: marks left out are outlined as well without."
+UNSEEN, MOST_UNSEEN = 0.15, 60  # held-out normals for scales: their share if the base has none, and their maximum
+LOGIT, BASE = (-6.0, 8.0), (-3.0, 6.0)  # ranges to which the learnt logit and the base's map are clipped
+SCORE = (-1.0, 8.0)  # range to which the base's standardised score is clipped
+SCORE_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # candidate weights of the base's score
+LEVELS = np.arange(-6.0, 12.01, 0.25)  # candidate thresholds of outlines
+PLATEAU = 0.98  # share of the best mean Dice; the mean of the thresholds that reach it is used
+READ = 1 << 29  # bytes of maps that are cached in prediction: some batches of them
+UNKNOWN = 0.5  # share of an image: a case is unfinished if more of it is ignored
+ENOUGH = 4  # patients with marks: with fewer, a fine-tuned encoder overfits
+LOST = 0.01  # Dice on held-out marks that a larger weight, fine-tuning or no pasting may cost
+SPOTS = np.arange(0, 10.01, 0.5)  # candidate peaks of outlined regions, above the threshold
+FAINT, USUAL = 0.005, 0.9  # Dice that a higher peak may cost; share of held-out normals then without an outline
+DOUBT = 4  # number of marks that the threshold from normal images counts as
+FEW, HALF = 10, 0.5  # with fewer marks that threshold is this quantile of the normal images' maxima, at most 0
+TUNED = "The encoder was fine-tuned as well."
+LEFT_OUT = "Mean Dice on held-out marks: "
+NOT_PASTED = "Annotated lesions were not pasted: held-out marks are outlined as well without."
 
 
 @dataclass(frozen=True)
 class Rule(Config):
-    """How the learnt and the base's maps are joined and outlined, and what was gained by it.
+    """How the learnt map and the base's are combined and outlined, and the gain in cross-validation.
 
-    weight: of the base's map in the joined one. score_weight: of the base's score. threshold: level of the outline;
-    spot: what each outlined part must somewhere exceed.
+    weight, score_weight: weights of the base's map and of its score. threshold: of outlines. spot: peak that each
+    outlined region must exceed. images, patients: number of those with annotated lesions. folds: of cross-validation,
+    0 if there are too few marks for it.
 
-    images, patients: marked ones with a lesion; folds: parts left out in turn, 0 where there was too little to leave
-    out. Of marked images left out: dice, and base_dice as the base outlines them, the mean difference and its 95 %
-    interval by drawing them again; cases: (number of the mark, Dice before, Dice after) of each. What a case tells has
-    no part in what is chosen for it: weight, levels and encoder are chosen anew by the other parts alone.
+    On held-out marks: dice, base_dice (of the base's outlines), their mean difference and its 95 % bootstrap interval;
+    cases: (index of the mark, Dice of the base, Dice) of each mark. For each case, weight, thresholds and encoder are
+    chosen on the other folds only.
     """
 
     weight: float = 2.0
@@ -85,8 +85,8 @@ class Rule(Config):
     cases: tuple[tuple[int, float, float], ...] = ()
     words: str = ""
 
-    def told(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
-        """Returns the rule with what `cases` say of its gain. patients: of all marks, where they are known."""
+    def with_gain(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
+        """Returns the rule with its gain on `cases`. patients: of all marks, if they are known."""
         if not cases:
             return self.replace(words=f"Learnt from {plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
@@ -99,10 +99,10 @@ class Rule(Config):
 
 @dataclass(frozen=True)
 class Scales(Config):
-    """Scales that held-out normals set.
+    """Scales that are estimated on held-out normals.
 
-    usual, spread: the level below which 99 % of the base's cells lie, and how far above it that of 99.9 % lies. The
-    others: of the joined map's pooled score and of the base's, in the region of interest and of the whole image.
+    usual, spread: the 99 % quantile of the base's map and its distance from the 99.9 % quantile. The others standardise
+    the pooled score of the combined map and the base's score, in the whole image and in the region of interest.
     """
 
     usual: float = 0.0
@@ -114,16 +114,16 @@ class Scales(Config):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        named: dict[str, Any] = {k: Scale.from_dict(v) if isinstance(v, dict) else v for k, v in values.items()}
-        return cls(**named)
+        scales: dict[str, Any] = {k: Scale.from_dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+        return cls(**scales)
 
 
 @dataclass
-class Read:
-    """What is read of N images: logits (N, h, w), the mean of the decoders', and the base's maps (N, h', w').
+class HeldOut:
+    """The results for N held-out normal images.
 
-    scores (N,): the base's, of the whole image, '', and of the region of interest, '_roi'. roi: None where there is
-    none.
+    logits: (N, h, w), the mean over the decoders. maps: (N, h', w'), the base's. scores: (N,), the base's, of the whole
+    image under '' and of the region of interest under '_roi'. roi: uint8 (N, S, S) or None.
     """
 
     logits: np.ndarray
@@ -134,12 +134,12 @@ class Read:
 
 @DETECTORS.register("learnt", title="Learnt from marks", listed=False)
 class Learnt(Detector):
-    """A detector that adds what it learnt from marks to the map and score of its base.
+    """A detector that combines what it learnt from marks with the map and the score of its base.
 
-    extras: `learnt` (N, h, w), the map of the decoders alone; `base.maps` and the base's own by `base.NAME`;
-    `unsure` (N,), how undecided the joined map is; `novelty` (N,), how far its most suspicious place lies from every
-    marked one; `kinds` (N, K), the share of each kind at that place, where kinds were learnt. remarks: for the run's
-    log. tried: mean Dice on marks left out, by what was tried, where more than one way was.
+    extras: `learnt` (N, h, w), the map of the decoders only; `base.maps` and the base's extras as `base.NAME`;
+    `unsure` (N,), the uncertainty of the combined map; `novelty` (N,), the distance of its most suspicious position
+    from all annotated lesions; `kinds` (N, K), the probability of each kind at that position, if kinds were annotated.
+    remarks: for the run's log. tried: mean Dice on held-out marks of each variant, if several were tried.
     """
 
     name = "learnt"
@@ -158,7 +158,7 @@ class Learnt(Detector):
         bank: Tensor | None = None,
         names: tuple[str, ...] = (),
     ) -> None:
-        """decoders: none where nothing was marked; the base then reads alone. bank (m, C): of marked lesions."""
+        """decoders: empty without marks; the base is then used alone. bank: (m, C), features of marked lesions."""
         super().__init__()
         self.config, self.base, self.encoder, self.size = config, base, encoder, size
         self.decoders = cast(list[Decoder], nn.ModuleList(decoders))
@@ -170,13 +170,13 @@ class Learnt(Detector):
 
     @functools.cached_property
     def reader(self) -> Encoder:
-        """The encoder as it is read in scoring."""
+        """A copy of the encoder for inference."""
         return inference_copy(self.encoder)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """Returns the level at which its map is outlined and the one that each part must somewhere exceed.
+        """Returns the threshold of outlines and the peak that each outlined region must exceed, both from the marks.
 
-        Both are set by the marks. None where it has not learnt.
+        None if nothing was learnt.
         """
         return (self.rule.threshold, max(self.rule.spot, self.rule.threshold)) if self.decoders else None
 
@@ -184,7 +184,7 @@ class Learnt(Detector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LearntConfig, context: FitContext = FitContext()
     ) -> Self:
-        """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks` beside it."""
+        """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks`."""
         kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
         if config.base_run:
             base = kind.load(Path(config.base_run), context.device)
@@ -195,55 +195,56 @@ class Learnt(Detector):
         marks = context.marks
         fresh = cls(config, base, encoder.to(torch.device(context.device)).eval(), int(images.shape[1]))
         if marks is None or not marks.masks.any():
-            fresh.rule = Rule(words="Nothing is marked: the detector before is used as it was.")
+            fresh.rule = Rule(words="Nothing is marked: the base detector is used unchanged.")
             fresh.remarks = (fresh.rule.words,)
             return fresh
-        with remembering():  # of marks and held-out normals, which are read again and again
+        with remembering():  # maps of marks and held-out normals, which are read several times
             return fresh._learnt(images, marks, context)
 
     def _learnt(self, images: np.ndarray, marks: Marks, context: FitContext) -> Self:
         config = self.config
         unseen = unseen_normals(self.base, len(images), config.seed, context.patients)
-        taught_rows = np.setdiff1d(np.arange(len(images)), unseen)
+        training_rows = np.setdiff1d(np.arange(len(images)), unseen)
         unseen = unseen[:: -(-len(unseen) // MOST_UNSEEN)]
         sick = np.flatnonzero(marks.masks.any((1, 2)))
-        whose = (
+        owners = (
             np.arange(len(sick)) if marks.patients is None else np.unique(marks.patients[sick], return_inverse=True)[1]
         )
-        patients = int(whose.max()) + 1
-        parts = min(config.folds, patients) if patients > 1 else 0
-        of = np.random.default_rng(config.seed).permutation(patients)[whose] % max(parts, 1)
-        folds = [sick[of == fold] for fold in range(max(parts, 1))]
-        ways = {"with lesions pasted" if config.paste else "with nothing pasted": config}
+        patients = int(owners.max()) + 1
+        fold_count = min(config.folds, patients) if patients > 1 else 0
+        fold_of = np.random.default_rng(config.seed).permutation(patients)[owners] % max(fold_count, 1)
+        folds = [sick[fold_of == fold] for fold in range(max(fold_count, 1))]
+        variants = {"with lesions pasted" if config.paste else "with nothing pasted": config}
         if config.paste and len(sick) >= FEW and patients >= ENOUGH:
-            ways["with nothing pasted"] = config.replace(paste=False)
-        learns_too = config.tune > 0 and patients >= ENOUGH
-        check = Progress(context, 10 * len(ways) + 18 * learns_too)
-        normals = rows_of(images, taught_rows), context.of(taught_rows).roi
-        known = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, of, parts, patients
+            variants["with nothing pasted"] = config.replace(paste=False)
+        fine_tunes = config.tune > 0 and patients >= ENOUGH
+        check = Progress(context, 10 * len(variants) + 18 * fine_tunes)
+        normals = rows_of(images, training_rows), context.of(training_rows).roi
+        validation = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, fold_of, fold_count, patients
         tries: dict[str, Self] = {}
         views: list[Lessons] = []
-        for name, way in ways.items():
-            views.append(Lessons(self.reader, *normals, marks, way, folds))
-            tries[name] = self._with(taught(views[-1], parts, check("Learning", 9)))
-            tries[name]._joined_by_marks(*known, check("Joining with the detector before", 1))
-        way_taken = better([attempt.rule.cases for attempt in tries.values()])
-        attempt, lessons = list(tries.values())[way_taken], views[way_taken]
-        views.clear()  # of the other way: some hundred MB
-        if learns_too:
-            decoders = taught_on(lessons, self.encoder, attempt.decoders, check("Learning with the encoder", 17))
-            tries["the encoder too"] = self._with(decoders)
-            tries["the encoder too"]._joined_by_marks(*known, check("Joining that with the detector before", 1))
-        told = [attempt.rule.cases for attempt in tries.values()]
-        best = list(tries.values())[better(told)]
-        said: tuple[str, ...] = ()
-        if len(told) > 1 and told[0]:
-            fold_of = dict(zip(sick.tolist(), of.tolist(), strict=True))
+        for name, variant in variants.items():
+            views.append(Lessons(self.reader, *normals, marks, variant, folds))
+            tries[name] = self._with(train_decoders(views[-1], fold_count, check("Learning", 9)))
+            tries[name]._joined_by_marks(*validation, check("Combining with the base detector", 1))
+        chosen = better([attempt.rule.cases for attempt in tries.values()])
+        attempt, lessons = list(tries.values())[chosen], views[chosen]
+        views.clear()  # those of the other variant take some hundred MB
+        if fine_tunes:
+            decoders = fine_tune(lessons, self.encoder, attempt.decoders, check("Fine-tuning the encoder", 17))
+            tries["with a fine-tuned encoder"] = attempt = self._with(decoders)
+            attempt._joined_by_marks(*validation, check("Combining it with the base detector", 1))
+        cases = [attempt.rule.cases for attempt in tries.values()]
+        best = list(tries.values())[better(cases)]
+        comparison: tuple[str, ...] = ()
+        if len(cases) > 1 and cases[0]:
+            fold_by_mark = dict(zip(sick.tolist(), fold_of.tolist(), strict=True))
             best.tried = {name: float(np.mean([c[2] for c in attempt.rule.cases])) for name, attempt in tries.items()}
-            best.rule = best.rule.told(by_others(told, [fold_of[case[0]] for case in told[0]]), marks.patients)
-            said = (LEFT_OUT + ", ".join(f"{dice:.3f} {name}" for name, dice in best.tried.items()) + ".",)
+            case_folds = [fold_by_mark[case[0]] for case in cases[0]]
+            best.rule = best.rule.with_gain(by_others(cases, case_folds), marks.patients)
+            comparison = (LEFT_OUT + ", ".join(f"{dice:.3f} {name}" for name, dice in best.tried.items()) + ".",)
         remarks = {TUNED: best.tuned, NOT_PASTED: config.paste and not lessons.config.paste}
-        best.remarks = (best.rule.words, *said, *(remark for remark, holds in remarks.items() if holds))
+        best.remarks = (best.rule.words, *comparison, *(remark for remark, holds in remarks.items() if holds))
         return best
 
     def _with(self, decoders: list[Decoder]) -> Self:
@@ -251,119 +252,117 @@ class Learnt(Detector):
 
     @property
     def tuned(self) -> bool:
-        """Whether its encoder has learnt too. Each decoder then reads images by an encoder of its own."""
+        """Whether the encoder was fine-tuned as well; each decoder then has its own copy."""
         return bool(self.decoders) and self.decoders[-1].encoder is not None
 
     def _joined_by_marks(
-        self, unseen: tuple[np.ndarray, np.ndarray | None], marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int,
-        patients: int, check: Check,
+        self, unseen: tuple[np.ndarray, np.ndarray | None], marks: Marks, sick: np.ndarray, fold_of: np.ndarray,
+        fold_count: int, patients: int, check: Check,
     ) -> None:  # fmt: skip
-        """Takes scales, rule and bank; unseen: normal images that the base left out, and their regions."""
+        """Estimates scales, rule and bank. unseen: normal images that the base was not fitted on, and their regions."""
         self.names = marks.names
         self.bank = self._bank(marks, sick)
-        held = self._held(*unseen, check)
-        cells = held.maps if held.roi is None else held.maps[roi_at(held.roi, held.maps.shape[1:])]
+        held_out = self._held_out(*unseen, check)
+        cells = held_out.maps if held_out.roi is None else held_out.maps[roi_at(held_out.roi, held_out.maps.shape[1:])]
         usual, most = (float(np.quantile(cells, q)) for q in (0.99, 0.999))
-        base = {f"base{name}": Scale.of(scores) for name, scores in held.scores.items()}
+        base = {f"base{name}": Scale.of(scores) for name, scores in held_out.scores.items()}
         self.scales = Scales(usual, max(most - usual, 1e-6), **base)
-        self.rule = self._rule(marks, sick, of, parts, patients, held, check)
+        self.rule = self._rule(marks, sick, fold_of, fold_count, patients, held_out, check)
         if self.tuned:
-            self.decoders = self.decoders[-1:]  # one encoder has to do: that taught by all marks
-        maps = self._joined(held.logits, held.maps, self.rule.weight)
-        pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held.roi if n else None)) for n in held.scores}
+            self.decoders = self.decoders[-1:]  # one copy of the encoder must do: that trained on all marks
+        maps = self._joined(held_out.logits, held_out.maps, self.rule.weight)
+        pooled = {f"joined{n}": Scale.of(pooled_odds(maps, held_out.roi if n else None)) for n in held_out.scores}
         self.scales = self.scales.replace(**pooled)
 
-    def _held(self, images: np.ndarray, roi: np.ndarray | None, check: Check) -> Read:
-        parts = []
+    def _held_out(self, images: np.ndarray, roi: np.ndarray | None, check: Check) -> HeldOut:
+        blocks = []
         for x, r in _blocks(images, roi, check):
             base = self._base(x, r)
             scores = {"": self.base.image_score(base, None), "_roi": self.base.image_score(base, r)}
             scoring = self.decoders[-1:] if self.tuned else self.decoders
-            parts.append((self._logits(x, scoring)[:, :, 0].mean(0), base.maps, scores))
-        every = {name: np.concatenate([fold[2][name] for fold in parts]) for name in ("", "_roi")}
-        return Read(
-            np.concatenate([fold[0] for fold in parts]), np.concatenate([fold[1] for fold in parts]), every, roi
-        )
+            blocks.append((self._logits(x, scoring)[:, :, 0].mean(0), base.maps, scores))
+        logits, maps = (np.concatenate([block[i] for block in blocks]) for i in (0, 1))
+        return HeldOut(logits, maps, {n: np.concatenate([block[2][n] for block in blocks]) for n in ("", "_roi")}, roi)
 
     def _joined(self, logits: np.ndarray, base: np.ndarray, weight: float) -> np.ndarray:
-        """The map (N, h, w) of both: logits (N, h, w) and the base's map, as it gives it."""
+        """Combines logits (N, h, w) with the base's map into a map (N, h, w)."""
         return np.clip(logits, *LOGIT) + weight * self._standard(base, logits.shape[-1])
 
-    def _peaks(self, held: Read, weight: float) -> np.ndarray:
-        """The highest value (N,) of each held-out normal image's joined map."""
-        joined = self._joined(held.logits, held.maps, weight)
-        return np.asarray(np.where(counted(joined, held.roi), joined, -np.inf).max((1, 2)))
+    def _peaks(self, held_out: HeldOut, weight: float) -> np.ndarray:
+        """Returns the maximum (N,) of the combined map of each held-out normal image."""
+        joined = self._joined(held_out.logits, held_out.maps, weight)
+        return np.asarray(np.where(counted(joined, held_out.roi), joined, -np.inf).max((1, 2)))
 
     def _rule(
-        self, marks: Marks, sick: np.ndarray, of: np.ndarray, parts: int, patients: int, held: Read, check: Check
-    ) -> Rule:
-        """By marks that are left out, each read by the decoder that has not seen it."""
-        counts: dict[str, Any] = {"images": len(sick), "patients": patients, "folds": parts}
+        self, marks: Marks, sick: np.ndarray, fold_of: np.ndarray, fold_count: int, patients: int, held_out: HeldOut,
+        check: Check,
+    ) -> Rule:  # fmt: skip
+        """Chooses the rule on held-out marks, each predicted by the decoder that was trained without it."""
+        counts: dict[str, Any] = {"images": len(sick), "patients": patients, "folds": fold_count}
         safe, learnt_from = Rule(self.config.weights[-1], 1.0, **counts), f"Learnt from {plural(len(sick), 'mark')}"
-        if not parts:
-            words = f"{learnt_from}: too few to leave one out, so nothing is known of its gain."
-            level = level_without(self._peaks(held, safe.weight))
-            level *= DOUBT / (DOUBT + 1)  # as if the marks had said 0 and counted as one
+        if not fold_count:
+            words = f"{learnt_from}: too few to hold one out, so the gain is unknown."
+            level = level_without(self._peaks(held_out, safe.weight))
+            level *= DOUBT / (DOUBT + 1)  # the mean with a level of 0 from a single mark
             return safe.replace(threshold=level, spot=level, words=words)
         roi = None if marks.roi is None else marks.roi[sick]
         logits, bases, scores = [], [], []
         for x, r in _blocks(marks.images[sick], roi, check):
-            logits.append(self._logits(x, self.decoders[:parts])[:, :, 0])
+            logits.append(self._logits(x, self.decoders[:fold_count])[:, :, 0])
             base = self._base(x, r)
             bases.append(self._standard(base.maps, logits[-1].shape[-1]))
             scores.append(self.base.image_score(base, r))
-        every = np.concatenate(logits, 1)
-        own, base_maps = every[of, np.arange(len(sick))], np.concatenate(bases)
+        learnt, base_maps = np.concatenate(logits, 1)[fold_of, np.arange(len(sick))], np.concatenate(bases)
         side = marks.masks.shape[1]
         truth, valid = marks.masks[sick], np.ones(marks.masks[sick].shape, bool) if roi is None else roi > 0
         if marks.ignored is not None:
-            # An unfinished case tells no outline that is too large; only where there is no other are they asked.
+            # Unfinished cases cannot show that an outline is too large, so they are used only if there are no others.
             finished = marks.ignored[sick].mean((1, 2)) < UNKNOWN
             use = finished if finished.any() else np.ones(len(sick), bool)
             valid &= (marks.ignored[sick] == 0) | ~finished.any()
             valid &= use[:, None, None]
-        curves, cells = {}, {}  # by weight: Dice (levels, m), joined cells
-        unmarked, most = {}, {}  # level without any mark, and what USUAL of the held-out normals nowhere exceed
+        curves, cells = {}, {}  # by weight: Dice (levels, m), combined maps
+        normal_levels, peaks_of_normals = {}, {}  # by weight: `level_without`, the quantile USUAL of the maxima
         for weight in self.config.weights:
-            cells[weight] = np.clip(own, *LOGIT) + weight * base_maps
+            cells[weight] = np.clip(learnt, *LOGIT) + weight * base_maps
             maps = upsample(cells[weight], side)
             curves[weight] = np.stack([overlaps_of((maps > t) & valid, truth, valid)[0] for t in LEVELS])
-            peaks = self._peaks(held, weight)
-            most[weight] = float(np.quantile(peaks, USUAL))
-            unmarked[weight] = level_without(peaks) if len(sick) < FEW else 0.0
-        known = ~np.isnan(curves[weight][0])
-        if not known.any():
+            peaks = self._peaks(held_out, weight)
+            peaks_of_normals[weight] = float(np.quantile(peaks, USUAL))
+            normal_levels[weight] = level_without(peaks) if len(sick) < FEW else 0.0
+        judged = ~np.isnan(curves[weight][0])
+        if not judged.any():
             words = f"{learnt_from}, none of them in the region of interest."
-            level = level_without(peaks)  # by the last weight, the safe one
+            level = level_without(peaks)  # with the last weight, the safest
             return safe.replace(threshold=level, spot=level, words=words)
 
-        def chosen(rows: np.ndarray) -> tuple[float, float, float]:
-            """(weight, level, spot) by the marks `rows`."""
-            weight, level, _ = chosen_weight({weight: curve[:, rows] for weight, curve in curves.items()}, unmarked)
+        def choose(rows: np.ndarray) -> tuple[float, float, float]:
+            """Chooses (weight, level, spot) on the marks `rows`."""
+            weight, level, _ = chosen_weight({w: curve[:, rows] for w, curve in curves.items()}, normal_levels)
             maps = upsample(cells[weight][rows], side)
-            return weight, level, chosen_spot(maps, level, most[weight], truth[rows], valid[rows])[0]
+            return weight, level, chosen_spot(maps, level, peaks_of_normals[weight], truth[rows], valid[rows])[0]
 
-        weight, level, spot = chosen(np.ones(len(sick), bool))
+        weight, level, spot = choose(np.ones(len(sick), bool))
         name = "" if roi is None else "_roi"
-        below = [getattr(self.scales, "base" + name)(x) for x in (held.scores[name], np.concatenate(scores))]
-        normal = self._joined(held.logits, held.maps, weight)
-        pooled = [pooled_odds(normal, held.roi), pooled_odds(cells[weight], roi)]
+        below = [getattr(self.scales, "base" + name)(x) for x in (held_out.scores[name], np.concatenate(scores))]
+        normal = self._joined(held_out.logits, held_out.maps, weight)
+        pooled = [pooled_odds(normal, held_out.roi), pooled_odds(cells[weight], roi)]
         score_weight = chosen_score_weight([Scale.of(pooled[0])(x) for x in pooled], below)
         rule = Rule(weight, score_weight, level, spot, **counts)
-        before, dice = self._before(marks, sick, valid, held, check), np.full(len(sick), np.nan)
-        for fold in np.unique(of[known]):
-            rows, rest = of == fold, known & (of != fold)
-            weight, level, spot = chosen(rest) if rest.any() else (rule.weight, rule.threshold, rule.spot)
+        before, dice = self._before(marks, sick, valid, held_out, check), np.full(len(sick), np.nan)
+        for fold in np.unique(fold_of[judged]):
+            rows, others = fold_of == fold, judged & (fold_of != fold)
+            weight, level, spot = choose(others) if others.any() else (rule.weight, rule.threshold, rule.spot)
             dice[rows] = spotted(upsample(cells[weight][rows], side), level, spot, truth[rows], valid[rows])
-        rows = np.flatnonzero(known & ~np.isnan(dice))
-        return rule.told(tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in rows), marks.patients)
+        rows = np.flatnonzero(judged & ~np.isnan(dice))
+        return rule.with_gain(tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in rows), marks.patients)
 
-    def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held: Read, check: Check) -> np.ndarray:
-        """Dice (m,) of what the base outlines: as it is given, else at the level of its usual normal map."""
+    def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held_out: HeldOut, check: Check) -> np.ndarray:
+        """Computes the Dice (m,) of the base's outlines: those given, else those at the threshold of normal maps."""
         if marks.outlined is not None:
             return overlaps_of(marks.outlined[sick] & valid, marks.masks[sick], valid)[0]
-        pixels = Calibration.of(np.zeros(1), held.maps, held.roi).pixels
-        assert pixels is not None  # it was made of maps
+        pixels = Calibration.of(np.zeros(1), held_out.maps, held_out.roi).pixels
+        assert pixels is not None  # maps were given
         roi = None if marks.roi is None else marks.roi[sick]
         base = np.concatenate([self._base(x, r).maps for x, r in _blocks(marks.images[sick], roi, check)])
         outlines = (upsample(base, marks.masks.shape[1]) > pixels.threshold) & valid
@@ -371,7 +370,7 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def _logits(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
-        """float32 (decoders, B, 1 + kinds, h, w) of images uint8 (B, S, S, 3), by `mirror` of both sides."""
+        """Computes logits float32 (decoders, B, 1 + kinds, h, w) of images uint8 (B, S, S, 3)."""
         images = np.asarray(images)
         logits = self._read_once(images, decoders)
         if self.config.mirror:
@@ -380,11 +379,11 @@ class Learnt(Detector):
 
     def _read_once(self, images: np.ndarray, decoders: list[Decoder]) -> np.ndarray:
         maps = maps_of(self.reader, images, set(STRIDES)) if any(d.encoder is None for d in decoders) else {}
-        every = []
+        logits = []
         for decoder in decoders:
-            own = maps if decoder.encoder is None else maps_of(decoder.encoder, images, set(STRIDES))
-            every.append(decoder(own).float().cpu().numpy())
-        return np.stack(every)
+            inputs = maps if decoder.encoder is None else maps_of(decoder.encoder, images, set(STRIDES))
+            logits.append(decoder(inputs).float().cpu().numpy())
+        return np.stack(logits)
 
     def _base(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
         side = self.config.base_side or self.size
@@ -392,12 +391,12 @@ class Learnt(Detector):
         return self.base.predict(np.asarray(resized(images, side)), roi=region)
 
     def _standard(self, maps: np.ndarray, side: int) -> np.ndarray:
-        """The base's maps (N, h, w) on a grid of that side, in units of held-out normals, cut."""
+        """Resizes the base's maps (N, h, w) to a grid of that side, standardises and clips them."""
         return np.clip((upsample(maps, side) - self.scales.usual) / self.scales.spread, *BASE)
 
     @torch.inference_mode()
     def _bank(self, marks: Marks, sick: np.ndarray) -> Tensor:
-        """Features (m, C) of the marked lesions: mean over each mask of the maps of strides 16 and 32, standardised."""
+        """Computes features (m, C) of the marked lesions: the maps of strides 16 and 32, averaged over each mask."""
         cells = []
         for start in range(0, len(sick), 32):
             rows = sick[start : start + 32]
@@ -405,47 +404,47 @@ class Learnt(Detector):
             weight = F.interpolate(
                 torch.from_numpy(marks.masks[rows]).float()[:, None], maps[16].shape[-2:], mode="area"
             )
-            cells.append(self._looked_at(maps, weight.to(maps[16].device)))
+            cells.append(self._features(maps, weight.to(maps[16].device)))
         return torch.cat(cells)
 
-    def _looked_at(self, maps: dict[int, Tensor], weight: Tensor) -> Tensor:
-        """Features (B, C) at the places that weight (B, 1, h, w) on the grid of stride 16 points at."""
-        last, parts = self.decoders[-1], []
+    def _features(self, maps: dict[int, Tensor], weight: Tensor) -> Tensor:
+        """Averages standardised maps with weights (B, 1, h, w) on the grid of stride 16: features (B, C)."""
+        last, features = self.decoders[-1], []
         weight = weight / weight.sum((2, 3), keepdim=True).clamp_min(1e-9)
         for s in (16, 32):
             x = (maps[s] - getattr(last, f"mean{s}")) / getattr(last, f"deviation{s}")
             x = F.interpolate(x, weight.shape[-2:], mode="bilinear", align_corners=False) if s != 16 else x
-            parts.append((x * weight).sum((2, 3)))
-        return torch.cat(parts, 1)
+            features.append((x * weight).sum((2, 3)))
+        return torch.cat(features, 1)
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps float32 (N, h, w) at stride 4; the base's own where nothing was learnt."""
+        """Predicts maps float32 (N, h, w) at stride 4; those of the base if nothing was learnt."""
         if not self.decoders:
             return self._base(images, roi)
         self.demand_size(images)
-        shown = at_least_one(images)
-        parts = []
-        with remembering(READ):  # what the base reads of an image is read of it here, where both have one encoder
-            for start in range(0, len(shown), batch):
-                rows = np.asarray(shown[start : start + batch])
-                parts.append(self._read(rows, None if roi is None else roi[start : start + batch]))
-        return Prediction.joined(parts, len(images))
+        inputs = at_least_one(images)
+        predictions = []
+        with remembering(READ):  # shared with the base if both use the same encoder
+            for start in range(0, len(inputs), batch):
+                rows = np.asarray(inputs[start : start + batch])
+                predictions.append(self._read(rows, None if roi is None else roi[start : start + batch]))
+        return Prediction.joined(predictions, len(images))
 
     def _read(self, images: np.ndarray, roi: np.ndarray | None) -> Prediction:
-        every = self._logits(images, self.decoders)
-        mean, base = every.mean(0), self._base(images, roi)
+        mean, base = self._logits(images, self.decoders).mean(0), self._base(images, roi)
         logits = mean[:, 0]
         joined = self._joined(logits, base.maps, self.rule.weight)
         maps = maps_of(self.reader, images, {16, 32})
         probable = 1 / (1 + np.exp(-np.clip(joined - self.rule.threshold, -30, 30)))
-        places = F.interpolate(torch.from_numpy(probable).float()[:, None] ** 2, maps[16].shape[-2:], mode="area")
-        look = self._looked_at(maps, places.to(maps[16].device))
-        assert self.bank is not None  # decoders come with one
+        focus = F.interpolate(torch.from_numpy(probable).float()[:, None] ** 2, maps[16].shape[-2:], mode="area")
+        features = self._features(maps, focus.to(maps[16].device))
+        assert self.bank is not None  # a detector with decoders has one
+        nearest = torch.cdist(features, self.bank.to(features.device)).amin(1)
         extras = {
             "learnt": logits,
             "unsure": (4 * probable * (1 - probable)).reshape(len(images), -1).mean(1).astype(np.float32),
-            "novelty": (torch.cdist(look, self.bank.to(look.device)).amin(1) / look.shape[1] ** 0.5).cpu().numpy(),
+            "novelty": (nearest / features.shape[1] ** 0.5).cpu().numpy(),
             "base.maps": base.maps,
             **{f"base.{name}": values for name, values in base.extras.items()},
         }
@@ -456,11 +455,11 @@ class Learnt(Detector):
         return Prediction(joined.astype(np.float32), extras)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the joined map's pooled odds and the base's score, (N,), in deviations of held-out normals."""
+        """Adds up the combined map's pooled odds and the base's score, both standardised on held-out normals: (N,)."""
         if not self.decoders:
             return self.base.image_score(prediction, roi)
-        own = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
-        base = Prediction(own.pop("maps"), own)
+        base_extras = {k.removeprefix("base."): v for k, v in prediction.extras.items() if k.startswith("base.")}
+        base = Prediction(base_extras.pop("maps"), base_extras)
         small = None if roi is None else np.asarray(resized(roi, self.config.base_side or self.size))
         name = "" if roi is None else "_roi"
         pooled = getattr(self.scales, "joined" + name)(pooled_odds(prediction.maps, roi))
@@ -468,7 +467,7 @@ class Learnt(Detector):
         return np.asarray(pooled + self.rule.score_weight * np.clip(below, *SCORE), np.float32)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
-        """Returns the prediction with other maps; the learnt map follows the change, the base's stays."""
+        """Returns the prediction with other maps; the learnt map changes by the same amount, the base's does not."""
         if not self.decoders:
             return self.base.changed(prediction, maps)
         side = maps.shape[1]
@@ -494,31 +493,31 @@ class Learnt(Detector):
 
 
 class Progress:
-    """Reports of a fit in stages; each stage's check raises Stopped when asked to stop."""
+    """Reports the progress of a fit in stages and raises Stopped if the fit is asked to stop."""
 
-    def __init__(self, context: FitContext, parts: int) -> None:
-        """parts: of the time that all stages take."""
+    def __init__(self, context: FitContext, total: int) -> None:
+        """total: duration of all stages, in the unit of `duration`."""
         self.report: Report | None = context.report
-        self.should_stop, self.parts, self.done = context.should_stop, parts, 0
+        self.should_stop, self.total, self.done = context.should_stop, total, 0
 
-    def __call__(self, title: str, long: int) -> Check:
-        """Begins a stage of so many parts."""
+    def __call__(self, title: str, duration: int) -> Check:
+        """Starts a stage and returns its check."""
         before = self.done
-        self.done += long
+        self.done += duration
 
         def check(share: float = 0.0) -> None:
             if self.should_stop is not None and self.should_stop():
-                raise Stopped("learning was stopped; it starts again from the first view")
+                raise Stopped("learning was stopped; it will start from the beginning again")
             if self.report is not None:
-                step = int(100 * (before + long * min(share, 1.0)))
-                self.report({"step": step, "steps": 100 * self.parts, "message": title})
+                step = int(100 * (before + duration * min(share, 1.0)))
+                self.report({"step": step, "steps": 100 * self.total, "message": title})
 
         check()
         return check
 
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
-    """Returns places, among the fit's `count` normal images, of those that the base left out; else of some drawn."""
+    """Returns the indices, of `count` normal images, of those the base was not fitted on, else of a random sample."""
     fitted_rows = getattr(base, "kept", None)
     if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
         return np.setdiff1d(np.arange(count), fitted_rows)
@@ -529,9 +528,9 @@ Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Chooses among several tries, in their order: each is taken unless it loses LOST of mean Dice to that before.
+    """Returns the index of the last try whose mean Dice is less than LOST below that of the best before it.
 
-    An encoder that learns too gained more on images that were not marked than marks left out had told.
+    Later tries are preferred because fine-tuning gained more on other images than on held-out marks.
     """
     best = 0
     for i, cases in enumerate(tries):
@@ -541,35 +540,43 @@ def better(tries: list[Cases]) -> int:
 
 
 def by_others(tries: list[Cases], folds: list[int]) -> Cases:
-    """Returns each case as told by the try that the other folds' cases choose; the same cases in each try."""
-    told = []
-    for place, fold in enumerate(folds):
-        rest = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
-        told.append(tries[better(rest) if rest[0] else 0][place])
-    return tuple(told)
+    """Returns each case from the try that is `better` on the other folds. All tries have the same cases."""
+    cases_by_others = []
+    for i, fold in enumerate(folds):
+        other_folds = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
+        cases_by_others.append(tries[better(other_folds) if other_folds[0] else 0][i])
+    return tuple(cases_by_others)
 
 
 def level_without(peaks: np.ndarray) -> float:
-    """Computes the level of the outline before any mark is asked, by the highest values (n,) of held-out normals.
+    """Computes the threshold of outlines without marks, from the maxima (n,) of the maps of held-out normals.
 
-    What learnt from few is sure of little but what it has seen: 0 would outline nothing else.
+    A decoder trained on few marks has positive logits hardly anywhere else, so a threshold of 0 would outline nothing.
     """
     return min(float(np.quantile(peaks, HALF)), 0.0)
 
 
-def chosen_weight(curves: dict[float, np.ndarray], unmarked: dict[float, float]) -> tuple[float, float, np.ndarray]:
-    """Chooses (weight, level, Dice (m,)) by the Dice (levels, m) of marks left out, for each weight tried.
+def chosen_weight(
+    curves: dict[float, np.ndarray], normal_levels: dict[float, float]
+) -> tuple[float, float, np.ndarray]:
+    """Chooses the weight of the base's map and the threshold of outlines.
 
-    Each weight has its own best level, the middle of a plateau. Of the weights whose mean Dice lies within LOST of the
-    best, the largest is taken. The level is drawn towards that of `unmarked`, by weight, as if DOUBT more marks had
-    said so, and the Dice is that at the level taken.
+    Each weight has its own best threshold, the mean of a plateau, averaged with the one in `normal_levels`, which
+    counts as DOUBT marks. Of the weights whose mean Dice is within LOST of the best, the largest is chosen.
+
+    Args:
+        curves: By weight, the Dice (levels, m) of held-out marks at each of LEVELS.
+        normal_levels: By weight, the threshold without marks.
+
+    Returns:
+        The weight, the threshold, and the Dice (m,) there.
     """
     best: dict[float, tuple[float, np.ndarray]] = {}
     for weight, curve in curves.items():
         mean = np.nanmean(curve, 1)
         near = LEVELS[mean >= PLATEAU * mean.max()]
         count = int((~np.isnan(curve[0])).sum())
-        level = float((near.mean() * count + unmarked[weight] * DOUBT) / (count + DOUBT))
+        level = float((near.mean() * count + normal_levels[weight] * DOUBT) / (count + DOUBT))
         best[weight] = level, curve[int(np.abs(LEVELS - level).argmin())]
     means = {weight: float(np.nanmean(dice)) for weight, (_, dice) in best.items()}
     weight = max(w for w, mean in means.items() if mean >= max(means.values()) - LOST)
@@ -579,10 +586,12 @@ def chosen_weight(curves: dict[float, np.ndarray], unmarked: dict[float, float])
 def chosen_spot(
     maps: np.ndarray, level: float, most: float, truth: np.ndarray, valid: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """Chooses what each outlined part must somewhere exceed by joined maps (m, S, S) of marks left out.
+    """Chooses the peak that each outlined region must exceed, from combined maps (m, S, S) of held-out marks.
 
-    Returns it and the Dice (m,) there. It is half the way to the highest that costs no more than FAINT of the mean Dice
-    and is no higher than held-out normals ask for: few marks cannot tell at which level the first lesion is lost.
+    It is half way from the threshold `level` to the highest peak that costs at most FAINT of the mean Dice and is
+    needed for held-out normals (`most`), because few marks do not show at which peak the first lesion is lost.
+
+    Returns the peak and the Dice (m,) there.
     """
     dice = []
     for spot in level + SPOTS:
@@ -595,7 +604,7 @@ def chosen_spot(
 
 
 def spotted(maps: np.ndarray, level: float, spot: float, truth: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Computes the Dice (m,) of what lies above `level` of maps (m, S, S), in parts that somewhere exceed `spot`."""
+    """Computes the Dice (m,) of the regions of maps (m, S, S) that lie above `level` and exceed `spot` somewhere."""
     inside = (maps > level) & valid
     marked = np.stack([holding(region, region & (heat > spot)) for region, heat in zip(inside, maps, strict=True)])
     return np.asarray(overlaps_of(marked, truth, valid)[0])
@@ -608,22 +617,20 @@ def _blocks(images: np.ndarray, roi: np.ndarray | None, check: Check) -> Iterato
 
 
 def chosen_score_weight(pooled: list[np.ndarray], base: list[np.ndarray]) -> float:
-    """Chooses that of SCORE_WEIGHTS with the highest AUROC, by scores of held-out normals and of marks left out.
+    """Returns the entry of SCORE_WEIGHTS with the highest AUROC, the largest one among equals.
 
-    pooled, base: (n,) and (m,) each, in deviations of the first. Of weights that do as well the largest is taken, which
-    is the safe one.
+    pooled, base: the standardised scores of n held-out normals and of m held-out marks, [(n,), (m,)].
     """
     labels = np.repeat([0, 1], [len(x) for x in pooled])
-    learnt, other = (np.concatenate(x) for x in (pooled, base))
-    aurocs = {w: auroc(learnt + w * np.clip(other, *SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
+    learnt, base_scores = (np.concatenate(x) for x in (pooled, base))
+    aurocs = {w: auroc(learnt + w * np.clip(base_scores, *SCORE), labels) or 0.0 for w in SCORE_WEIGHTS}
     return max(aurocs, key=lambda w: (round(aurocs[w], 3), w))
 
 
 def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Computes the logarithm (N,) of the mean odds of a lesion, over the cells that count: maps of logits (N, h, w).
+    """Computes the logarithm (N,) of the mean odds of a lesion from maps of logits (N, h, w), inside `roi` if given.
 
-    Both a small place of which a map is sure and a large one of which it is less sure count, without a size that had
-    to be known.
+    Both small regions with high logits and large ones with lower logits contribute, without a parameter for their size.
     """
     inside = counted(maps, roi)
     cells = np.where(inside, maps, -np.inf).reshape(len(maps), -1).astype(np.float64)
@@ -631,18 +638,18 @@ def pooled_odds(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def _interval(gain: np.ndarray, patients: np.ndarray | None) -> tuple[float, float] | None:
-    """95 %, of the mean gain (n,), drawing patients again; None for fewer than three."""
-    whose = np.arange(len(gain)) if patients is None else np.unique(patients, return_inverse=True)[1]
-    if whose.max() < 2:
+    """Computes the 95 % bootstrap interval of the mean gain (n,) over patients; None for fewer than three patients."""
+    owners = np.arange(len(gain)) if patients is None else np.unique(patients, return_inverse=True)[1]
+    if owners.max() < 2:
         return None
-    return bootstrap.interval_of_mean(gain, whose)
+    return bootstrap.interval_of_mean(gain, owners)
 
 
 def _words(rule: Rule) -> str:
     assert rule.difference is not None
-    where = f"On {plural(len(rule.cases), 'marked case')} left out in turn"
+    where = f"In cross-validation on {plural(len(rule.cases), 'marked case')}"
     if rule.interval is None:
-        return f"{where}, Dice is {rule.dice:.2f} instead of {rule.base_dice:.2f}; too few to say how sure that is."
+        return f"{where}, Dice is {rule.dice:.2f} instead of {rule.base_dice:.2f}; too few cases for an interval."
     low, high = rule.interval
     if low <= 0 <= high:
         figures = f"{rule.difference:+.2f} (95 %: {low:+.2f} to {high:+.2f})".replace("-", "−")

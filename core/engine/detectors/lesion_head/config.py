@@ -1,4 +1,4 @@
-"""Configuration of the lesion head: what is pasted, how the network learns it, what makes an image's score."""
+"""Options of the lesion head: the pasted lesions, the training, and the choice of the image's score."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ MODES = ("frozen", "finetune", "joint")
 
 @dataclass(frozen=True)
 class LesionHeadConfig(Config):
-    """families: what is pasted while learning, each "augmentation:preset" of the strong augmentations that give masks;
-    an entry may stand twice to come twice as often. held_out: families never trained on, for choosing the score.
+    """Options of the lesion head.
 
-    mode: the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses (`joint`).
-    w_lesion: weight of the fifth term beside those of Eq. 1; w_class is l_aug's, w_ctr and w_con those of
-    l_ctr and l_PMSACL, which joint mode alone has, with tau and alpha as in pre-training.
-    steps: optimiser steps. ramp: share of the steps over which what is asked for goes from
-    clear lesions alone to all that can be seen.
-    blur, grain: most of what hides the trace of a paste, over the whole image: weight of a blur of 5 x 5 cells, and
-    standard deviation of noise. Blur hides lesions of a few cells as well.
-    ema: decay of the averaged weights, which are the ones kept.
-    distances: whether the decoder is also given how far each place lies from normal ones (distances.py).
-    checks: how often, evenly over the steps, the averaged network is tried on the validation normals with lesions of
-    `held_out`; the weights that find those best are kept. 0: the last ones are.
-    validation: share of the given normals that is never trained on, for choosing the score.
+    families: kinds of lesions pasted in training, each "augmentation:preset" of a strong augmentation that returns
+    masks; a family listed twice is used twice as often. held_out: families that are only used to choose the score.
+    mode: whether the encoder is `frozen`, fine-tuned (`finetune`), or trained jointly with the PMSACL losses (`joint`).
+    w_lesion: loss weight of the lesion masks, a fifth term in addition to Eq. 1. w_class: that of l_aug. w_ctr, w_con:
+    those of l_ctr and l_PMSACL in joint mode, with tau and alpha as in pre-training.
+    steps: optimiser steps. ramp: share of the steps over which the target grows from clearly visible lesions to all
+    visible ones. ema: decay of the averaged weights, which are used after the training.
+    blur, grain: upper limits of the weight of a 5 x 5 blur and of the standard deviation of noise, which hide the
+    traces of pasting over the whole image. Blur also hides lesions of a few cells.
+    distances: whether the decoder also gets the distance of each position from normal images (`Distances`).
+    checks: number of times that the averaged network is evaluated on the validation images with lesions of `held_out`;
+    the best weights are used. With 0 the last weights are used.
+    validation: share of the normal images that is held out for the choice of the score.
     """
 
     preset: str = "quick"
@@ -62,15 +62,15 @@ class LesionHeadConfig(Config):
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise BadConfig(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+            raise BadConfig(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         if not self.families:
-            raise BadConfig("families names at least one strong augmentation, such as growth:growth")
+            raise BadConfig("families must name at least one strong augmentation, such as growth:growth")
         if self.steps < 1 or self.batch < 2 or self.checks < 0:
             raise BadConfig("steps must be at least 1, batch at least 2 and checks 0 or more")
         if not 0 <= self.validation < 0.9 or not 0 <= self.ema < 1 or not 0 <= self.warmup < 1:
-            raise BadConfig("validation lies in [0, 0.9), ema and warmup in [0, 1)")
+            raise BadConfig("validation must be in [0, 0.9), ema and warmup in [0, 1)")
         if not 0 <= self.blur <= 1 or self.grain < 0:
-            raise BadConfig("blur lies in [0, 1], grain is 0 or more")
+            raise BadConfig("blur must be in [0, 1], and grain 0 or more")
 
 
 LESION_PRESETS = {
@@ -82,7 +82,7 @@ LESION_PRESETS = {
     "joint": LesionHeadConfig(preset="joint", mode="joint"),
     "full": LesionHeadConfig(preset="full", steps=8000, ema=0.999, batch=32),
 }
-# What a preset's fake lesions are made for, as a user chooses it.
+# The kind of images that each preset's fake lesions are made for, as users choose it.
 LESION_TITLES = {
     "varied": "images of any kind",
     "quick": "endoscopy",

@@ -26,7 +26,7 @@ def _smooth(width: int) -> nn.Sequential:
 class LesionDecoder(nn.Module):
     """A decoder that fuses maps of strides 2 to 16 top down to one logit per cell: (B, S/2, S/2).
 
-    The finest level has half the width: it holds most of the cells, and so most of the time.
+    The finest level has half the width, because it has most of the cells and takes most of the time.
     """
 
     def __init__(self, widths: dict[int, int], width: int = 64, classes: int = 4) -> None:
@@ -37,12 +37,12 @@ class LesionDecoder(nn.Module):
         self.narrow = nn.Conv2d(width, fine, 1)
         self.logit = nn.Conv2d(fine, 1, 1)
         self.classify = nn.Linear(widths[32], classes)
-        # Few cells are lesion: starting from a small probability spares the first steps from unlearning a half.
+        # Few cells are part of a lesion, so the training starts from a small probability.
         with torch.no_grad():
             self.logit.get_parameter("bias").fill_(-3.0)
 
     def forward(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
-        """Decodes Encoder.maps(x) -> lesion logits (B, S/2, S/2), class logits over A_0..A_k (B, k+1)."""
+        """Decodes Encoder.maps(x) to lesion logits (B, S/2, S/2) and class logits of A_0 to A_k, (B, k+1)."""
         y = self.lateral["16"](maps[16])
         for stride in (8, 4, 2):
             if stride == 2:
@@ -55,16 +55,14 @@ class LesionDecoder(nn.Module):
 
 
 class LesionNet(nn.Module):
-    """Encoder and decoder as one module, and the class centres to which features' distances are taken."""
+    """Encoder and decoder as one module, and the class centres from which distances of features are computed."""
 
     centres: Tensor
 
     def __init__(
         self, encoder: Encoder, width: int, classes: int, distances: bool = False, trained: bool = True
     ) -> None:
-        """distances: whether the decoder is also given how far each place lies from normal ones. trained: whether the
-        encoder is.
-        """
+        """distances: whether the decoder also gets distances from normal images. trained: whether the encoder is."""
         super().__init__()
         self.encoder = encoder
         self.distances = Distances(encoder, trained) if distances else None
@@ -85,19 +83,19 @@ class LesionNet(nn.Module):
         return logits, classes, self.encoder.project(Encoder.pool(maps))
 
 
-# One more map for the decoder: how far each place lies from those of normal images. A decoder that sees features alone
-# learns to know the fakes it is shown; a distance is large wherever an image is unlike normal ones, whatever the cause
-# (Rippel, Mertens, Merhof 2021; `mahalanobis` is the detector).
+# An additional map for the decoder: the distance of each position from normal images. A decoder that gets features only
+# learns to recognise the fake lesions of its training; a distance is large wherever an image is unlike normal ones,
+# whatever the cause (Rippel, Mertens, Merhof 2021; `mahalanobis` is the detector).
 STRIDE = 16  # of the map
 _CONFIG = MahalanobisConfig(strides=(STRIDE, 32), map_strides=(STRIDE, 32))
-WANTED = set(_CONFIG.map_strides)
-_LEARNT_FROM = 64  # images that the map's scale is taken from
+INPUTS = set(_CONFIG.map_strides)
+_SCALE_IMAGES = 64  # number of images from which the map's scale is estimated
 
 
 class Distances(nn.Module):
-    """The normal distribution of the features of the encoder as it was before the head learnt.
+    """The distribution of normal features of the encoder before the head's training.
 
-    Where the head trains its encoder, a frozen copy of it is kept; a head that leaves it alone gives its own maps.
+    If the head trains its encoder, this module holds a frozen copy of the original; otherwise it uses the head's maps.
     """
 
     mean: Tensor
@@ -106,7 +104,7 @@ class Distances(nn.Module):
     spread: Tensor
 
     def __init__(self, encoder: Encoder, trained: bool) -> None:
-        """trained: whether the encoder will be, so that it must be copied."""
+        """trained: whether the encoder will be trained, so that a copy is needed."""
         super().__init__()
         self.encoder = copy.deepcopy(encoder).requires_grad_(False) if trained else None
         wide = sum(encoder.widths[s] for s in _CONFIG.map_strides)
@@ -116,34 +114,34 @@ class Distances(nn.Module):
         self.register_buffer("spread", torch.ones(()))
 
     def train(self, mode: bool = True) -> Self:
-        """Stays in eval mode, as in scoring: batch norms of the copy keep what they know."""
+        """Stays in eval mode, so that the batch norms of the copy do not change."""
         return super().train(False)
 
     @torch.no_grad()
     def learn(self, encoder: Encoder, images: np.ndarray, context: FitContext) -> None:
-        """Learns the distribution from normal images uint8 (N, S, S, 3), in one pass of the encoder.
-
-        Only places in the context's region of interest count.
-        """
+        """Fits the distribution to normal images uint8 (N, S, S, 3), inside the context's regions of interest."""
         detector = fit_together(encoder, images, [(Mahalanobis, _CONFIG)], context)[0]
         self.to(context.device).train(False)
         self.mean.copy_(detector.normals["cells"].mean)
         self.whitening.copy_(detector.normals["cells"].whitening)
-        x = to_batch(np.asarray(images[:_LEARNT_FROM]), self.mean.device)
+        x = to_batch(np.asarray(images[:_SCALE_IMAGES]), self.mean.device)
         encoder = encoder.to(x.device).eval()
-        far = torch.cat([self(chunk, encoder.maps(chunk, WANTED)) for chunk in x.split(16)])
-        self.level.copy_(far.mean())
-        self.spread.copy_(far.std().clamp_min(1e-6))
+        distances = torch.cat([self(chunk, encoder.maps(chunk, INPUTS)) for chunk in x.split(16)])
+        self.level.copy_(distances.mean())
+        self.spread.copy_(distances.std().clamp_min(1e-6))
 
     @torch.no_grad()
     def forward(self, x: Tensor, maps: dict[int, Tensor]) -> Tensor:
-        """Computes how far each place lies from normal ones: (B, 1, S/16, S/16) float32.
+        """Computes the distance of each position from normal images: float32 (B, 1, S/16, S/16).
 
-        Of mean 0 and deviation 1 over places of normal images. x (B, 3, S, S) in [0, 1]; maps: what the head's encoder
-        makes of it.
+        It has mean 0 and standard deviation 1 on normal images.
+
+        Args:
+            x: (B, 3, S, S) in [0, 1].
+            maps: The maps of x by the head's encoder.
         """
         with torch.autocast(x.device.type, enabled=False):
-            inputs = maps if self.encoder is None else self.encoder.maps(x.float(), WANTED)
-            inputs = {s: inputs[s].float() for s in WANTED}
-            far = distance(features_of(inputs, _CONFIG, None)["cells"], self.mean, self.whitening)
-        return ((far - self.level) / self.spread)[:, None]
+            inputs = maps if self.encoder is None else self.encoder.maps(x.float(), INPUTS)
+            inputs = {s: inputs[s].float() for s in INPUTS}
+            distances = distance(features_of(inputs, _CONFIG, None)["cells"], self.mean, self.whitening)
+        return ((distances - self.level) / self.spread)[:, None]

@@ -1,8 +1,9 @@
-"""The lesion head: a detector of PMSACL's own, trained to find what MedMix put into normal images.
+"""The lesion head: a detector made for PMSACL, trained to find the lesions that MedMix pastes into normal images.
 
 The paper plans "a new anomaly detector that suits better the characteristics of our PMSACL pre-training"
-(Sec. Conclusion). This is one: a top-down decoder says for each cell how likely it is lesion, a class head which A_n
-the image belongs to, and the features how near they lie to the frozen centres. One forward pass gives all three.
+(Sec. Conclusion). This is one. A top-down decoder predicts for each cell how likely it is part of a lesion, a class
+head predicts the A_n of the image, and the features yield its distances from the frozen centres, all in one forward
+pass.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _CENTRE_IMAGES = 64
 
 @DETECTORS.register("lesion-head", title="Lesion head", section="Sec. Conclusion: a detector suited to PMSACL")
 class LesionHead(Detector):
-    """The lesion head. Its maps are lesion logits at half the image's size; 0 is as likely as not."""
+    """The lesion head. Its maps are lesion logits at half the image's size; 0 is a probability of one half."""
 
     name = "lesion-head"
     Config = LesionHeadConfig
@@ -44,7 +45,7 @@ class LesionHead(Detector):
     def __init__(
         self, net: LesionNet, config: LesionHeadConfig, rule: ScoreRule, device: torch.device, fitted_on: str = ""
     ) -> None:
-        """fitted_on: fingerprint of what it was fitted on; "" if that is not known."""
+        """fitted_on: fingerprint of the encoder and the images of the fit; "" if unknown."""
         super().__init__()
         self.net = net.to(device).to(memory_format=torch.channels_last).eval()
         self.config, self.rule, self.fitted_on = config, rule, fitted_on
@@ -57,45 +58,52 @@ class LesionHead(Detector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext = FitContext()
     ) -> Self:
-        """Trains a head on images uint8 (N, S, S, 3), normal. The encoder given is copied, not changed.
+        """Trains a head on normal images uint8 (N, S, S, 3). The encoder is copied, not changed.
 
-        Raises ValueError under 8 images.
+        Raises ValueError for fewer than 8 images.
         """
         if len(images) < 8:
-            raise ValueError(f"the lesion head learns from at least 8 normal images; there are {len(images)}")
+            raise ValueError(f"the lesion head needs at least 8 normal images; there are {len(images)}")
         device, roi = pick_device(str(context.device)), context.roi
         least = max(2, round(config.validation * len(images))) if config.validation else 0
-        fitted_rows, held = leave_out(len(images), least, config.seed, context.patients)
-        around = context.of(fitted_rows)
+        fitted_rows, held_out_rows = leave_out(len(images), least, config.seed, context.patients)
+        training_context = context.of(fitted_rows)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             net = _network(copy.deepcopy(encoder), config)
         net.encoder.requires_grad_(True)
         fitted_images = rows_of(images, fitted_rows)
-        net.centres.copy_(cls._centres(encoder, fitted_images, around.roi, config, device))
+        net.centres.copy_(cls._centres(encoder, fitted_images, training_context.roi, config, device))
         if net.distances is not None:
-            alone = FitContext(roi=around.roi, device=device, should_stop=context.should_stop)
-            net.distances.learn(encoder, fitted_images, alone)
+            distances_context = FitContext(roi=training_context.roi, device=device, should_stop=context.should_stop)
+            net.distances.learn(encoder, fitted_images, distances_context)
         source = fitted_on(encoder, images, roi)
 
         @functools.cache
-        def unseen() -> SyntheticValidation:
-            return SyntheticValidation.draw(rows_of(images, held), context.of(held).roi, config)
+        def validation_data() -> SyntheticValidation:
+            return SyntheticValidation.draw(rows_of(images, held_out_rows), context.of(held_out_rows).roi, config)
 
         def quality(trained: LesionNet) -> float:
-            return cls(trained, config, ScoreRule(), device)._quality(unseen())
+            return cls(trained, config, ScoreRule(), device)._quality(validation_data())
 
-        net = train(net, fitted_images, config, around.replace(device=device), source, quality if len(held) else None)
+        net = train(
+            net,
+            fitted_images,
+            config,
+            training_context.replace(device=device),
+            source,
+            quality if len(held_out_rows) else None,
+        )
         head = cls(net, config, ScoreRule(), device, source)
-        if len(held):
-            head.rule = head._choose(unseen())
+        if len(held_out_rows):
+            head.rule = head._choose(validation_data())
         return head
 
     @classmethod
     def finished(
         cls, encoder: Encoder, images: np.ndarray, config: LesionHeadConfig, context: FitContext
     ) -> Self | None:
-        """Returns the head that an earlier fit with these very arguments saved in the context's folder, or None."""
+        """Returns the head that an earlier fit with the same arguments saved in the context's folder, or None."""
         if context.folder is None or not (context.folder / f"{cls.name}.json").is_file():
             return None
         head = cls.load(context.folder, context.device)
@@ -106,10 +114,10 @@ class LesionHead(Detector):
     def _centres(
         encoder: Encoder, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig, device: torch.device
     ) -> Tensor:
-        """(k+1, D): pre-training's frozen centres when the encoder brings them, else means of f_theta over A_n."""
-        known = getattr(encoder, "centres", None)
-        if known is not None and len(known) == config.k + 1:
-            return known.detach().cpu()
+        """Returns centres (k+1, D): those of pre-training if the encoder has them, else means of f_theta over A_n."""
+        frozen = getattr(encoder, "centres", None)
+        if frozen is not None and len(frozen) == config.k + 1:
+            return frozen.detach().cpu()
         encoder = encoder.to(device).eval()
         pairs, rows = Pairs(config.families, config.k), np.arange(min(len(images), _CENTRE_IMAGES))
         x = to_batch(images[rows], device)
@@ -122,19 +130,19 @@ class LesionHead(Detector):
         return torch.stack(means).clone()
 
     def _quality(self, data: SyntheticValidation) -> float:
-        """Mean of the AUROCs by image, of the usual score, and by cell, on lesions of families never trained on."""
+        """Computes the mean of image AUROC (default score) and cell AUROC on lesions of the held-out families."""
         from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 
         prediction = self.predict(data.images)
-        apart = data.images.shape[1] // prediction.maps.shape[1]
-        truth, counts = data.masks[:, ::apart, ::apart], counted(prediction.maps, data.roi)
+        cell_size = data.images.shape[1] // prediction.maps.shape[1]
+        truth, counts = data.masks[:, ::cell_size, ::cell_size], counted(prediction.maps, data.roi)
         if len(np.unique(truth[counts])) < 2 or len(np.unique(data.labels[data.use])) < 2:
-            return 0.0  # no lesion can be seen: the weights of the first check stay
+            return 0.0  # no lesion is visible: the weights of the first check are used
         image = roc_auc_score(data.labels[data.use], self.image_score(prediction, data.roi)[data.use])
         return float(image + roc_auc_score(truth[counts], prediction.maps[counts])) / 2
 
     def _choose(self, data: SyntheticValidation) -> ScoreRule:
-        """The score, on normals the network never saw and on lesions of the held-out families in them."""
+        """Chooses the score on held-out normal images and lesions of the held-out families in them."""
         prediction = self.predict(data.images)
         threshold = float(np.quantile(prediction.maps[: data.normals], 0.98))
         values = self._summaries(prediction, data.roi, threshold)
@@ -150,9 +158,9 @@ class LesionHead(Detector):
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Predicts maps float32 (N, S/2, S/2); extras: `classes` (N, k+1), `margin` (N,), `distances` (N, k+1)."""
-        shown, maps, classes, distances = at_least_one(images), [], [], []
-        for start in range(0, len(shown), batch):
-            x = to_batch(shown[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
+        inputs, maps, classes, distances = at_least_one(images), [], [], []
+        for start in range(0, len(inputs), batch):
+            x = to_batch(inputs[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
             logits, probabilities, features = self._forward(x)
             maps.append(logits.cpu().numpy())
             classes.append(probabilities.cpu().numpy())
@@ -171,7 +179,7 @@ class LesionHead(Detector):
         return logits.float(), classes.float().softmax(1), features.float()
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the rule chosen at the fit: (N,) float32."""
+        """Returns the score by the rule chosen in the fit: float32 (N,)."""
         return self.rule(self._summaries(prediction, roi, self.rule.threshold))
 
     def about(self) -> dict[str, Any]:
@@ -193,9 +201,9 @@ def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:
 
 
 def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
-    """Returns the fingerprint of what a fit depends on beside its configuration.
+    """Returns the fingerprint of encoder, images and regions of interest, on which a fit depends.
 
-    Centres follow from the encoder and the images unless pre-training left its own.
+    Centres are part of it only if pre-training saved them, as they follow from encoder and images otherwise.
     """
     centres = getattr(encoder, "centres", None)
     return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})

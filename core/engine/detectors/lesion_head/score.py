@@ -1,6 +1,6 @@
-"""From a map to one score: several ways to sum up an image, and the choice among them on synthetic validation data.
+"""The lesion head's score: several summaries of an image, and the choice among them on synthetic validation data.
 
-The data are normal images the network never saw and lesions of families it never saw; no test image is used.
+The data are held-out normal images and lesions of held-out families; no test image is used.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from core.engine.calibration.heatmap import masked_maps
 from core.engine.config import Config
 
 TOP = (0.005, 0.02, 0.05)  # shares of an image's cells
-BESIDE = ("class", "centres")  # summaries that do not come from the map
-_CLEARLY = 0.05  # of AUROC
-_FEW = 5  # images of a kind
+NOT_FROM_MAP = ("class", "centres")  # summaries that do not come from the map
+_CLEARLY = 0.05  # difference in AUROC
+_FEW = 5  # images of one label
 
 
 def summaries(
     maps: np.ndarray, classes: np.ndarray, margin: np.ndarray, roi: np.ndarray | None, threshold: float
 ) -> dict[str, np.ndarray]:
-    """Sums up N images in several ways, each (N,), larger is more abnormal.
+    """Computes several summaries of N images, each (N,); larger values are more abnormal.
 
-    maps: lesion logits (N, h, w). classes: probabilities over A_0..A_k (N, k+1). margin: (N,), distance to c_0 less
-    the distance to the nearest other centre. threshold: logit above which a cell counts as lesion.
+    Args:
+        maps: (N, h, w), lesion logits.
+        classes: (N, k+1), probabilities of A_0 to A_k.
+        margin: (N,), distance from c_0 minus the distance from the nearest other centre.
+        roi: uint8 (N, S, S), 1 inside the region of interest, or None.
+        threshold: Logit above which a cell counts as lesion.
     """
     inside = masked_maps(maps, roi)
     cells = np.sort(inside.reshape(len(maps), inside.shape[1] * inside.shape[2]), 1)
@@ -47,7 +51,7 @@ def _largest(above: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Validation:
-    """Summaries of validation images and whether a lesion was put in: labels (N,) 0 or 1."""
+    """Summaries (N,) of validation images, and labels (N,): 1 if a lesion was pasted, else 0."""
 
     values: dict[str, np.ndarray]
     labels: np.ndarray
@@ -56,10 +60,10 @@ class Validation:
 def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
     """Chooses the rule by which images are scored: the summary of the map with the best AUROC on validation data.
 
-    One that the map does not show is taken if it is clearly better: the class head's, the centres', or the logistic
-    combination of all. A reader can check a score against the map; and with some dozens of normals an AUROC is known to
-    about 0.03. So what lies beside the map must win by `_CLEARLY`. The combination is judged on folds it was not fitted
-    on. With fewer than `_FEW` images of either kind nothing can be chosen, and the default rule stands.
+    The class head's summary, that of the centres, or a logistic combination of all is chosen only if its AUROC is
+    higher by more than `_CLEARLY`: readers can check a score from the map against it, and with some dozens of images
+    the AUROC's error is about 0.03. The combination is evaluated by cross-validation. With fewer than `_FEW` images of
+    either label the default rule is used.
     """
     if np.bincount(data.labels, minlength=2).min() < _FEW:
         return ScoreRule(threshold=threshold)
@@ -69,15 +73,15 @@ def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
     auroc = {name: float(roc_auc_score(data.labels, v)) for name, v in data.values.items()}
     names = tuple(data.values)
     x = np.stack([data.values[n] for n in names], 1)
-    held = np.zeros(len(x))
-    for fitted, others in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, data.labels):
-        weights, bias = _logistic(x[fitted], data.labels[fitted])
-        held[others] = x[others] @ weights + bias
-    auroc["combined"] = float(roc_auc_score(data.labels, held))
-    shown = max((n for n in names if n not in BESIDE), key=lambda name: auroc[name])
+    combined = np.zeros(len(x))
+    for training_rows, test_rows in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, data.labels):
+        weights, bias = _logistic(x[training_rows], data.labels[training_rows])
+        combined[test_rows] = x[test_rows] @ weights + bias
+    auroc["combined"] = float(roc_auc_score(data.labels, combined))
+    from_map = max((n for n in names if n not in NOT_FROM_MAP), key=lambda name: auroc[name])
     best = max(auroc, key=lambda name: auroc[name])
-    if best == shown or auroc[best] <= auroc[shown] + _CLEARLY:
-        return ScoreRule(shown, (shown,), (1.0,), 0.0, threshold, auroc)
+    if best == from_map or auroc[best] <= auroc[from_map] + _CLEARLY:
+        return ScoreRule(from_map, (from_map,), (1.0,), 0.0, threshold, auroc)
     if best != "combined":
         return ScoreRule(best, (best,), (1.0,), 0.0, threshold, auroc)
     weights, bias = _logistic(x, data.labels)
@@ -85,7 +89,7 @@ def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
 
 
 def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Weights (D,) and bias on the raw values; the fit is on standardised ones."""
+    """Returns weights (D,) and bias for raw values x (N, D); the fit standardises them."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
@@ -95,15 +99,12 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
     return weights, float(model.intercept_[0] - weights @ scaler.mean_)
 
 
-# How the lesion head scores an image: a weighted sum of summaries of its map, chosen once and stored.
-
-
 @dataclass(frozen=True)
 class ScoreRule(Config):
-    """A rule by which images are scored.
+    """The rule by which images are scored: a weighted sum of summaries, chosen in the fit.
 
-    name: the chosen rule. terms, weights, bias: score = sum of weights x summaries + bias. threshold: logit above which
-    a cell counts as lesion. auroc: of every candidate on validation data.
+    name: of the rule. terms, weights, bias: score = sum of weights x summaries + bias. threshold: logit above which a
+    cell counts as lesion. auroc: that of every candidate on validation data.
     """
 
     name: str = "top 2.0%"
@@ -114,6 +115,6 @@ class ScoreRule(Config):
     auroc: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, summaries: dict[str, np.ndarray]) -> np.ndarray:
-        """Summaries, each (N,) -> scores (N,) float32."""
+        """Computes scores float32 (N,) from summaries (N,)."""
         total = np.sum([w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True)], axis=0)
         return np.asarray(total + self.bias, np.float32)

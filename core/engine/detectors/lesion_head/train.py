@@ -1,4 +1,4 @@
-"""Training the lesion head: with a frozen, a fine-tuned or a jointly trained encoder."""
+"""The training of the lesion head, with a frozen, a fine-tuned or a jointly trained encoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Quality = Callable[[LesionNet], float]
 def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tensor:
     """Computes binary cross-entropy plus `w_dice` times one minus soft Dice.
 
-    logits float32 (B, h, w); masks bool (B, S, S), averaged over each cell, so a rim cell asks for a half.
+    logits: float32 (B, h, w). masks: bool (B, S, S); the target of a cell is the share of it inside the mask.
     """
     target = F.interpolate(masks[:, None].float(), logits.shape[-2:], mode="area")[:, 0]
     p = logits.sigmoid()
@@ -39,7 +39,7 @@ def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tens
 
 
 class LesionTraining(Training):
-    """Training of the lesion head: network, averaged network and optimiser."""
+    """The training's state: network, averaged network and optimiser."""
 
     title = "the lesion head"
 
@@ -52,9 +52,15 @@ class LesionTraining(Training):
         device: torch.device | str = "cpu",
         quality: Quality | None = None,
     ) -> None:
-        """images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S) or None.
+        """Prepares a training.
 
-        quality: of a network on images that are not trained on, larger is better; asked `config.checks` times.
+        Args:
+            net: The network, which is trained in place.
+            images: uint8 (N, S, S, 3), normal.
+            roi: uint8 (N, S, S), their regions of interest, or None.
+            config: Options of the lesion head.
+            device: Where the training runs.
+            quality: Evaluates a network on held-out images, larger is better; called `config.checks` times.
         """
         self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
         self.steps, self.remedy = config.steps, f"a learning rate below {config.lr:g}"
@@ -72,14 +78,14 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """Computes one step's terms on normal x (B, 3, S, S): roi: on the CPU."""
+        """Computes the weighted loss terms of normal images x (B, 3, S, S). roi: on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
         views = 2 if c.mode == "joint" else 1
         images, masks = [], []
         for _ in range(views):
-            view, mask, _ = jitter_view(pair.images, pair.masks, None, draws, blur=c.blur, grain=c.grain)
+            view, mask = jitter_view(pair.images, pair.masks, draws, blur=c.blur, grain=c.grain)
             images.append(view)
             masks.append(mask)
         counts = pair.counts.repeat(views)
@@ -99,7 +105,7 @@ class LesionTraining(Training):
         return terms
 
     def advance(self) -> dict[str, Any]:
-        """Takes one optimiser step on a batch drawn from the images."""
+        """Takes one optimiser step on a random batch of the images."""
         c, draws = self.config, generator(self.config.seed, STEP, self.step)
         rate = c.lr * warm_cosine(self.step, self.steps, c.warmup)
         rows = torch.randint(0, len(self.images), (min(c.batch, len(self.images)),), generator=draws).numpy()
@@ -117,12 +123,12 @@ class LesionTraining(Training):
         self.optimiser.step()
         self.step += 1
         self.average.update_parameters(self.net)
-        values = torch.stack([loss, *terms.values()]).tolist()  # the step's one wait
+        values = torch.stack([loss, *terms.values()]).tolist()  # one transfer a step
         numbers = dict(zip(("loss", *terms), values, strict=True))
         return {"lr": rate, **numbers, **self._check()}
 
     def _check(self) -> dict[str, float]:
-        """At a check, the averaged network's quality; the best network so far is kept."""
+        """Evaluates the averaged network when a check is due, and keeps the best one."""
         every = max(1, self.steps // max(1, self.config.checks))
         if self.quality is None or (self.step % every and self.step < self.steps):
             return {}
@@ -139,7 +145,7 @@ class LesionTraining(Training):
         self.best = notes.get("best", -math.inf)
 
     def result(self) -> LesionNet:
-        """Returns the averaged network, or the best of those that were checked."""
+        """Returns the averaged network, or the best of those that were evaluated."""
         return cast(LesionNet, self.networks["best"] if math.isfinite(self.best) else self.average.module).eval()
 
 
@@ -151,11 +157,19 @@ def train(
     source: str = "",
     quality: Quality | None = None,
 ) -> LesionNet:
-    """Trains on normal images uint8 (N, S, S, 3) and returns `LesionTraining.result`, in eval mode.
+    """Trains the network on normal images uint8 (N, S, S, 3) and returns `LesionTraining.result`, in eval mode.
 
-    quality: as in `LesionTraining`. source: fingerprint of what the fit depends on. The context's folder keeps the
-    training, and one of the same configuration and source goes on from there. Raises Stopped when asked to stop, and
-    Diverged.
+    Args:
+        net: The network.
+        images: Normal images.
+        config: Options of the lesion head.
+        context: Its folder holds the training's state; a later call with the same configuration and source resumes it.
+        source: Fingerprint of encoder and images.
+        quality: As for `LesionTraining`.
+
+    Raises:
+        Stopped: If `context.should_stop` returns True.
+        Diverged: If the loss is not finite.
     """
     training = LesionTraining(net, images, context.roi, config, context.device, quality)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL

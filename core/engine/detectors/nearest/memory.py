@@ -1,4 +1,4 @@
-"""A bounded memory of normal patches: gathered image by image, thinned to a coreset, and searched exactly."""
+"""A bounded memory of normal patches: collected image by image, reduced to a coreset, and searched exactly."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ CHUNK = 1024  # queries compared at a time: 1024 x 8000 distances are 33 MB
 
 
 class Memory(nn.Module):
-    """M normal patches. features float32 (M, D); rows (M,) training image of each; cells (M,) its flat place there.
+    """A memory of M normal patches.
 
-    neighbours: (M, b), each patch's b nearest of the memory, itself first.
+    features: float32 (M, D). rows: (M,), the training image of each. cells: (M,), its flat position in that image.
+    neighbours: (M, b), the b patches of the memory that are nearest to each, itself first.
     """
 
     features: Tensor
@@ -33,7 +34,7 @@ class Memory(nn.Module):
         super().__init__()
         for name, value in {"features": features, "rows": rows, "cells": cells, "neighbours": neighbours}.items():
             self.register_buffer(name, value)
-        centre = features.mean(0)  # products of centred features lose fewer digits
+        centre = features.mean(0)  # products of centred features are more precise
         self.register_buffer("centre", centre, persistent=False)
         self.register_buffer("centred", features - centre, persistent=False)
         self.register_buffer("half_norms", self.centred.square().sum(1) / 2, persistent=False)
@@ -41,16 +42,16 @@ class Memory(nn.Module):
     @classmethod
     def of(cls, features: Tensor, rows: Tensor, cells: Tensor, neighbours: int) -> Memory:
         memory = cls(features, rows, cells, torch.zeros(len(features), 0, dtype=torch.long, device=features.device))
-        wanted = min(neighbours, len(features))
-        if wanted:
-            memory.neighbours = memory.search(features, wanted)[1]
+        count = min(neighbours, len(features))
+        if count:
+            memory.neighbours = memory.search(features, count)[1]
         return memory
 
     def search(self, queries: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-        """Finds the patches nearest to queries (Q, D) -> distances (Q, count), nearest first, and indices (Q, count).
+        """Finds the patches nearest to queries (Q, D): distances (Q, count), nearest first, and indices (Q, count).
 
-        All pairs are compared. The order comes from products; the distances given are then taken of differences, so
-        that equal patches are at 0 exactly.
+        All pairs are compared by matrix products. The distances are then computed from differences, so that those of
+        equal patches are exactly 0.
         """
         indices = []
         for chunk in (queries - self.centre).split(CHUNK):
@@ -64,15 +65,20 @@ class Memory(nn.Module):
         return distances, index
 
     def distances(self, queries: Tensor, index: Tensor) -> Tensor:
-        """Computes Euclidean distances (Q, c) of queries (Q, D) from the patches at index (Q, c) of the memory."""
+        """Computes the Euclidean distances (Q, c) of queries (Q, D) from the patches with indices (Q, c)."""
         columns = [(queries - self.features[column]).square().sum(1) for column in index.T]
         return torch.stack(columns, 1).sqrt_() if columns else queries.new_zeros(len(queries), 0)
 
     def weights(self, queries: Tensor, distances: Tensor, index: Tensor, power: int = 1) -> Tensor:
-        """Computes PatchCore's factor (Q,) of a score (Roth et al. 2022, Eq. 7).
+        """Computes PatchCore's weight (Q,) of a score (Roth et al. 2022, Eq. 7).
 
-        It is 1 - exp(d*) / sum of exp(d) over the neighbours of the nearest patch. queries (Q, D); distances, index
-        (Q,): of each one's nearest patch; d is a distance to that `power`.
+        It is 1 - exp(d*) / sum of exp(d) over the neighbours of the nearest patch.
+
+        Args:
+            queries: (Q, D).
+            distances: (Q,), to the nearest patch of each query.
+            index: (Q,), the indices of these patches.
+            power: The power of a distance that d stands for.
         """
         if self.neighbours.shape[1] < 2:
             return torch.ones_like(distances)
@@ -81,61 +87,68 @@ class Memory(nn.Module):
 
 
 class Pool:
-    """At most `limit` patches, drawn from the images of a study, from which a memory is chosen.
+    """At most `limit` patches, sampled from all images, from which a memory is selected.
 
-    Each image gives the same number of its cells, drawn from (seed, image); if there are more images than `limit`, some
-    give one cell and the others none. So the pool does not depend on how the images are batched.
+    The same number of cells is sampled from each image, with a seed that depends on the image alone, so that batching
+    has no effect. If there are more images than `limit`, one cell is sampled from some of them and none from the rest.
     """
 
     def __init__(self, limit: int, images: int, seed: int) -> None:
         self.seed = seed
-        each, more = divmod(limit, images)
-        self.quota = np.full(images, each)
-        self.quota[np.random.default_rng(seed).permutation(images)[:more]] += 1
-        self.drawn = 0
-        self._room: tuple[Tensor, Tensor, Tensor] | None = None
+        quota, remainder = divmod(limit, images)
+        self.quota = np.full(images, quota)
+        self.quota[np.random.default_rng(seed).permutation(images)[:remainder]] += 1
+        self.count = 0
+        self._arrays: tuple[Tensor, Tensor, Tensor] | None = None
 
     def add(self, features: Tensor, row: int, inside: np.ndarray | None) -> None:
-        """Draws from features (P, D) of image `row`; inside: bool (P,), cells to draw from (all where it has none)."""
+        """Samples from features (P, D) of image `row`. inside: bool (P,), cells to sample from; all if none is True."""
         cells = np.arange(len(features)) if inside is None or not inside.any() else np.flatnonzero(inside)
-        drawn = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
-        index = torch.from_numpy(np.sort(drawn)).to(features.device)
-        place = slice(self.drawn, self.drawn + len(index))
-        room, rows, places = self._rooms(features)
-        room[place], rows[place], places[place] = features[index], row, index
-        self.drawn = place.stop
+        sample = np.random.default_rng([self.seed, row]).permutation(cells)[: self.quota[row]]
+        index = torch.from_numpy(np.sort(sample)).to(features.device)
+        slots = slice(self.count, self.count + len(index))
+        pool, rows, pool_cells = self._allocated(features)
+        pool[slots], rows[slots], pool_cells[slots] = features[index], row, index
+        self.count = slots.stop
 
-    def _rooms(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Room for all that will be drawn, taken at once: thousands of small tensors kept between the large ones of the
-        encoder's passes would leave gaps that no later pass fits in (500 kB an image, measured).
+    def _allocated(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Allocates the whole pool at once.
+
+        Thousands of small tensors between the large ones of the encoder's passes would fragment the memory by 500 kB an
+        image (measured).
         """
-        if self._room is None:
+        if self._arrays is None:
             count = int(self.quota.sum())
             rows, cells = (torch.empty(count, dtype=torch.long, device=features.device) for _ in range(2))
-            self._room = features.new_empty(count, features.shape[1]), rows, cells
-        return self._room
+            self._arrays = features.new_empty(count, features.shape[1]), rows, cells
+        return self._arrays
 
     def all(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns all draws: features (N, D), rows (N,), cells (N,). Raises ValueError before an image was added."""
-        if self._room is None:
+        """Returns the pool: features (N, D), rows (N,), cells (N,). Raises ValueError if no image was added."""
+        if self._arrays is None:
             raise ValueError("no patch was drawn")
-        features, rows, cells = (room[: self.drawn] for room in self._room)
+        features, rows, cells = (array[: self.count] for array in self._arrays)
         return features, rows, cells
 
 
-# Which patches a memory keeps: greedy k-centre, as in PatchCore (Roth et al. 2022, Algorithm 1), many at a time.
+# The choice of a memory's patches: greedy k-centre, as in PatchCore (Roth et al. 2022, Algorithm 1), many at a time.
 
 
 CANDIDATES = 256
 
 
 def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, width: int = 128) -> Tensor:
-    """Chooses a coreset: indices (count,) of patches, each the farthest from those chosen before it.
+    """Selects a coreset: indices (count,) of patches, each the farthest from those selected before it.
 
-    features: float32 (N, D); beyond `width` values they are first projected at random (Johnson and Lindenstrauss). The
-    first index is drawn. The choice is exactly that of one farthest patch after another, in rounds: as long as the
-    best of the farthest CANDIDATES is no nearer than the last of them was at the round's start, no other patch can be
-    farther, so only the candidates' distances need to be known. The others' follow in one product a round.
+    The first patch is random. The result equals that of selecting one patch after another, but works in rounds: as long
+    as the best of the farthest CANDIDATES is no nearer than the last of them was at the start of the round, no other
+    patch can be farther, so only the candidates' distances are updated. The others follow in one product per round.
+
+    Args:
+        features: float32 (N, D).
+        count: Size of the coreset.
+        generator: Source of randomness.
+        width: Features with more values are first projected to this many at random (Johnson and Lindenstrauss).
     """
     n = len(features)
     if count >= n:
@@ -158,10 +171,10 @@ def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, wid
             picked.append(best)
             far = torch.minimum(far, between[best])
             far[best] = -1
-        taken = index[picked]
-        away = torch.minimum(away, _squared(x, norms, x[taken], norms[taken]).amin(1))
-        away[taken] = -1
-        chosen += taken.tolist()
+        selected = index[picked]
+        away = torch.minimum(away, _squared(x, norms, x[selected], norms[selected]).amin(1))
+        away[selected] = -1
+        chosen += selected.tolist()
     return torch.tensor(chosen, device=features.device)
 
 
@@ -174,54 +187,58 @@ def _projected(features: Tensor, width: int, generator: torch.Generator) -> Tens
 
 
 def _squared(a: Tensor, a_norms: Tensor, b: Tensor, b_norms: Tensor) -> Tensor:
-    """(N, D), (N,), (M, D), (M,) -> squared distances (N, M)."""
+    """Computes squared distances (N, M) of a (N, D) from b (M, D), given their squared norms (N,) and (M,)."""
     return torch.addmm(b_norms[None], a, b.T, alpha=-2).add_(a_norms[:, None]).clamp_(min=0)
 
 
-# From an encoder's maps to patches, and from the patches of normal images to a memory.
+# Patches from an encoder's maps, and a memory from the patches of normal images.
 
 
 def patches_of(maps: dict[int, Tensor], strides: tuple[int, ...]) -> Tensor:
-    """Makes patches of maps (B, C, h, w) by stride -> (B, h, w, D + 2): features, then the place.
+    """Computes patches (B, h, w, D + 2) from maps (B, C, h, w) by stride: features, then the position.
 
-    Each map is averaged over 3 x 3 cells (of the image alone at its edge) and interpolated to the finest stride's grid.
-    The place is (y, x) of the cell's middle, from 0 to 1.
+    Each map is averaged over 3 x 3 cells (without padding at the edge) and interpolated to the grid of the finest
+    stride. The position is that of the cell's centre, (y, x) from 0 to 1.
     """
     shape = maps[strides[0]].shape[2:]
-    parts = []
+    planes = []
     for stride in strides:
         m = F.avg_pool2d(maps[stride].float(), 3, 1, 1, count_include_pad=False)
         if m.shape[2:] != shape:
             m = F.interpolate(m, shape, mode="bilinear", align_corners=False)
-        parts.append(m)
+        planes.append(m)
     y, x = (torch.arange(n, device=m.device).add(0.5).div(n) for n in shape)
-    place = torch.stack(torch.meshgrid(y, x, indexing="ij"))  # (2, h, w)
-    parts.append(place.expand(m.shape[0], -1, -1, -1))
-    return torch.cat(parts, 1).permute(0, 2, 3, 1)
+    position = torch.stack(torch.meshgrid(y, x, indexing="ij"))  # (2, h, w)
+    planes.append(position.expand(m.shape[0], -1, -1, -1))
+    return torch.cat(planes, 1).permute(0, 2, 3, 1)
 
 
 def scales_of(pool: Tensor, widths: list[int], balance: bool, position: float) -> Tensor:
-    """Computes factors (D + 2,) for the values of a patch, applied before distances are taken. pool (N, D + 2).
+    """Computes the factors (D + 2,) that patches are multiplied by before distances are computed.
 
-    balance: each map's features get a variance of 1 in all. The place is put on the scale of the features' deviation.
+    Args:
+        pool: Patches (N, D + 2).
+        widths: The number of features of each map.
+        balance: Whether the features of each map are scaled to a total variance of 1.
+        position: Weight of the position, relative to the standard deviation of the features.
     """
     variances = [columns.var(0, unbiased=False).sum() for columns in pool[:, :-2].split(widths, 1)]
     factors = [v.clamp(min=1e-12).rsqrt() if balance else torch.ones_like(v) for v in variances]
     total = sum(v * f.square() for v, f in zip(variances, factors, strict=True))
-    parts = [f.expand(width) for f, width in zip(factors, widths, strict=True)]
-    return torch.cat([*parts, (position * total.sqrt()).expand(2)])
+    feature_factors = [f.expand(width) for f, width in zip(factors, widths, strict=True)]
+    return torch.cat([*feature_factors, (position * total.sqrt()).expand(2)])
 
 
 def scaled(patches: Tensor, scales: Tensor) -> Tensor:
-    """Brings patches (..., D + 2) into the space of distances: scales (D + 2,), one a value, or a matrix (D + 2, K)."""
+    """Scales patches (..., D + 2) by factors (D + 2,) or a matrix (D + 2, K), so that distances can be computed."""
     return patches * scales if scales.ndim == 1 else patches @ scales
 
 
 def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
     """Computes a whitening matrix (D, K) of a covariance (D, D), as MH-PatchCore does (Ferrari et al. 2026).
 
-    The K principal components with the most variance are kept, as few as explain the share `variance` of it. The
-    covariance is shrunk by `shrinkage` towards a multiple of the identity, and each component divided by its deviation.
+    K is the smallest number of principal components that explain the share `variance` of the variance. The covariance
+    is shrunk by `shrinkage` towards a multiple of the identity, and each component divided by its standard deviation.
     """
     values, vectors = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     values = values.clamp(min=0)
@@ -232,9 +249,9 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
 
 
 class NearestFitting:
-    """The fit of a memory in progress: patches are drawn from each image as its maps arrive.
+    """A fit of a memory in progress: patches are sampled from each image as its maps arrive.
 
-    If patches are to be whitened, their mean and covariance are of all patches, summed in the same pass.
+    The mean and covariance for whitening are those of all patches, summed in the same pass.
     """
 
     def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:
@@ -250,22 +267,22 @@ class NearestFitting:
             cells = None if inside is None else inside[i].ravel()
             self.pool.add(features, start + i, cells)
             if self.config.whitened:
-                every = cells is None or not cells.any()
-                x = (features if every else features[torch.from_numpy(cells)])[:, :-2].double()
+                use_all = cells is None or not cells.any()
+                x = (features if use_all else features[torch.from_numpy(cells)])[:, :-2].double()
                 self.count, self.sum, self.products = self.count + len(x), x.sum(0) + self.sum, x.T @ x + self.products
 
     def scales(self, features: Tensor) -> Tensor:
-        """Computes what patches are multiplied by before distances are taken (`Nearest`) from the pool (N, D + 2)."""
+        """Computes the factors or the matrix for `scaled` from the pool (N, D + 2)."""
         if self.config.whitened:
             mean = self.sum / self.count
             covariance = (self.products - self.count * torch.outer(mean, mean)) / max(self.count - 1, 1)
             matrix = whitening(covariance, self.config.variance, self.config.shrinkage)
-            return torch.cat([matrix, matrix.new_zeros(2, matrix.shape[1])]).to(features)  # the place has no part
+            return torch.cat([matrix, matrix.new_zeros(2, matrix.shape[1])]).to(features)  # the position is not used
         widths = [self.encoder.widths[stride] for stride in self.config.strides]
         return scales_of(features, widths, self.config.balance, self.config.position)
 
     def finish(self) -> Any:
-        """Returns the detector. Its memory is chosen from the pool by the configuration's seed."""
+        """Returns the detector, with a memory selected from the pool by the configuration's seed."""
         config = self.config
         features, rows, cells = self.pool.all()
         scales = self.scales(features)

@@ -1,16 +1,16 @@
-"""Nearest patches: how far each patch of an image is from the most similar patch of normal images.
+"""Nearest patches: the distance of each patch of an image from the most similar patch of normal images.
 
-PatchCore (Roth et al. 2022): maps of two middle strides, averaged over 3 x 3 cells and laid side by side on the finer
-grid; a coreset of the normal images' patches as memory; the image's score is the largest distance, re-weighted. Light
-forms: fewer patches, a random choice of them, a prior on the place. Nothing is trained, and every decision can be
-traced: `explain` names the training image and the place in it that a patch was compared with. Of a vision transformer
-the maps are its patch tokens, those of the middle and of three quarters of its depth.
+PatchCore (Roth et al. 2022): maps of two middle strides are averaged over 3 x 3 cells and concatenated on the finer
+grid; the memory is a coreset of the normal images' patches; the image's score is the largest distance, re-weighted.
+Cheaper variants use fewer patches, select them at random, or add the position to the features. Nothing is trained, and
+every result can be traced: `explain` returns the training image and the position that a patch was compared with. For a
+vision transformer the maps are its patch tokens at half and at three quarters of its depth.
 
 With `whitened` it is MH-PatchCore (Ferrari et al. 2026, "Mahalanobis PatchCore: Covariance-Aware and
-Streaming-Compatible Industrial Anomaly Detection"): distances are taken in a space in which normal patches vary equally
-in all directions, and squared. Ours: mean and covariance are summed in one pass, from which components and whitening
-follow exactly, where the paper passes three times; the memory is a coreset of a pool drawn evenly from all images,
-where the paper merges and thins blocks of 256; patches are not first reduced to 1,024 values.
+Streaming-Compatible Industrial Anomaly Detection"): distances are squared, and computed in a space in which normal
+patches vary equally in all directions. Differences from the paper: mean and covariance come from one pass instead of
+three, with the same components and whitening; the memory is a coreset of a pool sampled evenly from all images, instead
+of merged and reduced blocks of 256; patches are not first reduced to 1,024 values.
 """
 
 from __future__ import annotations
@@ -37,17 +37,19 @@ from core.engine.tensors import to_batch
 
 @dataclass(frozen=True)
 class NearestConfig(Config):
-    """strides: of the maps, from fine to coarse; patches lie on the finest one's grid.
+    """Options of the nearest-patch detector.
 
-    patches: how many the memory holds at most. pool: how many are drawn from all images for it to be chosen from.
-    coreset: how it is chosen, greedy (each the farthest from those before) or random (quicker; common looks prevail).
-    position: weight of the place: two patches an image side apart count as `position` standard deviations of the
-    features farther; 0 leaves the place out, as PatchCore does.
-    balance: whether each stride's features are first brought to the same variance.
-    neighbours: of the nearest patch, by which PatchCore re-weights the score; 0 leaves the score as it is.
-    whitened: whether distances are Mahalanobis distances, squared; position and balance then have no effect. variance:
+    strides: maps that are used, from fine to coarse; patches lie on the grid of the finest. patches: largest size of
+    the memory. pool: number of patches sampled from all images, from which the memory is selected.
+    coreset: how it is selected: greedy (each the farthest from those before) or random (faster, but common patches
+    dominate). position: weight of the position: patches one image side apart are `position` standard deviations of the
+    features farther from each other; 0 ignores the position, as PatchCore does.
+    balance: whether the features of each stride are first scaled to the same variance. neighbours: of the nearest
+    patch, by which PatchCore re-weights the score; 0 disables re-weighting.
+    whitened: whether distances are squared Mahalanobis distances; position and balance then have no effect. variance:
     share of the variance that the components explain. shrinkage: of the covariance, towards a multiple of the identity.
-    sigma: of the blur, in pixels at 256 x 256; it scales with the image. batch: images per step of the fit.
+    sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed: of the pool
+    and the coreset.
     """
 
     strides: tuple[int, ...] = (8, 16)
@@ -89,16 +91,14 @@ class Nearest(MapDetector):
     }
 
     def __init__(self, encoder: Encoder, config: NearestConfig, size: int, scales: Tensor, memory: Memory) -> None:
-        """scales: what the values of a patch, and its place (y, x), are multiplied by; (D + 2,), or a matrix of as many
-        rows.
-        """
+        """scales: factors (D + 2,) for a patch's features and its position (y, x), or a matrix (D + 2, K)."""
         super().__init__()
         self.encoder, self.config, self.size, self.memory = encoder, config, size, memory
         self.register_buffer("scales", scales)
 
     @property
     def power(self) -> int:
-        """The exponent of the distances in map and score."""
+        """The power of distances in map and score."""
         return 2 if self.config.whitened else 1
 
     @classmethod
@@ -106,11 +106,11 @@ class Nearest(MapDetector):
         cls, encoder: Encoder, config: NearestConfig, count: int, size: int, context: FitContext
     ) -> NearestFitting:
         if count < 1:
-            raise ValueError("there are no normal images to compare with")
+            raise ValueError("the nearest-patch detector needs at least 1 normal image")
         return NearestFitting(cls, encoder, config, count, size, context.roi)
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: smoothed maps; extras: `distance` (N, h, w), not smoothed, `weight` (N, h, w), its factor."""
+        """Reads a batch: smoothed maps; extras: `distance` (N, h, w), unsmoothed, and `weight` (N, h, w)."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         flat = scaled(queries, self.scales).flatten(0, 2)
@@ -121,14 +121,14 @@ class Nearest(MapDetector):
         return Prediction(smooth.cpu().numpy(), {"distance": heat.cpu().numpy(), "weight": weights.cpu().numpy()})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the largest distance, inside `roi` if given, times its weight: (N,) float32."""
+        """Returns the largest distance, inside `roi` if given, times its weight: float32 (N,)."""
         distance, weight = (prediction.extras[k].reshape(len(prediction), -1) for k in ("distance", "weight"))
         peak = self._peak(prediction, roi)[:, None]
         return np.take_along_axis(distance * weight, peak, 1)[:, 0]
 
     @staticmethod
     def _peak(prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
-        """Flat cell (N,) of each image's largest distance; where the region is empty the whole image counts."""
+        """Returns the flat cell (N,) of each image's largest distance; an empty region counts as the whole image."""
         distance = prediction.extras["distance"]
         return np.where(counted(distance, roi), distance, -1.0).reshape(len(distance), -1).argmax(1)
 
@@ -136,9 +136,13 @@ class Nearest(MapDetector):
     def explain(
         self, images: np.ndarray, points: np.ndarray | None = None, roi: np.ndarray | None = None, batch: int = 32
     ) -> list[Match]:
-        """Shows what one patch of each image was compared with. images uint8 (N, S, S, 3).
+        """Finds the normal patch that one patch of each image was compared with.
 
-        points: (N, 2) pixels (x, y) whose patches are asked for; None takes each image's peak, inside `roi` if given.
+        Args:
+            images: uint8 (N, S, S, 3).
+            points: (N, 2), pixels (x, y) inside the patches; None for each image's peak.
+            roi: uint8 (N, S, S), the region in which peaks are looked for.
+            batch: Images per step.
         """
         device, matches = self.scales.device, []
         for start in range(0, len(images), batch):
@@ -153,9 +157,11 @@ class Nearest(MapDetector):
                 cells = y * side + x
             at = torch.from_numpy(cells).to(device)
             distances, index = self.memory.search(queries.flatten(1, 2)[torch.arange(len(at), device=device), at])
-            rows, places = (column[index[:, 0]].tolist() for column in (self.memory.rows, self.memory.cells))
-            for cell, row, place, distance in zip(cells.tolist(), rows, places, distances[:, 0].tolist(), strict=True):
-                box, origin = (box_of(c, side, self.size) for c in (cell, place))
+            rows, origin_cells = (column[index[:, 0]].tolist() for column in (self.memory.rows, self.memory.cells))
+            for cell, row, origin_cell, distance in zip(
+                cells.tolist(), rows, origin_cells, distances[:, 0].tolist(), strict=True
+            ):
+                box, origin = (box_of(c, side, self.size) for c in (cell, origin_cell))
                 matches.append(Match(box, origin, row=row, distance=distance))
         return matches
 
@@ -168,16 +174,13 @@ class Nearest(MapDetector):
         return cls(within["encoder"], config, size, scales, memory)
 
 
-# What a patch was compared with.
-
-
 @dataclass(frozen=True)
 class Match:
     """A patch of an image and the most similar normal patch.
 
-    box: of the patch asked about, in its image. there: of the most similar normal patch, in its image.
-    row: that image's place among those that the detector was fitted on. distance: between the patches' features.
-    Boxes are (x0, y0, x1, y1) in pixels; they span the 3 x 3 cells whose features a patch averages.
+    box: bounding box of the patch. there: bounding box of the normal patch in its own image. row: index of that image
+    among those of the fit. distance: between the patches' features.
+    Boxes are (x0, y0, x1, y1) in pixels and span the 3 x 3 cells whose features a patch averages.
     """
 
     box: tuple[float, float, float, float]
@@ -187,9 +190,8 @@ class Match:
 
 
 def box_of(cell: int, side: int, size: int) -> tuple[float, float, float, float]:
-    """Returns the box of a flat cell of a `side` x `side` grid over an image of `size` pixels, cut off at its edge."""
+    """Returns the box of a flat cell of a `side` x `side` grid over an image of `size` pixels, clipped to the image."""
     y, x = divmod(cell, side)
     step = size / side
-    ends = ((max(place - 1, 0) * step, min(place + 2, side) * step) for place in (x, y))
-    (x0, x1), (y0, y1) = ends
+    (x0, x1), (y0, y1) = ((max(at - 1, 0) * step, min(at + 2, side) * step) for at in (x, y))
     return x0, y0, x1, y1

@@ -33,7 +33,7 @@ def of_all_at_once(model, items):
     shift, scale = h.mean(0), 1 / h.var(0, unbiased=False).mean().sqrt()
     z = model.code.linear((h - shift) * scale)
     centre = reference.mu_gamma(z)
-    variance = reference.sigma_gamma_sq(z, centre, BATCH * items.each)
+    variance = reference.sigma_gamma_sq(z, centre, BATCH * items.patches)
     return shift, scale, torch.tensor(centre).float(), torch.tensor(variance)
 
 

@@ -110,7 +110,7 @@ def test_paper_preset_is_as_published():
 
 
 def test_released_settings_change_steps_map_and_latent_layer():
-    """Two images a step for the local model alone; overlaps summed; features as they come; two shares."""
+    """Two images a step for the local model alone; overlaps summed; features as they come."""
     published, ours = PRESETS["published"], PRESETS["paper"]
     assert [steps_of(published, 9, local)[0] for local in (False, True)] == [1, 4]
     assert [steps_of(ours, 9, local)[0] for local in (False, True)] == [1, 1]
@@ -118,4 +118,3 @@ def test_released_settings_change_steps_map_and_latent_layer():
     ones = torch.ones(1, len(grid), 32, 32)
     assert grid.lay(ones).unique().tolist() == [1.0] and grid.lay(ones, "sum").unique().tolist() == [1.0, 2.0, 4.0]
     assert not published.rescale and ours.rescale
-    assert published.map_share == 0.5 and published.replace(local_map_share=0.2).map_share == 0.2
