@@ -1,8 +1,8 @@
-"""The C library's memory, kept between the steps of a training instead of being given back and asked for again.
+"""Settings of the C library's allocator, so that it keeps freed memory between the steps of a training.
 
-A step on a CPU makes and frees tensors of tens of MB. glibc returns each to the system, which clears every page anew at
-the next step: a seventh of the time of a step with EfficientNet-lite0 at 128 px (1.97 s against 1.68 on one busy core,
-1.4 against 0.6 million page faults in nine steps).
+A step on a CPU allocates and frees tensors of tens of MB. By default glibc returns their memory to the system, which
+clears every page again in the next step. This takes a seventh of the time of a step with EfficientNet-lite0 at 128 px
+(1.97 s instead of 1.68 s on one busy core, with 1.4 instead of 0.6 million page faults in nine steps).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAD = 256 << 20
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep what is freed in this process; returns whether it does. Elsewhere nothing is changed."""
+    """Makes glibc keep freed memory in this process; returns whether it does. Other C libraries are not changed."""
     if not sys.platform.startswith("linux"):
         return False
     with contextlib.suppress(OSError, AttributeError):  # another C library
@@ -34,10 +34,10 @@ def keep_freed_memory() -> bool:
 
 
 def most_memory(device: torch.device) -> int:
-    """Returns the most bytes held so far: on the GPU where that is the device, else by this process; 0 if unknown."""
+    """Returns the peak memory in bytes: of the GPU if that is the device, else of this process; 0 if unknown."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    with contextlib.suppress(OSError, IndexError):  # Linux: ru_maxrss would count what the parent had at the fork
+    with contextlib.suppress(OSError, IndexError):  # Linux: ru_maxrss would include the parent's memory
         return 1024 * int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
     with contextlib.suppress(ImportError):  # Windows
         import resource

@@ -27,7 +27,7 @@ MOST_CHANNELS = 4096
 
 
 class BadConfig(ValueError):
-    """A value that the configuration cannot hold; the message says which, and what it takes."""
+    """Raised for an invalid value of an option; the message says which, and what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Option:
         if value is None:
             return ""
         if self.choices:
-            wanted = self.chosen(value) if self.several else [value]
-            if all(v in self.choices for v in wanted):
+            chosen = self.chosen(value) if self.several else [value]
+            if all(v in self.choices for v in chosen):
                 return ""
             more = ", or several joined by '+'" * self.several + "".join(f", or {a}" for a in self.aliases)
             return f"is one of {', '.join(map(str, self.choices))}{more}, not {value!r}"
@@ -159,7 +159,7 @@ def _declared(cls: type, name: str) -> Option:
     return Option()
 
 
-@cached_by_class  # hints are text that is evaluated anew at each call, which took most of the time of `replace`
+@cached_by_class  # the evaluation of hints took most of the time of `replace`
 def types_of(cls: Any) -> dict[str, Any]:
     """Returns the evaluated type of each field, by the field's name."""
     hints = typing.get_type_hints(cls)

@@ -1,7 +1,7 @@
-"""Files and folders that are either whole or absent: written in a place of the writer's own, flushed, then renamed.
+"""Files and folders that are either complete or absent: written in a private folder, flushed, then renamed.
 
-Every writer has a name of its own, and every target has one writer at a time, a thread of this process or another
-process. A file that somebody has mapped is never written to or cut: it is replaced by another under its name.
+Each writer has a private folder, and each target one writer at a time, among the threads of all processes. A file that
+is memory-mapped is never changed or truncated, but replaced by another one with the same name.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch  # which takes seconds to load, and only tensors need
+    import torch  # takes seconds to load, and is needed for tensors only
 
 T = TypeVar("T")
-MAKING = ".making-"  # what the folders begin with in which writers work, beside their targets
-POLL = 0.01  # seconds between two looks at a lock that another has
+MAKING = ".making-"  # prefix of the writers' private folders, which are next to their targets
+POLL = 0.01  # seconds between two attempts to take a lock
 
 
 class Busy(Exception):
-    """Another thread or process has what was to be locked."""
+    """Raised if another thread or process holds the lock."""
 
 
 @contextlib.contextmanager
 def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
-    """Has `path` to itself while the block runs: other threads and processes wait. Yields an empty folder beside it.
+    """Locks `path` against other threads and processes while the block runs, and yields an empty folder next to it.
 
-    Raises Busy if another has it and `wait` is False.
+    Raises Busy if it is locked by another and `wait` is False.
     """
     path = Path(path)
     name = hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]
@@ -45,29 +45,29 @@ def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
 def replacing(path: Path | str) -> Iterator[Path]:
     """Yields a path to write a file or a folder at, which becomes `path` in one step when the block ends.
 
-    What the block writes beside it, such as a seal, goes beside `path`. If the block fails or writes nothing, all stays
-    as it was. The last part of the path yielded is that of `path`.
+    Further files that the block writes next to it, such as a seal, are moved next to `path`. If the block fails or
+    writes nothing, nothing changes. The yielded path has the name of `path`.
     """
-    with locked(path) as work, _whole(Path(path), work) as own:
-        yield own
+    with locked(path) as work, _whole(Path(path), work) as draft:
+        yield draft
 
 
 def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], object]) -> T:
-    """Returns what `read()` gives; if that is None, or a file is missing, first has `make(own)` write `path`, once.
+    """Returns the result of `read()`; if it is None or a file is missing, `make` first writes `path`.
 
-    However many ask at once: one makes it, the others wait and read. Raises FileNotFoundError if it cannot be read
-    though it was made.
+    Of several simultaneous callers one makes it, and the others wait. Raises FileNotFoundError if it cannot be read
+    afterwards.
     """
     value = _if_there(read)
     if value is None:
         with locked(path) as work:
             value = _if_there(read)
             if value is None:
-                with _whole(path, work) as own:
-                    make(own)
+                with _whole(path, work) as draft:
+                    make(draft)
                 value = read()
     if value is None:
-        raise FileNotFoundError(f"{path} was made and cannot be read")
+        raise FileNotFoundError(f"{path} was written but cannot be read")
     return value
 
 
@@ -80,22 +80,22 @@ def _if_there(read: Callable[[], T | None]) -> T | None:
 
 @contextlib.contextmanager
 def _whole(path: Path, work: Path) -> Iterator[Path]:
-    own = work / secrets.token_hex(6) / path.name
-    own.parent.mkdir(mode=0o700)
+    draft = work / secrets.token_hex(6) / path.name
+    draft.parent.mkdir(mode=0o700)
     try:
-        yield own
-        for inside in own.parent.rglob("*"):
+        yield draft
+        for inside in draft.parent.rglob("*"):
             _flush(inside)
-        for beside in own.parent.iterdir():
-            if beside != own:
-                os.replace(beside, path.with_name(beside.name))
-        if own.is_dir() and path.exists():
-            os.replace(path, own.parent / ".old")  # who has a file of it open keeps that
-        if own.exists():
-            os.replace(own, path)
+        for neighbour in draft.parent.iterdir():
+            if neighbour != draft:
+                os.replace(neighbour, path.with_name(neighbour.name))
+        if draft.is_dir() and path.exists():
+            os.replace(path, draft.parent / ".old")  # files that are open stay readable
+        if draft.exists():
+            os.replace(draft, path)
         _flush(path.parent)
     finally:
-        shutil.rmtree(own.parent, ignore_errors=True)
+        shutil.rmtree(draft.parent, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:
@@ -110,44 +110,44 @@ def _flush(path: Path) -> None:
 
 @contextlib.contextmanager
 def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
-    """Locks a folder to work in, empties it of what a killed writer left, and removes it in the end."""
+    """Locks a private folder, deletes what a killed writer left in it, and removes the folder in the end."""
     from filelock import FileLock, Timeout
 
     lock = work / "lock"
     while True:
-        held = FileLock(lock, poll_interval=POLL)
-        with contextlib.suppress(FileExistsError, FileNotFoundError):  # the writer before is just removing the folder
+        file_lock = FileLock(lock, poll_interval=POLL)
+        with contextlib.suppress(FileExistsError, FileNotFoundError):  # the previous writer is removing the folder
             work.mkdir(parents=True, exist_ok=True)
             try:
-                held.acquire(blocking=wait)
+                file_lock.acquire(blocking=wait)
                 break
             except Timeout:
                 raise Busy(work.parent) from None
     try:
-        for rest in work.iterdir():
-            if rest != lock:
-                shutil.rmtree(rest, ignore_errors=True)
+        for leftover in work.iterdir():
+            if leftover != lock:
+                shutil.rmtree(leftover, ignore_errors=True)
         yield work
     finally:
         with contextlib.suppress(OSError):  # Windows removes it when it is released
-            lock.unlink()  # while it is held: who waits for it sees that it is gone, and makes another
-        held.release()
+            lock.unlink()  # while it is held: waiting writers see that it is gone, and create another
+        file_lock.release()
         with contextlib.suppress(OSError):  # the next writer is here already
             work.rmdir()
 
 
 def sweep(folder: Path) -> list[str]:
-    """Removes what killed writers left anywhere below a folder, but nothing of writers at work; returns its names."""
-    gone = []
+    """Removes what killed writers left anywhere below a folder, but no active writer's files; returns their names."""
+    removed = []
     for work in [Path(here, name) for here, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
-        left = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
+        leftovers = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
         with contextlib.suppress(Busy, OSError), _alone(work, wait=False):
-            gone += left
-    return gone
+            removed += leftovers
+    return removed
 
 
 def mapped(path: Path | str) -> np.ndarray:
-    """Maps an array of a .npy file for reading. `np.load` opens the file twice, which may be two files."""
+    """Memory-maps the array of a .npy file for reading; `np.load` opens the file twice and may see two versions."""
     from numpy import memmap
     from numpy.lib import format
 
@@ -158,28 +158,28 @@ def mapped(path: Path | str) -> np.ndarray:
 
 
 def copy(source: Path | str, target: Path | str) -> None:
-    """Copies a file with its times and rights; the copy is whole or absent."""
-    with replacing(target) as own:
-        shutil.copy2(source, own)
+    """Copies a file with its times and permissions; the copy is complete or absent."""
+    with replacing(target) as draft:
+        shutil.copy2(source, draft)
 
 
 def write_bytes(path: Path | str, data: bytes) -> None:
-    """Replace `path` by `data` in one step: a reader, or a crash at any moment, finds the old file or the new one."""
-    with replacing(path) as own:
-        own.write_bytes(data)
+    """Replaces `path` by `data` in one step: readers find the old or the new file, even after a crash."""
+    with replacing(path) as draft:
+        draft.write_bytes(data)
 
 
 def write_json(path: Path | str, value: object) -> None:
-    """Writes `value` as indented JSON; NaN and infinity are refused, since not every reader of JSON takes them."""
+    """Writes `value` as indented JSON; NaN and infinity are refused, as they are not valid JSON."""
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
 
 
-def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Writes tensors of any device and memory format as one safetensors file; each is stored contiguous, on its own."""
+def write_tensors(path: Path | str, tensors: dict[str, torch.Tensor]) -> None:
+    """Writes tensors of any device and memory format as a safetensors file, each as a contiguous copy."""
     from safetensors.torch import save as safetensors_bytes
 
     stored = {name: t.detach().to("cpu", copy=True).contiguous() for name, t in tensors.items()}
-    write_bytes(path, safetensors_bytes(stored, metadata))
+    write_bytes(path, safetensors_bytes(stored))
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:

@@ -1,4 +1,4 @@
-"""How far an image's mean colour lies from those of normal images: the least that any detector should see."""
+"""The distance of an image's mean colour from those of normal images, the simplest detector."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class MeanColour:
 
     @classmethod
     def fit(cls, images: np.ndarray, roi: np.ndarray | None = None) -> Self:
-        """Fits the distribution to normal images uint8 (N, S, S, 3); roi uint8 (N, S, S): the pixels that count.
+        """Fits the distribution to normal images uint8 (N, S, S, 3); roi: uint8 (N, S, S), the pixels that count.
 
-        Raises ValueError with fewer than two images.
+        Raises ValueError for fewer than two images.
         """
         if len(images) < 2:
-            raise ValueError("mean colours take at least two normal images to learn from")
+            raise ValueError("mean colours need at least two normal images")
         means = _means(images, roi)
         spread = np.cov(means.T) + 1e-3 * np.eye(3)  # grey images have no spread between their channels
         return cls(means.mean(0), np.linalg.inv(spread))

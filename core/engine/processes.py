@@ -1,8 +1,8 @@
-"""The group of processes that `torchrun` starts for one pre-training, and what its first process decides for all.
+"""The group of processes that `torchrun` starts for a pre-training, and the decisions of its first process for all.
 
-Without a group there is one process, and every function returns what it was given. All processes of a group call the
-same functions in the same order. A process that dies closes its connections, which ends the others' next exchange in an
-error; one that hangs does so after TIMEOUT.
+Without torchrun there is one process, and every function returns its input. All processes of a group call the same
+functions in the same order. If a process dies, its connections close, and the next exchange of the others fails; if one
+hangs, that happens after TIMEOUT.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ TIMEOUT = timedelta(minutes=10)  # longest wait for another process
 
 
 def wanted() -> int:
-    """Returns how many processes torchrun has started for this command; 1 without it."""
+    """Returns the number of processes that torchrun started for this command; 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def join(device: torch.device | str = "cpu") -> None:
-    """Enters the group that torchrun started; does nothing without torchrun, or if this process is in it already."""
+    """Joins the group that torchrun started; does nothing without torchrun or if this process has joined already."""
     if wanted() > 1 and world() == 1:
         dist.init_process_group("cpu:gloo,cuda:nccl" if place(device).type == "cuda" else "gloo", timeout=TIMEOUT)
 
 
 def place(device: torch.device | str) -> torch.device:
-    """Returns this process's device: processes that share a machine with GPUs take one each."""
+    """Returns the device of this process: processes on the same machine use one GPU each."""
     device = torch.device(device)
     if device.type == "cuda" and wanted() > 1:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -70,7 +70,7 @@ def from_first(value: Any = None) -> Any:
 
 
 def first_before_others(work: Callable[[], Result]) -> Result:
-    """Runs `work()` on each process; the others begin once the first is done, and find what it has made."""
+    """Runs `work()` on each process; the others start when the first is done, and find its results."""
     if not is_first():
         from_first()
     result = work()
@@ -80,7 +80,7 @@ def first_before_others(work: Callable[[], Result]) -> Result:
 
 
 def agreed(question: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Wraps a question so that all processes get the first one's answer; the others' question is not asked."""
+    """Wraps a question so that it is asked on the first process only, and all processes get its answer."""
     if world() == 1:
         return question
     return lambda: bool(from_first(question is not None and question() if is_first() else None))

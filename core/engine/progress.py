@@ -10,11 +10,11 @@ Stop = Callable[[], bool]
 
 
 def part_of(report: Report | None, done: int, steps: int) -> Report | None:
-    """Wraps `report` for one part of some work: its steps count on from `done`, of `steps` in all. None stays None."""
+    """Wraps `report` for a stage whose steps continue from `done` of `steps` in total. None stays None."""
     if report is None:
         return None
     return lambda values: report({**values, "step": done + values["step"], "steps": steps})
 
 
 class Stopped(Exception):
-    """Raised by a fit or a training that was asked to stop; what can be resumed is on disk."""
+    """Raised by a fit or a training that was asked to stop; its resumable state is on disk."""

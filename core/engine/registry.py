@@ -1,9 +1,9 @@
-"""Named families of interchangeable parts: one file and one decorator add a member.
+"""Registries of interchangeable components: one file and one decorator add a member.
 
     @DETECTORS.register("padim", title="PaDiM")
     class PaDiM(Detector): ...
 
-The list of members is a call (`DETECTORS.names()`), never a table kept by hand.
+The list of members is computed (`DETECTORS.names()`), not maintained by hand.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Member = TypeVar("Member")
 
 
 class UnknownName(ValueError):
-    """A name that no member of the family carries; the message lists those that exist."""
+    """Raised for an unknown name; the message lists the existing ones."""
 
 
 @dataclass
 class Registry:
-    """A family's members by name. `package` is imported, file by file, the first time that one is asked for.
+    """The members of a family by name. All files of `package` are imported when the first member is requested.
 
-    A member that takes several files is a folder with a file of the same name in it: igd/igd.py. A folder without such
-    a file holds one member a file: comparators/panda.py.
+    A member with several files is a folder that contains a file of the same name: igd/igd.py. A folder without such a
+    file has one member per file: comparators/panda.py.
     """
 
     family: str
@@ -38,11 +38,11 @@ class Registry:
     _loading: set[int] = field(default_factory=set)  # threads
 
     def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
-        """Returns a decorator that adds a member. `facts` are free text for people: title, section of the paper, ...
+        """Returns a decorator that adds a member. facts: texts for people, such as title and section of the paper.
 
-        listed=False: `names()` leaves the member out, for it needs more than the others are given. compares=True: it
-        can say which normal patch the most abnormal one is most like. own_network=True: it learns with networks of its
-        own, from random weights, whatever the encoder.
+        listed=False: `names()` skips the member, because it needs more inputs than others. compares=True: it can find
+        the normal patch that is most similar to the most abnormal one. own_network=True: it trains its own networks
+        from random weights and does not use the encoder.
         """
 
         def add(member: Member) -> Member:
@@ -56,7 +56,7 @@ class Registry:
 
     def _load(self) -> None:
         thread = threading.get_ident()
-        if self._loaded or thread in self._loading:  # a file of the package may ask while it is imported
+        if self._loaded or thread in self._loading:  # a file of the package may call this while it is imported
             return
         self._loading.add(thread)
         try:
@@ -67,7 +67,7 @@ class Registry:
                 inside = {m.name for m in pkgutil.iter_modules(inner.__path__)} if module.ispkg else set()
                 for file in {module.name} if module.name in inside else inside:
                     importlib.import_module(f"{name}.{file}")
-            self._loaded = True  # only now: another thread that asks meanwhile imports too, which waits for this one
+            self._loaded = True  # only now: another thread also imports, and so waits for this one
         finally:
             self._loading.discard(thread)
 
@@ -82,11 +82,11 @@ class Registry:
         return dict(self._about[name])
 
     def title(self, name: str) -> str:
-        """Returns the name for people; `name` itself for a member without a title, or that this version lacks."""
+        """Returns the title of a member, or `name` if it has no title or is unknown."""
         return self.fact(name, "title", name)
 
     def fact(self, name: str, key: str, otherwise: Any = None) -> Any:
-        """Returns a fact of a member; `otherwise` if it was registered without, or this version has no such member."""
+        """Returns a fact of a member, or `otherwise` if it lacks this fact or is unknown."""
         self._load()
         return self._about.get(name, {}).get(key, otherwise)
 

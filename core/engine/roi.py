@@ -1,9 +1,9 @@
-"""The region of interest of one image, found from its pixels alone: where there is tissue to look at.
+"""The region of interest of an image, the tissue in view, found from its pixels.
 
-Left out are the black border around an octagonal or round field of view, a black picture-in-picture inset in a
-corner, and burned-in text. Why it matters: in hyperkvasir 98 % of normals and 55 % of polyps carry the inset, so
-a detector that looks at the frame seems to find polyps. When in doubt a pixel stays inside: a lumen is as black as
-a border, and a lesion cut away is worse than a border left in.
+It excludes the black border around an octagonal or round field of view, a black picture-in-picture inset in a corner,
+and burned-in text. This matters: in hyperkvasir 98 % of the normal images and 55 % of those with polyps have the inset,
+so that a detector that uses the frame seems to find polyps. In doubt a pixel is inside: a lumen is as black as a
+border, and cutting off a lesion is worse than including a border.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ EVEN = 0.7  # the darkest letter of a line is as bright as so much of the bright
 ROUGH, SMOOTH = 22, 8  # grey levels of fine detail around a line of text; around one of fewer than four letters
 FRAME = 44  # some insets have a dark grey frame of 15..40
 RIM = 5  # an inset may stand this far from the edge of the image
-SMALLEST_VIEW = 0.2  # a field of view below this part of the image is taken for a mistake
+SMALLEST_VIEW = 0.2  # share of the image below which a field of view is taken for a mistake
 
 
 def find_roi(image: np.ndarray) -> np.ndarray:
-    """Finds the region of interest of an image uint8 (H, W, 3) or (H, W) -> uint8 (H, W), 1 inside, 0 outside.
+    """Finds the region of interest of an image uint8 (H, W, 3) or (H, W): uint8 (H, W), 1 inside, 0 outside.
 
-    Never empty: where no field of view differs from a border, everything is inside.
+    It is never empty: if no border is found, everything is inside.
     """
     if image.dtype != np.uint8 or image.ndim not in (2, 3):
-        raise ValueError(f"find_roi takes a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
+        raise ValueError(f"find_roi needs a uint8 image (H, W, 3) or (H, W), not {image.dtype} {image.shape}")
     height, width = image.shape[:2]
     scale = WORKING_SIDE / min(height, width)
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
@@ -46,24 +46,24 @@ def find_roi(image: np.ndarray) -> np.ndarray:
 
 
 def field_of_view(bright: np.ndarray) -> np.ndarray:
-    """Finds the field of view: bright uint8 (h, w) -> uint8 (h, w), the convex hull of all that is not border.
+    """Finds the field of view in bright uint8 (h, w): uint8 (h, w), the convex hull of all pixels but the border.
 
-    Every field of view in use (octagon, circle, rectangle) is convex, so the hull gives back the dark lumen that
-    touches the border; opening first drops text and icons that stand on the border.
+    Every common field of view (octagon, circle, rectangle) is convex, so the hull includes a dark lumen that touches
+    the border. Morphological opening first removes text and icons on the border.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
     if lit.all():
         return np.ones_like(bright)
     opened = cv2.morphologyEx(lit, cv2.MORPH_OPEN, np.ones((11, 11), np.uint8))
-    count, parts, stats, _ = cv2.connectedComponentsWithStats(opened)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(opened)
     if count < 2:
         return np.ones_like(bright)
     area = stats[1:, cv2.CC_STAT_AREA]
     keep = np.concatenate(([0], area >= 0.02 * area.max())).astype(np.uint8)
-    view_mask = keep[parts]
-    # the opening rounds off the corners of what it keeps: give back what touches it within its own reach
+    view_mask = keep[labels]
+    # The opening rounds off corners, so lit pixels next to the result are added back.
     view_mask = np.asarray(cv2.dilate(view_mask, np.ones((5, 5), np.uint8)), np.uint8) & lit
-    rows = np.flatnonzero(view_mask.any(1))  # the hull of each row's two ends is the hull of all
+    rows = np.flatnonzero(view_mask.any(1))  # the two ends of each row have the same hull
     first, last = view_mask[rows].argmax(1), view_mask.shape[1] - 1 - view_mask[rows, ::-1].argmax(1)
     points = np.stack([np.concatenate([first, last]), np.concatenate([rows, rows])], 1).astype(np.int32)
     view = np.zeros_like(bright)
@@ -74,11 +74,11 @@ def field_of_view(bright: np.ndarray) -> np.ndarray:
 
 
 def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Finds black rectangles that stand in a corner of the image: (top, bottom, left, right), half open."""
+    """Finds black rectangles in the corners of the image: (top, bottom, left, right), ends excluded."""
     regions = []
     height, width = bright.shape
     view_mask = view > 0
-    # what lies outside the view is gone already, so it may be counted to the rectangle, whatever is on it
+    # Pixels outside the view are excluded already, so they may belong to a rectangle in any case.
     lit = [mask for mask in ((bright > level) & view_mask for level in (BLACK, FRAME)) if not mask.all()]
     for down in (False, True):
         for mirrored in (False, True):
@@ -99,10 +99,10 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
 
 
 def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
-    """(height, width) of the black rectangle at the upper left corner; (0, 0) for none.
+    """Returns (height, width) of the black rectangle in the upper left corner, or (0, 0).
 
-    Of all black rectangles there, the largest one whose two inner sides border on something lit: the sides of an
-    inset are straight and sharp, those of a lumen are not. What is lit less than RIM from the edge does not count.
+    It is the largest one whose two inner sides border on lit pixels: the sides of an inset are straight and sharp,
+    those of a lumen are not. Lit pixels less than RIM from the edge of the image do not count.
     """
     height, width = lit.shape
     first = lit[:, RIM:].argmax(1) + RIM  # first lit column of each row
@@ -115,7 +115,7 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
         h, w = int(y) + 1, int(reach[y])
         if h < 0.1 * height or w < 0.1 * width or h * w <= best_area or h * w > 0.35 * height * width:
             continue
-        if np.count_nonzero(view[:h, :w]) < 0.1 * h * w:  # it lies outside the field of view already
+        if np.count_nonzero(view[:h, :w]) < 0.1 * h * w:  # it is outside the field of view already
             continue
         beyond = slice(w + 2, w + 5), slice(h + 2, h + 5)  # two pixels off: JPEG smears the edge
         right = np.count_nonzero(lit[RIM:h, beyond[0]]), np.count_nonzero(view[:h, beyond[0]])
@@ -127,7 +127,7 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 
 
 def find_text(image: np.ndarray) -> np.ndarray:
-    """Finds burned-in text: image uint8 (h, w, 3) -> bool (h, w), boxes around its lines.
+    """Finds burned-in text in an image uint8 (h, w, 3): bool (h, w), boxes around its lines.
 
     Letters are thin, white and equally bright, and stand on one foot before something smooth. Specular highlights and
     speckle are white too, but stand in a crowd, and a bright rim is long without the strokes of letters.

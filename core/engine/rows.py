@@ -1,4 +1,4 @@
-"""Images, maps or masks that need not lie in memory together, nor in one file."""
+"""Images, maps or masks that need not be in memory or in one file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-AT_ONCE = 2**25  # bytes: rows that lie apart are copied into memory up to here, beyond that they are read one by one
+AT_ONCE = 2**25  # bytes of scattered rows that are copied into memory; larger ones are read on demand
 
 
 class Rows(Protocol):
-    """An array, or an object that is read like one: a slice or an array of indices gives these rows."""
+    """An array, or an object with rows that are read by a slice or an array of indices."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -22,7 +22,7 @@ class Rows(Protocol):
 
 
 class _Read:
-    """Rows that are read when they are asked for; `np.asarray` reads all of them."""
+    """Rows that are read on demand; `np.asarray` reads all of them."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -42,7 +42,7 @@ class _Read:
 
 
 class Some(_Read):
-    """The rows of `rows` with the numbers `index` (n,), read when they are asked for."""
+    """The rows `index` (n,) of `rows`, read on demand."""
 
     def __init__(self, rows: Rows, index: np.ndarray) -> None:
         self._rows, self._index = rows, index
@@ -54,9 +54,9 @@ class Some(_Read):
 
 
 class Joined(_Read):
-    """Arrays (n_i, ...) of one type, read as one of (n_1 + n_2 + ..., ...): by a number, a slice, or an array of them.
+    """A concatenation of arrays (n_i, ...) of one type, read by an index, a slice or an array of indices.
 
-    What is read is a copy, but for a single row.
+    Several rows are read as a copy, a single row as a view.
     """
 
     def __init__(self, parts: Sequence[np.ndarray]) -> None:
@@ -76,7 +76,7 @@ class Joined(_Read):
         return out
 
     def within(self, start: int, stop: int) -> np.ndarray | None:
-        """Returns rows start..stop as a view of the part that holds them all, or None if no single part does."""
+        """Returns the rows start to stop as a view if they are all in one array, else None."""
         number = int(np.searchsorted(self.ends, start, side="right"))
         first = self._start(number)
         return self.parts[number][start - first : stop - first] if stop <= self.ends[number] else None
@@ -86,7 +86,7 @@ class Joined(_Read):
 
 
 class Resized(_Read):
-    """Images (N, S, S, 3) or regions (N, S, S), uint8, resized to another side when they are read; see `resized`."""
+    """Images (N, S, S, 3) or regions (N, S, S), uint8, which are resized on demand; see `resized`."""
 
     def __init__(self, rows: Rows, side: int) -> None:
         self._rows, self._side = rows, side
@@ -94,29 +94,29 @@ class Resized(_Read):
         self.dtype = np.dtype(np.uint8)
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
-        import cv2  # here: whoever reads rows as they are needs no OpenCV
+        import cv2  # here, as other rows do not need OpenCV
 
         rows = np.asarray(self._rows[index])
         several = rows.ndim == len(self.shape)
         out = np.empty((len(rows), *self.shape[1:]) if several else self.shape[1:], np.uint8)
-        for source, place in zip(rows, out, strict=True) if several else [(rows, out)]:
-            cv2.resize(np.ascontiguousarray(source), place.shape[1::-1], place, interpolation=cv2.INTER_AREA)
+        for source, target in zip(rows, out, strict=True) if several else [(rows, out)]:
+            cv2.resize(np.ascontiguousarray(source), target.shape[1::-1], target, interpolation=cv2.INTER_AREA)
         return out
 
 
 def resized(rows: np.ndarray, side: int) -> np.ndarray:
-    """Shrinks images (N, S, S, 3) or regions (N, S, S), uint8, to `side` pixels a side; smaller ones stay as they are.
+    """Shrinks images (N, S, S, 3) or regions (N, S, S), uint8, to `side` pixels; smaller ones are not changed.
 
-    Each pixel is the mean of what it covers. The result stands for an array, like the `Some` of `rows_of`.
+    Each pixel is the mean of the pixels it covers. The result can be used like an array, as that of `rows_of`.
     """
     return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
 
 
 def rows_of(array: Rows, index: np.ndarray) -> np.ndarray:
-    """Returns array[index] without a copy in memory where that would be large.
+    """Returns array[index] without a large copy in memory.
 
-    Rows that lie side by side in one file are a view of it. Others are copied up to AT_ONCE bytes; beyond that they are
-    `Some` rows, which stand for an array wherever images are read by their rows.
+    Adjacent rows of one file are a view. Others are copied up to AT_ONCE bytes; beyond that they are `Some` rows, which
+    can be used like an array wherever images are read by rows.
     """
     if len(index) and index[-1] - index[0] + 1 == len(index) and (np.diff(index) == 1).all():
         first, stop = int(index[0]), int(index[-1]) + 1

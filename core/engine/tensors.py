@@ -1,4 +1,4 @@
-"""The device that tensors are computed on: choosing it, copying to it, and whether it gains by bf16."""
+"""The device that tensors are computed on: choosing it, copying to it, and whether bf16 is faster on it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Returns the device called 'auto' (CUDA where there is one, else the CPU), 'cpu', 'cuda' or 'cuda:i'.
+    """Returns the device 'auto' (CUDA if available, else the CPU), 'cpu', 'cuda' or 'cuda:i'.
 
-    Raises ValueError, saying what to do, if it is absent.
+    Raises ValueError, which says what to do, if it is not available.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -32,11 +32,11 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractContextManager[Any]:
-    """Returns a context of bf16 autocast where the device gains by it, elsewhere one that does nothing.
+    """Returns a context of bf16 autocast if the device is faster with it, else one that does nothing.
 
-    Losses are computed outside of it, in float32.
-    CUDA with bf16 gains, and so do processors with AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores:
-    1.4 times the images a second; `bench autocast` repeats it). Older processors would emulate and lose.
+    Losses are computed outside of it, in float32. CUDA devices with bf16 are faster, and so are processors with
+    AVX512-BF16 or AMX (ResNet-18 at 96 px on two cores: 1.4 times the images per second; `bench autocast`). Older
+    processors emulate bf16 and are slower.
     """
     if enabled and gains_by_bf16(device):
         return torch.autocast(device.type, torch.bfloat16)
@@ -44,10 +44,9 @@ def autocast(device: torch.device, enabled: bool = True) -> contextlib.AbstractC
 
 
 def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) -> bool:
-    """Returns whether bf16 arithmetic is native on `device` and, where a `network` is given, quicker for it.
+    """Returns whether bf16 arithmetic is native on `device` and, if a `network` is given, faster for it.
 
-    On a CPU depthwise convolutions are not quicker: EfficientNet-lite0 takes 14 times as long as in float32 on two
-    cores.
+    On CPUs depthwise convolutions are slower: EfficientNet-lite0 takes 14 times as long as in float32 on two cores.
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -58,33 +57,33 @@ def gains_by_bf16(device: torch.device, network: torch.nn.Module | None = None) 
 
 
 def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copies `t` to `device`, by way of pinned memory where that is a GPU, so that nothing waits for the copy."""
+    """Copies `t` to `device`; to a GPU asynchronously, through pinned memory."""
     if device.type == "cuda" and t.device.type == "cpu":
         return t.pin_memory().to(device, non_blocking=True)
     return t.to(device)
 
 
-def on_device(parts: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+def on_device(tensors: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
     """Copies CPU tensors to `device`, with one copy for all of a dtype; the results are views of that copy."""
+    out = list(tensors)
     if device.type == "cpu":
-        return list(parts)
-    out = list(parts)
-    for kind in dict.fromkeys(tensor.dtype for tensor in parts):
-        places = [i for i, tensor in enumerate(parts) if tensor.dtype == kind]
-        flat = to_device(torch.cat([parts[i].reshape(-1) for i in places]), device)
-        for i, piece in zip(places, flat.split([parts[i].numel() for i in places]), strict=True):
-            out[i] = piece.view(parts[i].shape)
+        return out
+    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+        indices = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
+        flat = to_device(torch.cat([tensors[i].reshape(-1) for i in indices]), device)
+        for i, piece in zip(indices, flat.split([tensors[i].numel() for i in indices]), strict=True):
+            out[i] = piece.view(tensors[i].shape)
     return out
 
 
 def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Returns a tensor of few numbers, which is copied to its device once; it must not be written to."""
+    """Returns a tensor of a few numbers, copied to its device only once; it must not be modified."""
     return torch.tensor(values, dtype=dtype) if device.type == "cpu" else _copied(values, device, dtype)
 
 
 @functools.lru_cache(maxsize=64)
 def _copied(values: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-    with torch.inference_mode(False):  # so that it serves in training, too
+    with torch.inference_mode(False):  # so that it can be used in training, too
         return torch.tensor(values, dtype=dtype, device=device)
 
 
@@ -94,7 +93,7 @@ def generator_on(device: torch.device, draws: torch.Generator) -> torch.Generato
 
 
 def normal(shape: Sequence[int], draws: torch.Generator, device: torch.device) -> torch.Tensor:
-    """Draws standard normal numbers on `device`; by the same seed a GPU gives other numbers than the CPU."""
+    """Draws standard normal numbers on `device`; a GPU gives other numbers than the CPU for the same seed."""
     if device.type == "cpu":
         return torch.randn(*shape, generator=draws)
     return torch.randn(*shape, generator=generator_on(device, draws), device=device)

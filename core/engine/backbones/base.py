@@ -1,10 +1,10 @@
-"""Backbones: networks that give feature maps at strides 2, 4, 8, 16 and 32, whatever their layers' names.
+"""Backbones: networks with feature maps at strides 2, 4, 8, 16 and 32.
 
     @BACKBONES.register("resnet18", title="ResNet-18")
     def resnet18() -> Backbone: ...
 
-A `Backbone` describes a network and is no module itself. The network stays as its library builds it, so that its
-weights keep the names that published files have.
+A `Backbone` describes a network and is not a module. The network is built by its library without changes, so that its
+weights have the names of published files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Source:
-    """A source of pretrained weights. name: for people. package: the pip package that carries them, if any."""
+    """A source of pretrained weights. name: for people. package: the pip package with the weights, if any."""
 
     name: str
     package: str = ""
@@ -33,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """Pretrained weights: `state` by the network's own names; where they come from, in words; their licence."""
+    """Pretrained weights by the network's names, their source in words, and their licence."""
 
     state: dict[str, Tensor]
     source: str
@@ -41,11 +41,10 @@ class Pretrained:
 
 
 class Backbone(abc.ABC):
-    """The description of one network: how it is built, how its maps are read, where its weights come from.
+    """The description of a network: how it is built, how its maps are computed, where its weights come from.
 
-    mean, std: of the input, per channel, for values in [0, 1]. size: image side that the weights were trained at.
-
-    licence: of the pretrained weights. sources: where they can be had, those on this machine's disk first.
+    mean, std: of the input, per channel, for values in [0, 1]. size: image side of the pre-training. licence: of the
+    pretrained weights. sources: where they are available, those on this machine first.
     """
 
     name: str
@@ -67,26 +66,26 @@ class Backbone(abc.ABC):
     def maps(self, net: nn.Module, x: Tensor, strides: tuple[int, ...]) -> dict[int, Tensor]:
         """Computes feature maps: x (B, 3, S, S), normalised -> {stride: (B, C, S / stride, S / stride)} of `strides`.
 
-        They come fine to coarse. What lies deeper than the coarsest stride asked for is not computed.
+        They are ordered from fine to coarse. Layers beyond the coarsest requested stride are not computed.
         """
 
     def onwards(self, net: nn.Module, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
         """Computes the maps of `strides`, all coarser than `stride`, from the map h (B, C, h, w) at that one.
 
-        None where the network has more to hand on from one stride to the next than that map.
+        Returns None if the network cannot continue from a map, because it passes on more than that.
         """
         return None
 
     @abc.abstractmethod
     def imagenet(self) -> Pretrained:
-        """Returns pretrained weights, from disk or downloaded. Raises weights.BadWeights, saying what to do."""
+        """Returns pretrained weights, from disk or downloaded. Raises weights.BadWeights, which says what to do."""
 
     def bundled(self) -> Pretrained | None:
-        """Returns pretrained weights that are on this machine, such as those of a package; None if there are none."""
+        """Returns pretrained weights that are on this machine, such as those of a package, or None."""
         return None
 
     def read(self, path: str | Path, net: nn.Module) -> dict[str, Tensor]:
-        """Reads the weights of a file, or of a run's folder. Raises weights.BadWeights, saying what to do."""
+        """Reads the weights of a file, or of a run's folder. Raises weights.BadWeights, which says what to do."""
         return weights.from_path(path)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
@@ -100,7 +99,7 @@ def in_order(strides: Sequence[int]) -> bool:
 
 
 def ordered(strides: Iterable[int]) -> tuple[int, ...]:
-    """Returns `strides` from fine to coarse. Raises ValueError on one that is not of STRIDES."""
+    """Returns `strides` from fine to coarse. Raises ValueError if one is not in STRIDES."""
     ordered = tuple(sorted(set(strides)))
     if not ordered or not set(ordered) <= set(STRIDES):
         raise ValueError(f"a backbone has maps at strides {', '.join(map(str, STRIDES))}, not {ordered}")

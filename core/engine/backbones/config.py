@@ -1,4 +1,4 @@
-"""Options of the encoder f_theta. Free of torch, so that forms and flags are quick."""
+"""Options of the encoder f_theta; does not import torch, so that forms and flags load quickly."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from core.engine.config import BadConfig, Config, option
 from core.engine.registry import BACKBONES
 
-STRIDES = (2, 4, 8, 16, 32)  # of the feature maps that every backbone gives
+STRIDES = (2, 4, 8, 16, 32)  # of the feature maps of every backbone
 
 
 def is_backbone(name: str) -> bool:
-    """Returns whether `name` is a backbone: one of the registry's, or any model of timm where timm is installed."""
+    """Returns whether `name` is a backbone: in the registry, or any model of timm if timm is installed."""
     if name in BACKBONES.names():
         return True
     if find_spec("timm") is None:
@@ -29,7 +29,7 @@ class EncoderConfig(Config):
 
     arch: str = option(
         "resnet18",
-        "ResNet-18 in the paper (implementation details). Any model of timm's is taken, too, where timm is installed.",
+        "ResNet-18 in the paper (implementation details). If timm is installed, any of its models can be used.",
         offered=BACKBONES.names,
         label="Backbone",
         group="Encoder",
@@ -49,7 +49,7 @@ class EncoderConfig(Config):
         label="Start from",
     )
     seed: int = option(
-        0, "Of the random parts: all, or the head alone if the backbone is given.", slider=(0, 2**31 - 1),
+        0, "Seed of the random weights: all of them, or only the head's if the backbone is pretrained.", slider=(0, 2**31 - 1),
         label="Seed of its weights",
     )  # fmt: skip
 
@@ -58,9 +58,9 @@ class EncoderConfig(Config):
         if not is_backbone(self.arch):
             raise BadConfig(f"no encoder is called {self.arch!r}; there are: {', '.join(BACKBONES.names())}, or timm's")
         if not self.init:
-            raise BadConfig("an encoder's init is auto, random, imagenet, a weights file or the folder of a run")
+            raise BadConfig("an encoder's init must be auto, random, imagenet, a weights file or the folder of a run")
 
 
 def note_of(file: Path) -> Path:
-    """Returns the path of the JSON file that holds what is noted of a weights file."""
+    """Returns the path of the JSON file with the note on a weights file."""
     return file.with_name(f"{file.name}.json")

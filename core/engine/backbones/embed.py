@@ -1,11 +1,10 @@
-"""Features that an encoder makes of images, in which clusters are looked for.
+"""An encoder's features of images, for clusters and neighbours.
 
-Three kinds of one vector per image (`KINDS`):
+There are three kinds of vectors (`KINDS`), one per image:
   centred    (f - c_n) / ||f - c_n||, the vector that l_PMSACL compares (Eq. 6)
-  projected  f = f_theta(x), 128 values: the projection head's output, before anything is taken from it
-  backbone   the backbone's pooled features (512 of ResNet-18), what the head is fed with
-`metrics/vectors.py` finds neighbours among them, without torch.
-All in float32: neighbours and distances are looked at one by one, and bf16 would blur them.
+  projected  f = f_theta(x), 128 values: the output of the projection head
+  backbone   the backbone's pooled features (512 for ResNet-18), the input of the head
+`metrics/vectors.py` finds neighbours among them without torch. All are float32, as bf16 is too imprecise for distances.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ def _batches(
     report: Callable[[int, int], None] | None,
     should_stop: Callable[[], bool] | None,
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """(which images, those images on the device), batch by batch; reported once the caller is done with them.
+    """Yields batches as (their slice, the images on the device), and reports each once the caller is done with it.
 
-    Raises ValueError if there are no images, Stopped if it is asked to stop.
+    Raises ValueError if there are no images, Stopped if `should_stop` returns True.
     """
     if not len(images):
-        raise ValueError("there are no images to encode")
+        raise ValueError("at least 1 image is needed to encode")
     for start in range(0, len(images), batch):
         if should_stop is not None and should_stop():
             raise Stopped
@@ -73,12 +72,12 @@ def encode(
     report: Callable[[int, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> np.ndarray:
-    """Encodes images uint8 (N, S, S, 3) -> float32 (N, 128) for 'projected', (N, F) for 'backbone', F its own width.
+    """Encodes images uint8 (N, S, S, 3): float32 (N, 128) if `kind` is 'projected', (N, F) if it is 'backbone'.
 
-    `images` may be anything with a length that gives an array for a slice, such as a memory map.
+    images: anything with a length whose slices are arrays, such as a memory map.
     """
     if kind not in ("projected", "backbone"):
-        raise ValueError(f"an encoder gives projected or backbone features, not {kind!r}")
+        raise ValueError(f"the kind of features must be projected or backbone, not {kind!r}")
     encoder = encoder.to(device).eval()
     out = []
     for _, x in _batches(images, batch, device, report, should_stop):
@@ -87,24 +86,22 @@ def encode(
     return np.concatenate(out)
 
 
-# An encoder made quick for inference: batch norms folded into the convolutions before them, channels last.
+# A faster encoder for inference: batch norms are folded into the convolutions before them, and memory is channels last.
 #
-# On EfficientNet-lite0 at 224 px, one core: 24 ms an image, where channels last alone take 35; `bench quick-fit`.
+# EfficientNet-lite0 at 224 px on one core takes 24 ms per image, with channels last only 35 ms; `bench quick-fit`.
 
 
-SIDE = 64  # of the images that the copy is traced and checked with
-CLOSE = 1e-3  # of the largest value of a map; folding moves the last digits only
+SIDE = 64  # of the images with which the copy is traced and checked
+CLOSE = 1e-3  # largest relative difference of a map; folding changes only the last digits
 
 
 @torch.inference_mode()
 def inference_copy(encoder: Encoder) -> Encoder:
-    """Copies an encoder, in eval mode, for quicker inference: its maps are the same to the last digits.
+    """Returns a copy of an encoder in eval mode for faster inference, with equal maps except for the last digits.
 
-    Batch norms are folded into convolutions; the encoder itself is left as it is.
-
-    Which convolution feeds which batch norm is read off one pass, so it works for any network. Should the folded copy's
-    maps differ from the encoder's by more than CLOSE, as where a convolution feeds two layers, a plain copy is given.
-    Inside `remembering` an encoder is copied once.
+    Batch norms are folded into the convolutions that feed them, which are found by tracing one pass. If the maps of the
+    copy differ by more than CLOSE, for example because a convolution feeds two layers, a plain copy is returned. Inside
+    `remembering` an encoder is copied once.
     """
     there = memory()
     if there is not None and encoder in there.copies:
@@ -133,8 +130,8 @@ def inference_copy(encoder: Encoder) -> Encoder:
 
 
 def _fed_by_convolutions(encoder: Encoder, probe: Tensor) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
-    """Batch norms whose input is a convolution's output as it is, each with that convolution."""
-    outputs: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # the tensors are kept, so that no id is used twice
+    """Returns the batch norms whose input is the output of a convolution, with that convolution."""
+    outputs: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # holds the tensors, so that no id is reused
     pairs: list[tuple[nn.Conv2d, nn.BatchNorm2d]] = []
 
     def after(module: nn.Conv2d, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -156,22 +153,22 @@ def _close(a: dict[int, Tensor], b: dict[int, Tensor]) -> bool:
     return all(float((a[s] - b[s]).abs().max()) <= CLOSE * float(a[s].abs().max()) for s in a)
 
 
-# Feature maps that are kept while several detectors are compared on the same encoder and images.
+# A cache of feature maps for several detectors on the same encoder and images.
 #
 #     with remembering():
 #         ...  # fits and scores of any MapDetector
 #
-# Each detector then costs its own work alone; what it sees is what the encoder would give it.
+# The encoder then reads each image only once.
 
 
-STRIDES = (4, 8, 16, 32)  # all are kept where any is asked for; a map at stride 2 would take as much as these together
+STRIDES = (4, 8, 16, 32)  # cached together; a map at stride 2 would take as much memory as these
 LIMIT = 3 << 30  # bytes
 
 Compute = Callable[[np.ndarray, set[int]], dict[int, Tensor]]
 
 
 class Memory:
-    """A cache of single images' feature maps; those used longest ago are dropped when it exceeds `limit` bytes."""
+    """A least-recently-used cache of the feature maps of single images, of at most `limit` bytes."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.held = limit, 0
@@ -180,7 +177,7 @@ class Memory:
         self.digests: weakref.WeakKeyDictionary[Encoder, str] = weakref.WeakKeyDictionary()
 
     def maps(self, encoder: Encoder, images: np.ndarray, strides: set[int], compute: Compute) -> dict[int, Tensor]:
-        """Returns `compute(images, strides)` of images uint8 (B, S, S, 3), {stride: (B, C, h, w)}; reuses kept maps."""
+        """Returns `compute(images, strides)` of images uint8 (B, S, S, 3), {stride: (B, C, h, w)}, from the cache."""
         if not strides <= set(STRIDES):
             return compute(images, strides)
         if encoder not in self.digests:
@@ -190,8 +187,8 @@ class Memory:
         missing = [i for i in range(len(keys)) if i not in maps]
         if missing:
             fresh = compute(np.ascontiguousarray(images[missing]), set(STRIDES))
-            for place, i in enumerate(missing):
-                maps[i] = {s: m[place : place + 1].clone() for s, m in fresh.items()}
+            for row, i in enumerate(missing):
+                maps[i] = {s: m[row : row + 1].clone() for s, m in fresh.items()}
                 self._keep(keys[i], maps[i])
         for key in keys:
             if key in self.kept:
@@ -211,16 +208,16 @@ _memory: ContextVar[Memory | None] = ContextVar("memory", default=None)
 
 
 def memory() -> Memory | None:
-    """Returns the memory of the `remembering` that is under way in this thread, if any."""
+    """Returns the memory of the enclosing `remembering` block in this thread, or None."""
     return _memory.get()
 
 
 @contextlib.contextmanager
 def remembering(limit: int = LIMIT) -> Iterator[Memory]:
-    """Keeps feature maps of at most `limit` bytes until the block ends; inside another block, that one does."""
-    there = _memory.get()
-    if there is not None:
-        yield there
+    """Caches feature maps of at most `limit` bytes until the block ends; an enclosing block's cache is reused."""
+    enclosing = _memory.get()
+    if enclosing is not None:
+        yield enclosing
         return
     token = _memory.set(Memory(limit))
     try:

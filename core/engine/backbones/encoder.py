@@ -1,6 +1,6 @@
 """The encoder f_theta: a backbone (ResNet-18 in the paper) and an MLP head to Z = R^128 (Sec. Implementation details).
 
-Input is always float32 (B, 3, S, S) in [0, 1]; the encoder normalises inside, so no caller has to know how.
+Input is always float32 (B, 3, S, S) in [0, 1]; the encoder normalises it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from core.engine.files import write_json, write_tensors
 from core.engine.registry import BACKBONES
 
 WEIGHTS, ABOUT, CENTRES = "encoder.safetensors", "encoder.json", "centres.safetensors"
-SUBSTITUTE = "efficientnet-lite0"  # takes the place of a backbone whose ImageNet weights are not on this machine
+SUBSTITUTE = "efficientnet-lite0"  # used instead of a backbone whose ImageNet weights are not on this machine
 
 
 def find(name: str) -> Backbone:
@@ -35,7 +35,7 @@ def find(name: str) -> Backbone:
 
 
 class ClassHead(nn.Module):
-    """The head f_beta that told A_0 to A_k apart in pre-training (PMSACL Eq. 8), kept to score images.
+    """The head f_beta that classified A_0 to A_k in pre-training (PMSACL Eq. 8), for scoring images.
 
     Args:
         width: Number of features that it classifies.
@@ -46,7 +46,7 @@ class ClassHead(nn.Module):
 
     def __init__(self, width: int, classes: int, on: str, side: int) -> None:
         super().__init__()
-        self.linear = nn.utils.skip_init(nn.Linear, width, classes)  # filled at once, without a random draw
+        self.linear = nn.utils.skip_init(nn.Linear, width, classes)  # filled later, without random numbers
         self.on, self.side = on, side
 
     def evidence(self, h: Tensor, z: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class ClassHead(nn.Module):
         return torch.logsumexp(logits[:, 1:], 1) - logits[:, 0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the arguments that build it anew."""
+        """Returns the arguments of the constructor."""
         return {"width": self.linear.in_features, "classes": self.linear.out_features, "on": self.on, "side": self.side}
 
 
@@ -64,8 +64,8 @@ class Encoder(nn.Module):
 
     widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
     origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder;
-    `instead_of` names the backbone that was asked for if another one took its place. class_head: the head by which a
-    pre-training told A_0 to A_k apart; None for an encoder without one.
+    `instead_of` names the requested backbone if another one was used. class_head: the head that classified A_0 to A_k
+    in pre-training, or None.
     """
 
     class_head: ClassHead | None
@@ -86,7 +86,7 @@ class Encoder(nn.Module):
         )
         self.class_head = None
         self.origin: dict[str, str] = {"source": "random"}
-        # The backbone's own statistics whatever the init: an encoder can then go on from any other of its kind.
+        # The backbone's statistics, whatever the init, so that an encoder can start from any other with that backbone.
         self.register_buffer("mean", torch.tensor(self.arch.mean).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(self.arch.std).view(1, 3, 1, 1), persistent=False)
 
@@ -97,23 +97,23 @@ class Encoder(nn.Module):
     def maps(self, x: Tensor, strides: Iterable[int] = STRIDES) -> dict[int, Tensor]:
         """Computes feature maps by stride, fine to coarse: {s: (B, widths[s], S / s, S / s)}.
 
-        What lies deeper than the coarsest stride asked for is not computed. ValueError on a stride not in STRIDES.
+        Layers beyond the coarsest requested stride are not computed. Raises ValueError for a stride not in STRIDES.
         """
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
     def onwards(self, maps: dict[int, Tensor], strides: Iterable[int] = STRIDES) -> dict[int, Tensor] | None:
-        """Computes the maps of `strides` from maps by stride: these as they are, coarser ones from the coarsest.
+        """Returns the maps of `strides`, computing those that are coarser than the given ones from the coarsest.
 
-        None where the network cannot go on from a map, as a transformer.
+        Returns None if the network cannot continue from a map, such as a transformer.
         """
-        wanted, last = ordered(strides), max(maps)
-        coarser = tuple(s for s in wanted if s > last)
-        further = self.arch.onwards(self.net, maps[last], last, coarser) if coarser else {}
-        return None if further is None else {s: maps[s] if s in maps else further[s] for s in wanted}
+        requested, last = ordered(strides), max(maps)
+        coarser = tuple(s for s in requested if s > last)
+        computed = self.arch.onwards(self.net, maps[last], last, coarser) if coarser else {}
+        return None if computed is None else {s: maps[s] if s in maps else computed[s] for s in requested}
 
     @staticmethod
     def pool(maps: dict[int, Tensor]) -> Tensor:
-        """Pools maps, the coarsest stride among them -> features (B, F): that map, averaged over the image."""
+        """Averages the map of the coarsest stride over the image: features (B, F)."""
         return F.adaptive_avg_pool2d(maps[STRIDES[-1]], 1).flatten(1)
 
     def backbone(self, x: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Encoder(nn.Module):
         return self.pool(self.maps(x, STRIDES[-1:]))
 
     def project(self, h: Tensor) -> Tensor:
-        """Projects features (B, F) -> (B, 128), the space Z of the losses; to length 1 if the configuration says so."""
+        """Projects features (B, F) to Z, (B, 128), the space of the losses; normalised to length 1 if `unit` is set."""
         z: Tensor = self.head(h)
         return F.normalize(z.float(), dim=1) if self.config.unit else z
 
@@ -131,11 +131,12 @@ class Encoder(nn.Module):
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
-    """Builds a new encoder as `config` says; the global random state is left as it was.
+    """Builds a new encoder by `config`, without changing the global random state.
 
-    With the init `auto` a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
-    the installation; the encoder's `config` and `origin` say so. Without those too, the weights are random.
-    Raises weights.BadWeights (a ValueError) with what to do when the weights cannot be had.
+    With the init `auto`, a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
+    the installation, as the encoder's `config` and `origin` then say. If they are missing too, weights are random.
+
+    Raises weights.BadWeights (a ValueError), which says what to do, if the weights are not available.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -152,15 +153,15 @@ def build_encoder(config: EncoderConfig) -> Encoder:
 
 
 def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
-    """Put `state` into the encoder's backbone, and into its head where names and shapes agree.
+    """Copies `state` into the encoder's backbone, and into its head if its names and shapes agree.
 
-    Raises weights.BadWeights, naming a layer, unless every weight of the backbone is there with its own shape.
+    Raises weights.BadWeights, naming a layer, if a weight of the backbone is missing or has another shape.
     """
-    own = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
+    backbone = {n: v for n, v in encoder.net.state_dict().items() if not n.endswith("num_batches_tracked")}
     heads = {n: v for n, v in state.items() if n.startswith("head.")}
-    state = encoder.arch.rename(weights.plain(state, next(iter(own))), encoder.net)
+    state = encoder.arch.rename(weights.plain(state, next(iter(backbone))), encoder.net)
     with torch.no_grad():
-        for name, value in own.items():
+        for name, value in backbone.items():
             if name not in state:
                 raise weights.BadWeights(f"{source} is not a {encoder.config.arch}: it has no {name}")
             if state[name].shape != value.shape:
@@ -170,7 +171,7 @@ def fill(encoder: Encoder, state: dict[str, Tensor], source: str) -> None:
                 )
             value.copy_(state[name])
         head = {f"head.{name}": value for name, value in encoder.head.state_dict().items()}
-        # A head is taken whole or not at all: half of another's would be neither random nor trained.
+        # A head is copied completely or not at all, as a partly trained head is of no use.
         if all(name in heads and heads[name].shape == value.shape for name, value in head.items()):
             for name, value in head.items():
                 value.copy_(heads[name])
@@ -196,13 +197,13 @@ def save_encoder(
     half: bool = False,
     class_head: ClassHead | None = None,
 ) -> None:
-    """Write encoder.safetensors, encoder.json and, when given, centres (k+1, 128).
+    """Writes encoder.safetensors, encoder.json and, if given, the centres (k+1, 128).
 
-    encoder.json: the configuration, `extra`, where the first weights came from, and the SHA-256 of those stored.
+    encoder.json holds the configuration, `extra`, the origin of the first weights and the SHA-256 of the saved ones. It
+    is written last, so that a folder that has it is complete.
 
-    half: weights in float16, half the size, for an encoder that is looked at and not gone on from. class_head: the
-    head of this training's classes, in place of the encoder's own.
-    encoder.json comes last, so a folder that has it is complete.
+    half: whether weights are saved in float16, for encoders that are not trained further. class_head: saved instead of
+    the encoder's own.
     """
     folder = Path(folder)
     if centres is not None:
@@ -226,7 +227,7 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
     try:
         saved = json.loads((folder / ABOUT).read_text())
         config = EncoderConfig.from_dict(saved["encoder"])
-        with torch.random.fork_rng(devices=[]):  # the weights made here are all replaced
+        with torch.random.fork_rng(devices=[]):  # the random weights are all replaced
             encoder = Encoder(config)
             if saved.get("class_head"):
                 encoder.class_head = ClassHead(**saved["class_head"])
@@ -241,6 +242,6 @@ def load_encoder(folder: Path | str, device: torch.device | str = "cpu") -> Enco
 
 
 def load_centres(folder: Path | str) -> Tensor | None:
-    """Loads the centres c_0..c_k saved beside an encoder, float32 (k+1, 128), or None if that run had none."""
+    """Loads the centres c_0 to c_k that were saved with an encoder, float32 (k+1, 128), or None."""
     path = Path(folder) / CENTRES
     return load_file(path)["centres"] if path.is_file() else None

@@ -51,7 +51,7 @@ class ResNet(Backbone):
         return Pretrained(weights.torchvision_weights(self.name), self.sources[0].name, self.licence)
 
     def bundled(self) -> Pretrained | None:
-        """Returns torchvision's weights if they were downloaded before, or put where a download would put them."""
+        """Returns torchvision's weights if they are in its cache."""
         return self.imagenet() if weights.torchvision_file(self.name).is_file() else None
 
 

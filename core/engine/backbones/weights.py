@@ -1,4 +1,4 @@
-"""Weights of an encoder: read from torchvision, a local file or an earlier run's folder, checked, and hashed."""
+"""Reading, checking and hashing an encoder's weights: from torchvision, a file or the folder of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from core.engine.backbones.config import note_of
 from core.engine.files import file_sha256
 
-# Names that other training codes put before ResNet's own (DataParallel, Lightning, MoCo and the like), longest first.
+# Prefixes that training code adds to the names of weights (DataParallel, Lightning, MoCo and others), longest first.
 PREFIXES = (
     "module.encoder_q.",
     "model.backbone.",
@@ -73,7 +73,7 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
             return _unnest(torch.load(path, map_location="cpu", weights_only=True), path)
     except pickle.UnpicklingError as error:
         raise BadWeights(
-            f"{path} is damaged, or holds more than tensors and is not opened for safety; save its state_dict alone"
+            f"{path} is damaged, or holds more than tensors, which is refused for safety; save only its state_dict"
         ) from error
     except (OSError, RuntimeError, EOFError, SafetensorError) as error:
         raise BadWeights(f"{path} cannot be read: it is damaged or not a weights file ({error})") from error
@@ -83,9 +83,9 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
 
 
 def about(path: str | Path) -> dict[str, str]:
-    """Reads what was noted when a weights file was added to the list: {arch, licence, sha256}; {} where nothing was.
+    """Reads the note on a weights file that was added to the list: {arch, licence, sha256}, or {} without one.
 
-    Raises BadWeights if the file is not the one that was added.
+    Raises BadWeights if the file has changed since it was added.
     """
     file = Path(path).expanduser()
     note = note_of(file)
@@ -109,10 +109,7 @@ def _unnest(nested: object, path: Path) -> dict[str, Tensor]:
 
 
 def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
-    """Returns `state` without the prefix that another training code put before the network's own names.
-
-    first: a name that the network has, or one that starts with `_conv_stem`, as efficientnet_pytorch writes it.
-    """
+    """Returns `state` without the prefix that training code added to the names. first: a name in the network."""
     for mark in (first, "_conv_stem.weight"):
         for prefix in ("", *PREFIXES):
             if f"{prefix}{mark}" in state:
@@ -121,7 +118,7 @@ def plain(state: dict[str, Tensor], first: str) -> dict[str, Tensor]:
 
 
 def digest(state: dict[str, Tensor]) -> str:
-    """Computes the SHA-256 of weights: of names, types, shapes and values, whatever file or device they lie in."""
+    """Computes the SHA-256 of the names, types, shapes and values of weights, on any device."""
     sha = hashlib.sha256()
     for name in sorted(state):
         value = state[name].detach().cpu().contiguous()

@@ -1,1 +1,1 @@
-"""The meaning of scores and heat maps beside held-out normal images; detectors and metrics both build on it."""
+"""The interpretation of scores and heat maps by held-out normal images."""

@@ -1,7 +1,7 @@
-"""Thresholds with a promise about new normal images (split conformal prediction), from held-out normals alone.
+"""Thresholds from held-out normals that guarantee a false alarm rate (split conformal prediction).
 
-The promise holds whatever the distribution of scores, as long as new images (or patients) are like the held-out ones
-(exchangeable). Images of one patient are not exchangeable with those of another: then patients are counted.
+The guarantee holds for any distribution of scores as long as new and held-out images are exchangeable. Images of one
+patient are not exchangeable with those of others, so patients are counted instead if they are known.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ import numpy as np
 
 
 class Conformal(NamedTuple):
-    """A threshold and its promise about new normal images.
+    """A threshold and its guarantee for new normal images.
 
-    threshold: flag what scores above it (infinite when `needed` is not met, and nothing can be flagged).
-
-    guarantee: the sentence to show. needed: held-out normal images, or patients, that it takes. held: how many there
-    are.
+    threshold: scores above it are flagged; infinite if there are fewer held-out images than needed. guarantee: a
+    sentence for users. needed, held: the numbers of held-out normal images, or patients, that are required and present.
     """
 
     threshold: float
@@ -31,9 +29,9 @@ class Conformal(NamedTuple):
 def promised(
     scores: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05, confidence: float = 0.95
 ) -> Conformal:
-    """Makes the strongest promise that these held-out normals allow: with `confidence`, else on average, else none.
+    """Returns the strongest guarantee that held-out normals allow: with `confidence`, else on average, else none.
 
-    scores (n,), in any order. patients (n,): they are counted where they are known.
+    scores: (n,), in any order. patients: (n,), or None if they are unknown.
     """
 
     def bound(sure: float | None) -> Conformal:
@@ -41,8 +39,8 @@ def promised(
             return by_images(np.sort(scores), alpha, sure)
         return by_patients(scores, patients, alpha, sure)
 
-    strong = bound(confidence)
-    return strong if math.isfinite(strong.threshold) else bound(None)
+    confident = bound(confidence)
+    return confident if math.isfinite(confident.threshold) else bound(None)
 
 
 def by_images(
@@ -53,12 +51,19 @@ def by_images(
 ) -> Conformal:
     """Computes the threshold that at most a share `alpha` of new normal images exceeds.
 
-    scores: ascending, of n held-out normals. units: what they are of, in words. Without `confidence` the share is the
-    mean over draws of the held-out images: rank ceil((n + 1)(1 - alpha)), and at least 1 / alpha - 1 of them. With it,
-    the share is at most alpha in that proportion of draws: the share above rank k is Beta(n + 1 - k, k), and the least
-    k is taken for which that is at most alpha with this probability.
+    Without `confidence` this holds on average over samples of held-out images: the threshold is the score of rank
+    ceil((n + 1)(1 - alpha)), and n must be at least 1 / alpha - 1. With `confidence` it holds for that share of the
+    samples: the share above rank k is distributed as Beta(n + 1 - k, k), and the smallest k is used at which it is at
+    most alpha with this probability.
 
-    Raises ValueError unless alpha and confidence lie between 0 and 1.
+    Args:
+        scores: (n,), ascending, of held-out normals.
+        alpha: The false alarm rate.
+        confidence: See above.
+        units: What the scores belong to, in words.
+
+    Raises:
+        ValueError: Unless alpha and confidence are between 0 and 1.
     """
     _check(alpha, confidence)
     n = len(scores)
@@ -67,7 +72,7 @@ def by_images(
         rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
         how = f"on average over draws of held-out {units.split()[-1]}"
     else:
-        from scipy import stats  # here: it takes a second to load, and few ask for it
+        from scipy import stats  # here, as it takes a second to load and is rarely needed
 
         needed = math.ceil(math.log(1 - confidence) / math.log(1 - alpha) - 1e-9)
         ranks = np.arange(1, n + 1)
@@ -89,30 +94,30 @@ def by_patients(
 ) -> Conformal:
     """Computes the threshold that a normal image of a new patient exceeds with a probability of at most `alpha`.
 
-    scores, patients (n,): of held-out normals, in any order. Each of K patients has the weight 1 / (K + 1), shared by
-    the images; the lowest score is taken with 1 - alpha of the weight at or below it (Lee, Barber and Willett,
-    Distribution-free inference with hierarchical data, 2023). With one image a patient this is `by_images`. With
-    `confidence` it is `by_images` of one image of each patient, always the same one, drawn by chance.
+    Each of K patients has the weight 1 / (K + 1), shared by the patient's images. The threshold is the lowest score
+    with 1 - alpha of the weight at or below it (Lee, Barber and Willett, Distribution-free inference with hierarchical
+    data, 2023). With one image per patient it equals `by_images`. With `confidence`, `by_images` is applied to
+    one random image of each patient, always the same one.
 
-    Raises ValueError unless alpha and confidence lie between 0 and 1.
+    scores, patients: (n,), of held-out normals, in any order. Raises ValueError as `by_images` does.
     """
     if confidence is not None:
-        drawn = np.random.default_rng(0).permutation(len(scores))
-        drawn = drawn[np.unique(np.asarray(patients)[drawn], return_index=True)[1]]
-        return by_images(np.sort(np.asarray(scores)[drawn]), alpha, confidence, "patients")
+        rows = np.random.default_rng(0).permutation(len(scores))
+        rows = rows[np.unique(np.asarray(patients)[rows], return_index=True)[1]]
+        return by_images(np.sort(np.asarray(scores)[rows]), alpha, confidence, "patients")
     _check(alpha, None)
     _, owner, images = np.unique(patients, return_inverse=True, return_counts=True)
-    held, needed = len(images), _needed(alpha)
-    if held < needed:
-        return _none(alpha, needed, held, "patients")
+    patient_count, needed = len(images), _needed(alpha)
+    if patient_count < needed:
+        return _none(alpha, needed, patient_count, "patients")
     order = np.argsort(scores, kind="stable")
-    weight = np.cumsum(1 / images[owner[order]]) / (held + 1)
-    place = int(np.searchsorted(weight, 1 - alpha - 1e-9))
+    weight = np.cumsum(1 / images[owner[order]]) / (patient_count + 1)
+    rank = int(np.searchsorted(weight, 1 - alpha - 1e-9))
     sentence = (
-        f"At most {100 * alpha:g} % of normal images of new patients like the {held} held-out ones are flagged, on "
-        f"average over draws of held-out patients (at least {needed} are needed)."
+        f"At most {100 * alpha:g} % of normal images of new patients like the {patient_count} held-out ones are "
+        f"flagged, on average over draws of held-out patients (at least {needed} are needed)."
     )
-    return Conformal(float(scores[order[place]]), sentence, needed, held)
+    return Conformal(float(scores[order[rank]]), sentence, needed, patient_count)
 
 
 def _check(alpha: float, confidence: float | None) -> None:

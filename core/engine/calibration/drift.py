@@ -1,4 +1,4 @@
-"""Whether new normal images are still like those learnt from: tests by betting on conformal p-values, and plain drift.
+"""Drift: whether new normal images still resemble the training images.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2022), ch. 8 (conformal martingales; the
 simple jumper); Vovk, Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman, Retrain or not retrain (COPA 2021).
@@ -11,41 +11,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-ALARM = 100.0  # capital from which images are said to have changed: without a change it is ever reached at most once
-#                in ALARM series (Ville's inequality)
-JUMP = 0.01  # share of the capital that changes its bet at each image
-LEAST = 20  # normal images that a comparison takes, on either side
-SMALL = 0.2  # of the Kolmogorov distance of two groups: below it a difference, however certain, changes little
+ALARM = 100.0  # capital at which a change is reported; without one, at most 1 in ALARM series ever reaches it
+#                (Ville's inequality)
+JUMP = 0.01  # share of the capital that changes its bet with each image
+LEAST = 20  # normal images needed in each group of a comparison
+SMALL = 0.2  # Kolmogorov distance of two groups, below which even a significant difference matters little
 
 
 def online_p_values(held: np.ndarray, new: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Computes p-values (m,) of new scores in the order in which they came, each among the held-out and all before.
+    """Computes p-values (m,) of new scores in their order of arrival, each among held-out and earlier scores.
 
-    Ties are broken at random. The p-values are independent and uniform over (0, 1) as long as all scores come in an
-    exchangeable order, however few are held out; p-values among the held-out ones alone are not.
+    Ties are broken at random. The p-values are independent and uniform over (0, 1) as long as all scores are
+    exchangeable, however few are held out; p-values among the held-out scores only would not be.
     """
-    rng, known = np.random.default_rng(seed), list(np.sort(np.asarray(held, np.float64)))
+    rng, earlier = np.random.default_rng(seed), list(np.sort(np.asarray(held, np.float64)))
     out = np.empty(len(new))
     for t, score in enumerate(np.asarray(new, np.float64)):
-        low, high = np.searchsorted(known, score, "left"), np.searchsorted(known, score, "right")
-        out[t] = (len(known) - high + rng.random() * (high - low + 1)) / (len(known) + 1)
-        known.insert(int(low), float(score))
+        low, high = np.searchsorted(earlier, score, "left"), np.searchsorted(earlier, score, "right")
+        out[t] = (len(earlier) - high + rng.random() * (high - low + 1)) / (len(earlier) + 1)
+        earlier.insert(int(low), float(score))
     return out
 
 
-def first_of_each(whose: np.ndarray) -> np.ndarray:
-    """Finds the place of each patient's first image, in the order in which they came; whose: a patient's number (n,).
+def first_of_each(patients: np.ndarray) -> np.ndarray:
+    """Returns the ascending indices of each patient's first image; patients: (n,), the patient of each image.
 
-    Images of one patient are alike, and so not exchangeable with those of others; one image of each, taken by the same
-    rule among the held-out and the new, is exchangeable as far as patients are.
+    Images of one patient are alike, and so not exchangeable with those of others. One image per patient, chosen by the
+    same rule among held-out and new images, is exchangeable if patients are.
     """
-    return np.sort(np.unique(whose, return_index=True)[1])
+    return np.sort(np.unique(patients, return_index=True)[1])
 
 
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
-    """Computes the capital (m,) after each p-value by the simple jumper, which bets on small, on large, and on neither.
+    """Computes the capital (m,) after each p-value by the simple jumper, which bets on small, large or no p-values.
 
-    It begins at 1, and without a change its mean stays 1, whatever the distribution of scores.
+    It starts at 1, and its expected value stays 1 without a change, for any distribution of scores.
     """
     bets = np.array([-1.0, 0.0, 1.0])
     capital, out = np.full(3, 1 / 3), np.empty(len(p))
@@ -57,13 +57,13 @@ def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
 
 
 def first_alarm(capital: np.ndarray, alarm: float = ALARM) -> int | None:
-    """Returns the place of the first image at which the capital reaches the alarm; None if it never does."""
+    """Returns the index of the first image at which the capital reaches the alarm; None if it never does."""
     over = np.flatnonzero(capital >= alarm)
     return int(over[0]) if len(over) else None
 
 
 class Changed(NamedTuple):
-    """One measure of two groups of images. usual, new: medians; distance: Kolmogorov's; p: corrected by Bonferroni."""
+    """A measure of two groups: their medians, the Kolmogorov distance, and the p value corrected by Bonferroni."""
 
     measure: str
     usual: float
@@ -73,15 +73,16 @@ class Changed(NamedTuple):
 
     @property
     def matters(self) -> bool:
+        """Whether the difference is significant and not small."""
         return self.p < 0.01 and self.distance >= SMALL
 
 
 def compare(usual: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[Changed]:
-    """Compares each measure of normal images (n,) with that of new ones (m,); the one that differs most comes first.
+    """Compares each measure of normal images (n,) with that of new ones (m,), largest difference first.
 
-    Medians, and the two-sample Kolmogorov-Smirnov test. Empty with fewer than LEAST images on either side.
+    The test is the two-sample Kolmogorov-Smirnov test. Measures with fewer than LEAST images in a group are skipped.
     """
-    from scipy import stats  # here: it takes a second to load, and few ask for it
+    from scipy import stats  # here, as it takes a second to load and is rarely needed
 
     names = [n for n in usual if n in new and min(len(usual[n]), len(new[n])) >= LEAST]
     tests = [stats.ks_2samp(usual[n], new[n]) for n in names]

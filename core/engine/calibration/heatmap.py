@@ -1,4 +1,4 @@
-"""Heat maps between a detector's own grid and the image's pixels."""
+"""Heat maps on a detector's grid and on the image's pixels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch.nn import functional as F
 
 from core.engine.rows import Rows
 
-BLOCK = 256  # regions of interest that are brought to a map's grid at once: as floats they take four times the bytes
+BLOCK = 256  # regions of interest that are resized at once: as floats they take four times the bytes
 
 
 def blur(maps: Tensor, sigma: float) -> Tensor:
-    """Blurs (N, h, w) by a Gaussian, sigma in cells of that grid; borders are reflected. 0 leaves maps as they are."""
+    """Blurs maps (N, h, w) by a Gaussian with sigma in cells and reflected borders; a sigma of 0 changes nothing."""
     if sigma <= 0:
         return maps
     radius = max(int(4 * sigma + 0.5), 1)
@@ -26,25 +26,21 @@ def blur(maps: Tensor, sigma: float) -> Tensor:
 
 
 def _pad(x: Tensor, radius: int, axis: int) -> Tensor:
-    """Reflected as often as needed (`F.pad` reflects once, so a grid smaller than the kernel would fail)."""
+    """Pads by repeated reflection; `F.pad` reflects only once, which fails if the grid is smaller than the kernel."""
     n = x.shape[axis]
     index = torch.arange(-radius, n + radius, device=x.device).remainder(2 * n)  # ... 1 0 | 0 1 .. n-1 | n-1 ...
     return x.index_select(axis, torch.minimum(index, 2 * n - 1 - index))
 
 
-def upsample(maps: np.ndarray, size: int | tuple[int, int], sigma_at_256: float = 0) -> np.ndarray:
-    """Resizes (N, h, w) -> float32 (N, H, W), bilinear, then blurs by `sigma_at_256` pixels per 256 of the height.
-
-    size: the side of a square, or (H, W). PaDiM's own figure is 4; ours blurs its maps already, hence 0.
-    """
+def upsample(maps: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
+    """Resizes maps (N, h, w) to float32 (N, H, W) bilinearly. size: the side of a square, or (H, W)."""
     height, width = (size, size) if isinstance(size, int) else size
     x = torch.from_numpy(np.ascontiguousarray(maps, dtype=np.float32))[:, None]
-    x = F.interpolate(x, (height, width), mode="bilinear", align_corners=False)[:, 0]
-    return blur(x, sigma_at_256 * height / 256).numpy()
+    return np.asarray(F.interpolate(x, (height, width), mode="bilinear", align_corners=False)[:, 0].numpy())
 
 
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Brings regions uint8 (N, S, S) to a map's grid, bool (N, h, w): a cell is inside if at least half of it is."""
+    """Resizes regions uint8 (N, S, S) to bool (N, h, w); a cell is inside if at least half of it is."""
     inside = np.empty((len(roi), *shape[:2]), bool)
     for start in range(0, len(roi), BLOCK):
         x = torch.from_numpy(np.array(roi[start : start + BLOCK])).float()[:, None]
@@ -53,7 +49,7 @@ def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def usually_inside(roi: Rows, side: int) -> np.ndarray:
-    """Computes the share of images whose region of interest holds a place: uint8 (N, S, S) -> float32 (side, side)."""
+    """Computes how often each position is inside regions uint8 (N, S, S): a share, float32 (side, side)."""
     total = np.zeros(roi.shape[1:])
     for start in range(0, len(roi), BLOCK):
         total += np.asarray(roi[start : start + BLOCK]).sum(0)
@@ -62,14 +58,14 @@ def usually_inside(roi: Rows, side: int) -> np.ndarray:
 
 
 def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Returns the cells of maps (N, h, w) inside roi uint8 (N, S, S), side by side (n,), or all maps without a roi."""
+    """Returns the cells of maps (N, h, w) inside roi uint8 (N, S, S), as (n,), or the maps if roi is None."""
     return maps if roi is None else maps[roi_at(roi, maps.shape[1:])]
 
 
 def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Finds which cells of maps (N, h, w) count: those inside roi uint8 (N, S, S), or all. bool (N, h, w).
+    """Returns which cells of maps (N, h, w) count, bool (N, h, w): those inside roi uint8 (N, S, S), or all.
 
-    An empty region says nothing, so all of such a map counts.
+    All cells of an image with an empty region count.
     """
     if roi is None:
         return np.ones(maps.shape, bool)
@@ -78,7 +74,7 @@ def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Gives maps their own minimum outside the region of interest, so that no maximum is found there."""
+    """Sets maps to their minimum outside the region of interest, so that the maximum is inside."""
     if roi is None:
         return maps
     inside = roi_at(roi, maps.shape[1:])

@@ -1,12 +1,12 @@
-"""Where a heat map is outlined: one rule for results, page and exports, apart from the threshold that flags an image.
+"""The outlines of a heat map, by one rule for results, page and exports; images are flagged by another threshold.
 
-One level for all images, above which a usual normal image has 1 % of its map, is too low for an image that is odd all
-over: most of it lies above. So the outline is drawn part of the way up from the usual normal map to the image's own
-maximum, round places that lie above that level. How far up is learnt from lesions that are pasted into held-out
-normals, of which half are first changed all over; no test image has a part in it. A place that hardly any normal image
-shows, or that lies outside the region of interest, is never outlined: there is nothing to compare it with.
+A single level for all images, which 1 % of a typical normal map exceeds, is too low for an image that is unusual all
+over, as most of its map is above. The level of an image is therefore a fixed share of the way from a typical normal map
+to the image's maximum. This share is learnt from lesions pasted into held-out normals, half of which are first changed
+all over; no test image is used. Positions that hardly any normal image shows, or outside the region of interest, are
+never outlined, because there is nothing to compare them with.
 
-The rule itself needs NumPy and OpenCV alone; what learns it loads torch when it is called.
+The rule needs NumPy and OpenCV only; learning the share loads torch when it is called.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from core.engine.rows import Rows, rows_of
 if TYPE_CHECKING:
     import torch
 
-SEEN = 0.05  # a place that fewer of the normal images show is without comparison
-SHARES = np.round(np.arange(0.1, 0.91, 0.05), 2)  # that are tried
-IMAGES = 24  # held-out normals that lesions are pasted into
-# Kinds of lesion with little in common, of every size and contrast; no preset of the lesion head learns from these.
+SEEN = 0.05  # share of the normal images that must show a position for a comparison
+SHARES = np.round(np.arange(0.1, 0.91, 0.05), 2)  # candidates
+IMAGES = 24  # number of held-out normals into which lesions are pasted
+# Different kinds of lesions, of every size and contrast; no preset of the lesion head is trained on them.
 PASTED = (
     "growth:growth",
     "medmix:cut",
@@ -36,16 +36,16 @@ PASTED = (
     "medmix:foreign",
     "medmix:zoom",
 )
-SIZES, OPACITY = (0.1, 0.6), (0.5, 1.0)  # of MedMix's lesions; sizes in parts of the side
-BODY = 0.3  # of a lesion's weight: what is fainter is no part of the outline that is asked for
-CHANGE, REACH = 0.02, 12  # a lesion is seen where the mean change over a REACHth of the side is larger
-LEAST = 20  # pixels of a lesion
-FEW = 8  # with fewer lesions that can be seen nothing is learnt
-PLATEAU = 0.97  # of the best mean Dice: the lowest share that reaches it is taken, nearest to one level for all
+SIZES, OPACITY = (0.1, 0.6), (0.5, 1.0)  # of MedMix's lesions; sizes as a share of the side
+BODY = 0.3  # opacity above which a pixel is part of the mask
+CHANGE, REACH = 0.02, 12  # a lesion is visible where the mean change over 1 / REACH of the side is larger than CHANGE
+LEAST = 20  # pixels of a visible lesion
+FEW = 8  # number of visible lesions below which nothing is learnt
+PLATEAU = 0.97  # share of the best mean Dice; the lowest candidate that reaches it is used
 
 
 def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.ndarray:
-    """Finds the largest value (N,) of maps (N, h, w) inside roi uint8 (N, S, S) where normal images show anything."""
+    """Returns the maximum (N,) of maps (N, h, w) inside roi uint8 (N, S, S), at positions that normal images show."""
     cells = comparable(maps.shape[1:], scale)[None] & np.ones(maps.shape, bool)
     if roi is not None:
         from core.engine.calibration.heatmap import counted
@@ -55,10 +55,9 @@ def peaks(maps: np.ndarray, roi: np.ndarray | None, scale: PixelScale) -> np.nda
 
 
 def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
-    """Computes the level at which an image with that `peak` is outlined, in the shape of `peak`.
+    """Computes the level at which an image with the maximum `peak` is outlined, in the shape of `peak`.
 
-    Runs that have no share keep one level for all images. An image that is nowhere above the threshold gets the
-    threshold.
+    Without a share all images have the same level. An image that nowhere exceeds the threshold gets the threshold.
     """
     peak = np.asarray(peak, np.float64)
     if scale.share is None:
@@ -70,41 +69,41 @@ def level_of(peak: np.ndarray | float, scale: PixelScale) -> np.ndarray:
 def outlined(
     maps: np.ndarray, levels: np.ndarray | float, scale: PixelScale, valid: np.ndarray | None = None
 ) -> np.ndarray:
-    """Outlines maps (N, H, W) at an image's own size, by the levels (N,) of `level_of`: bool (N, H, W).
+    """Computes the outlines, bool (N, H, W), of maps (N, H, W) in the images' size, at the levels (N,) of `level_of`.
 
-    Parts above the level that nowhere rise above the scale's threshold are left out, and so is all that is not `valid`
-    bool (N, H, W) or that normal images do not show.
+    Regions that nowhere exceed the scale's threshold are not outlined, nor are pixels that are not `valid`, bool
+    (N, H, W), or that normal images do not show.
     """
     levels = np.broadcast_to(np.asarray(levels, np.float64), len(maps))
-    known = comparable(maps.shape[1:], scale)
+    comparable_pixels = comparable(maps.shape[1:], scale)
     outlines = np.empty(maps.shape, bool)
     for i, (heat, level) in enumerate(zip(maps, levels, strict=True)):
-        inside = known if valid is None else known & valid[i]
+        inside = comparable_pixels if valid is None else comparable_pixels & valid[i]
         outlines[i] = (heat > level) & inside
         if level < scale.threshold:
             outlines[i] = holding(outlines[i], (heat > scale.threshold) & inside)
     return outlines
 
 
-def holding(parts: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """Keeps the connected parts of a mask bool (H, W) that hold one of the `spots` bool (H, W)."""
-    _, labels = cv2.connectedComponents(parts.astype(np.uint8), connectivity=8)
-    return np.asarray(np.isin(labels, np.unique(labels[spots & parts])) & parts)
+def holding(mask: np.ndarray, spots: np.ndarray) -> np.ndarray:
+    """Returns the connected regions of a mask bool (H, W) that contain a pixel of `spots` bool (H, W)."""
+    _, labels = cv2.connectedComponents(mask.astype(np.uint8), connectivity=8)
+    return np.asarray(np.isin(labels, np.unique(labels[spots & mask])) & mask)
 
 
 def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
-    """Finds which places normal images show, from their regions of interest uint8 (N, S, S); None where all are shown.
+    """Returns which positions normal images show, by their regions of interest uint8 (N, S, S); None for all.
 
-    Returns rows of 0 and 1 of a square grid of `side` cells a side, as `PixelScale.seen` has them.
+    The result is rows of 0 and 1 of a square grid with `side` cells per side, as in `PixelScale.seen`.
     """
     from core.engine.calibration.heatmap import usually_inside
 
-    shown = usually_inside(roi, side) >= SEEN
-    return None if shown.all() else tuple("".join(map(str, row.astype(int))) for row in shown)
+    seen = usually_inside(roi, side) >= SEEN
+    return None if seen.all() else tuple("".join(map(str, row.astype(int))) for row in seen)
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
-    """Finds where a map or an image of that shape can be compared with normal ones: bool (H, W)."""
+    """Returns where a map or an image of that shape can be compared with normal ones: bool (H, W)."""
     if scale.seen is None:
         return np.ones(shape, bool)
     grid = np.array([[cell == "1" for cell in row] for row in scale.seen], np.uint8)
@@ -112,9 +111,9 @@ def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
 
 
 def not_judged(shape: tuple[int, ...], scale: PixelScale, roi: np.ndarray | None = None) -> np.ndarray:
-    """Finds where nothing is said of images: bool (N, h, w), on a map's grid `shape` (N, h, w).
+    """Returns where images are not judged: bool (N, h, w), on a map's grid `shape` (N, h, w).
 
-    That is outside of the region of interest uint8 (N, S, S), and where normal images show nothing to compare with.
+    This is outside the region of interest uint8 (N, S, S), and where normal images have nothing to compare with.
     """
     from core.engine.calibration.heatmap import counted
 
@@ -129,41 +128,49 @@ def learn_share(
     scale: PixelScale,
     seed: int = 0,
 ) -> float | None:
-    """Learns how far up from the usual map to its own maximum an image is outlined, in (0, 1).
+    """Learns the share, 0 to 1, of the way from a typical map to the image's maximum at which images are outlined.
 
-    None where too little is seen. predict: maps float (n, h, w) of images uint8 (n, S, S, 3) with their regions of
-    interest (n, S, S). images, roi: of held-out normals. Each of up to IMAGES of them is taken as it is and changed all
-    over, twice, each time with another kind of lesion: 4 predictions an image. The share is the lowest where the mean
-    Dice over all lesions is close to its highest.
+    Each of up to IMAGES images is predicted 4 times, twice unchanged and twice changed all over, each time with another
+    kind of lesion. The share is the lowest one with a mean Dice close to the highest.
+
+    Args:
+        predict: Returns maps float (n, h, w) of images uint8 (n, S, S, 3) with regions of interest (n, S, S).
+        images: uint8 (N, S, S, 3), held-out normals.
+        roi: uint8 (N, S, S), their regions of interest.
+        scale: The scale of the maps.
+        seed: Seed of images and lesions.
+
+    Returns:
+        The share, or None if too few lesions are visible.
     """
     from core.engine.calibration.heatmap import upsample
 
     chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
     dice = []
-    for given, inside, masks in pasted(rows_of(images, chosen), rows_of(roi, chosen), seed):
+    for pasted_images, inside, masks in pasted(rows_of(images, chosen), rows_of(roi, chosen), seed):
         use = (masks & (inside > 0)).sum((1, 2)) >= LEAST
         if not use.any():
             continue
-        given, inside, masks = given[use], inside[use], masks[use]
-        cells = np.asarray(predict(given, inside))
-        highest, maps = peaks(cells, inside, scale), upsample(cells, given.shape[1])
+        pasted_images, inside, masks = pasted_images[use], inside[use], masks[use]
+        cells = np.asarray(predict(pasted_images, inside))
+        highest, maps = peaks(cells, inside, scale), upsample(cells, pasted_images.shape[1])
         curve = []
         for share in SHARES:
-            own = scale._replace(share=float(share))
-            outlines = outlined(maps, level_of(highest, own), own, inside > 0)
+            candidate = scale._replace(share=float(share))
+            outlines = outlined(maps, level_of(highest, candidate), candidate, inside > 0)
             truth = masks & (inside > 0)
             curve.append(2 * (outlines & truth).sum((1, 2)) / (outlines.sum((1, 2)) + truth.sum((1, 2))))
         dice.append(np.stack(curve, 1))
-    every = np.concatenate(dice) if dice else np.zeros((0, len(SHARES)))
-    mean = every.mean(0) if len(every) >= FEW else np.zeros(len(SHARES))
+    all_dice = np.concatenate(dice) if dice else np.zeros((0, len(SHARES)))
+    mean = all_dice.mean(0) if len(all_dice) >= FEW else np.zeros(len(SHARES))
     return float(SHARES[mean >= PLATEAU * mean.max()].min()) if mean.max() > 0 else None
 
 
 def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields images uint8 (n, S, S, 3), regions of interest uint8 (n, S, S) and masks bool (n, S, S) of what is pasted.
+    """Yields images uint8 (n, S, S, 3) with one lesion each, their regions of interest and masks bool (n, S, S).
 
-    Four times: the images given as they are, twice, then changed all over, twice; each time with one lesion in each,
-    the kinds in turn.
+    It yields four versions: twice of the unchanged images and twice of images that are changed all over, with the kinds
+    of lesions in turn.
     """
     import torch
 
@@ -185,9 +192,9 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
 
 
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Changes images (B, 3, S, S) in [0, 1], and their regions (B, S, S), all over, each at random.
+    """Changes brightness, contrast, tint, focus and distance of images (B, 3, S, S) in [0, 1] at random.
 
-    Brightness, contrast, tint, focus and distance become such as no normal image of the study need have.
+    The changes may exceed those among the study's normal images. The regions (B, S, S) follow the distance.
     """
     import torch
     from torch.nn import functional as F

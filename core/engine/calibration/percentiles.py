@@ -1,7 +1,6 @@
-"""What a raw score means: its place among held-out normal images, and the thresholds they give.
+"""Percentiles of scores among held-out normal images, and thresholds from them; no test image is used.
 
-Everything here comes from held-out normals alone; no test image has a part in it. One rule joins the three forms of a
-score: an image is flagged (score > threshold(q)) exactly when its percentile is q or more.
+An image is flagged (score > threshold(q)) exactly if its percentile is at least q.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from typing_extensions import Self
 from core.engine.rows import Rows
 
 CHUNK = 64  # maps read at once
-FULL = 1.5  # times as far from the usual median as a detector's own level: there the colour scale is full at the least
+FULL = 1.5  # least upper end of the colour scale, relative to a detector's own level, both above the typical median
 
 
 class PixelScale(NamedTuple):
-    """How heat maps are coloured, marked and outlined.
+    """How heat maps are coloured and outlined.
 
-    lo, hi: ends of the colour scale, the same for every image. threshold: what nowhere lies above it is not marked.
+    lo, hi: ends of the colour scale, the same for every image. threshold: value that an outlined region must exceed.
 
-    share, seen, level: of the outline, as `outlines.py` has them: how far up to its own maximum an image is outlined;
-    rows of 0 and 1, places that normal images show (None: all); the one level of all images, of a detector that knows
-    it, below which its parts reach. Without share and level images are outlined at the threshold.
+    share, seen, level: of outlines, see `outlines.py`: the share of the way up to an image's maximum; rows of 0 and 1,
+    the positions that normal images show (None: all); the level of all images, if the detector has one. Without share
+    and level images are outlined at the threshold.
     """
 
     lo: float
@@ -49,10 +48,7 @@ class PixelScale(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """The held-out normal images that scores are compared with.
-
-    scores: theirs, ascending. pixels: the scale of their heat maps, if these were given.
-    """
+    """The scores of held-out normal images, ascending, and the scale of their heat maps if these were given."""
 
     scores: tuple[float, ...]
     pixels: PixelScale | None = None
@@ -68,35 +64,41 @@ class Calibration:
         pixel_quantile: float = 99.0,
         image_quantile: float = 95.0,
     ) -> Self:
-        """Calibrates by scores (N,) and maps (N, h, w) of N >= 1 held-out normals; maps count only in roi (N, S, S).
+        """Calibrates by the scores (N,) and maps (N, h, w) of held-out normals.
 
-        patients (N,): whose image each is; by default each image is one patient's. Maps may lie in a file: a few at a
-        time are read.
+        The pixel threshold is the median over patients of the percentile `pixel_quantile` of their median image. A
+        percentile of all pixels would depend on the few images, or the one patient, that look unusual all over. The
+        colour scale starts at the typical median and ends at the percentile `image_quantile` of the maps' maxima: if
+        the score is the map's maximum, full colour appears only in flagged images.
 
-        Pixels are marked above what is usual for normal images: half of all patients have more than
-        100 - `pixel_quantile` per cent of their usual image above it. A quantile of all pixels together would be set by
-        the few images, or the one patient, that the detector finds odd all over, and then nothing else is ever marked.
-        The colour scale starts at the usual median, and is full at the `image_quantile` of the maps' maxima: for a
-        detector whose score is the map's maximum, full colour appears only where the image is flagged.
+        Args:
+            scores: (N,), finite, N at least 1.
+            maps: (N, h, w), in memory or in a file, or None.
+            roi: uint8 (N, S, S), outside of which maps are ignored.
+            patients: (N,), the patient of each image; by default each image is from another patient.
+            pixel_quantile: See above, in per cent.
+            image_quantile: See above, in per cent.
+
+        Raises:
+            ValueError: If there are no scores or scores that are not finite.
         """
         scores = np.sort(np.asarray(scores, dtype=np.float64).ravel())
         if not len(scores) or not np.isfinite(scores).all():
-            raise ValueError("calibration takes at least one held-out normal image, and finite scores only")
+            raise ValueError("calibration needs at least one held-out normal image, and finite scores only")
         pixels = None
         if maps is not None:
-            where, of_images = _of_images(maps, roi, pixel_quantile)
-            lo, threshold = _usual(of_images[:, :2], None if patients is None else np.asarray(patients)[where])
-            hi = max(_quantile(np.sort(of_images[:, 2]), image_quantile), threshold)
+            rows, quantiles = _image_quantiles(maps, roi, pixel_quantile)
+            lo, threshold = _usual(quantiles[:, :2], None if patients is None else np.asarray(patients)[rows])
+            hi = max(_quantile(np.sort(quantiles[:, 2]), image_quantile), threshold)
             pixels = PixelScale(float(lo), float(hi), float(threshold))
         return cls(tuple(scores.tolist()), pixels)
 
     def outlined_by(
         self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
-        """Returns a copy that also says how images are outlined, as `outlines.py` learnt it.
+        """Returns a copy with the options of outlines, see `PixelScale` for `share` and `places` (`seen`).
 
-        level: what a detector knows itself, the level of its outlines and the one above which each part somewhere
-        rises.
+        level: the detector's own level of outlines and the value that each region must exceed, or None.
         """
         pixels = self.pixels and self.pixels._replace(share=share, seen=places)
         if pixels is not None and level is not None:
@@ -110,17 +112,17 @@ class Calibration:
         return 100 * np.searchsorted(self.scores, scores, side="left") / len(self.scores)
 
     def threshold(self, q: float = 95.0) -> float:
-        """Returns percentile q (0 < q <= 100) of the held-out normals: the lowest with q per cent or more at or below.
+        """Returns percentile q (0 < q <= 100) of the held-out scores: the lowest with at least q % at or below it.
 
-        Of the held-out images themselves at most 100 - q per cent lie above. For a promise about new images see
+        At most 100 - q % of the held-out images are above it. For a guarantee on new images see
         `core.engine.calibration.conformal`.
         """
         if not 0 < q <= 100:
-            raise ValueError(f"a percentile lies above 0 and up to 100, not at {q}")
+            raise ValueError(f"a percentile must be above 0 and at most 100, not {q}")
         return float(_quantile(np.asarray(self.scores), q))
 
     def flagged(self, scores: np.ndarray | float, q: float = 95.0) -> np.ndarray:
-        """Finds which scores lie above `threshold(q)`; the same as percentile(scores) >= q."""
+        """Returns which scores are above `threshold(q)`; the same as percentile(scores) >= q."""
         return np.asarray(scores) > self.threshold(q)
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,21 +135,22 @@ class Calibration:
 
 
 def _quantile(ascending: np.ndarray, q: float) -> float:
-    """The lowest value with at least q per cent of all at or below it; no value is made up between two."""
+    """Returns the lowest value with at least q % of all values at or below it, without interpolation."""
     return ascending[max(math.ceil(len(ascending) * q / 100 - 1e-9), 1) - 1]
 
 
-def _of_images(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (n,) of the maps with a cell inside their region of interest, and for each of these, float64 (n, 3), its
-    cells' median, `quantile` per cent and maximum. ValueError if there is none.
+def _image_quantiles(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the indices (n,) of maps with a cell inside their region, and median, percentile and maximum, (n, 3).
+
+    Raises ValueError if no map has a cell inside its region.
     """
-    from core.engine.calibration.heatmap import roi_at  # torch, which the page's process does not load
+    from core.engine.calibration.heatmap import roi_at  # imports torch, which the page's process does not load
 
     quantiles = {}
     for start in range(0, len(maps), CHUNK):
-        some = np.asarray(maps[start : start + CHUNK])
-        inside = np.ones(some.shape, bool) if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
-        for i, (cells, counts) in enumerate(zip(some, inside, strict=True), start):
+        block = np.asarray(maps[start : start + CHUNK])
+        inside = np.ones(block.shape, bool) if roi is None else roi_at(roi[start : start + CHUNK], maps.shape[1:])
+        for i, (cells, counts) in enumerate(zip(block, inside, strict=True), start):
             if counts.any():
                 quantiles[i] = np.quantile(cells[counts].astype(np.float64), [0.5, quantile / 100, 1])
     if not quantiles:
@@ -156,7 +159,7 @@ def _of_images(maps: Rows, roi: Rows | None, quantile: float) -> tuple[np.ndarra
 
 
 def _usual(values: np.ndarray, patients: np.ndarray | None) -> np.ndarray:
-    """values (N, k), patients (N,) -> (k,), the median of all patients' medians; of all images without patients."""
+    """Returns the median (k,) over patients (N,) of their median values (N, k), or over images if patients is None."""
     if patients is None:
         return np.median(values, axis=0)
     return np.median([np.median(values[patients == patient], axis=0) for patient in np.unique(patients)], axis=0)

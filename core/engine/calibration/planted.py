@@ -1,8 +1,7 @@
-"""The lesions that a threshold misses, estimated from lesions planted into held-out normal images.
+"""The sensitivity of a threshold, estimated from lesions planted into held-out normal images.
 
-A threshold from normals alone keeps its promise of false alarms and may still be nearly silent. Planted lesions are
-MedMix's, of given sizes and contrasts; no lesion of a test image has a part in it, and real lesions may be easier or
-harder to see than these: RESULTS.md compares the two.
+A threshold from normal images limits false alarms, but may still miss most lesions. The planted lesions are MedMix's,
+of given sizes and contrasts. No lesion of a test image is used, and real lesions may be easier or harder to see.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIZES = (0.05, 0.1, 0.2, 0.35, 0.5)  # of a lesion's longer side, in parts of the image's
-CONTRASTS = (0.5, 1.0)  # opacity of what is pasted
-PRESETS = ("cut", "soft", "mottle", "foreign")  # in turn; no preset of the lesion head learns from these
+SIZES = (0.05, 0.1, 0.2, 0.35, 0.5)  # longer side of a lesion, relative to the side of the image
+CONTRASTS = (0.5, 1.0)  # opacity of the lesions
+PRESETS = ("cut", "soft", "mottle", "foreign")  # in turn; no preset of the lesion head is trained on them
 IMAGES = 24
 
 
 class Planted(NamedTuple):
-    """Images with planted lesions of one size and contrast.
+    """The results for planted lesions of one size and contrast.
 
-    images: how many. flagged: how many of them are flagged. area: the median share of the image that is changed.
+    images: their number. flagged: the number of flagged ones. area: median share of the image that is changed.
     """
 
     size: float
@@ -42,18 +41,25 @@ def sensitivity(
 ) -> list[Planted]:
     """Counts the held-out normals that are flagged with one planted lesion, by its size and contrast.
 
-    score: (n,) of images uint8 (n, S, S, 3) with their regions of interest uint8 (n, S, S); an image is flagged above
-    the threshold. Up to IMAGES of the images are taken, the same for every size. A lesion that changes nothing (it fell
-    outside of the region) is counted as missed: so it would be.
+    Up to IMAGES images are used, the same for every size. A lesion that changes nothing, as it is outside the region of
+    interest, counts as missed.
+
+    Args:
+        score: Returns scores (n,) of images uint8 (n, S, S, 3) with regions of interest uint8 (n, S, S).
+        images: uint8 (N, S, S, 3), held-out normals.
+        roi: uint8 (N, S, S), their regions of interest.
+        threshold: Score above which an image is flagged.
+        sizes: Sizes of lesions. contrasts: their opacities.
+        seed: Seed of images and lesions.
     """
     chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
     plain, inside = np.asarray(images[chosen]), np.asarray(roi[chosen])
     rows = []
     for size in sizes:
         for contrast in contrasts:
-            given, area = planted(plain, inside, size, contrast, seed)
-            flagged = np.asarray(score(given, inside)) > threshold
-            rows.append(Planted(size, contrast, len(given), int(flagged.sum()), float(np.median(area))))
+            planted_images, area = planted(plain, inside, size, contrast, seed)
+            flagged = np.asarray(score(planted_images, inside)) > threshold
+            rows.append(Planted(size, contrast, len(planted_images), int(flagged.sum()), float(np.median(area))))
     return rows
 
 
@@ -70,6 +76,8 @@ def planted(
 
     x, within = to_batch(np.ascontiguousarray(images), torch.device("cpu")), torch.from_numpy(np.array(roi))
     draws = torch.Generator().manual_seed(seed)
-    asked = {"size": (size, size), "opacity": (contrast, contrast)}
-    mixed, alpha = paste_in_turn([MedMix(MEDMIX_PRESETS[name].replace(**asked)) for name in PRESETS], x, draws, within)
+    options = {"size": (size, size), "opacity": (contrast, contrast)}
+    mixed, alpha = paste_in_turn(
+        [MedMix(MEDMIX_PRESETS[name].replace(**options)) for name in PRESETS], x, draws, within
+    )
     return to_pixels(mixed), (alpha > 0.3).float().mean((1, 2)).numpy()

@@ -1,4 +1,4 @@
-"""Heat maps as 16 bits on disk. NumPy alone: the page's process reads them without loading torch."""
+"""Heat maps in 16 bits, with NumPy only, so that the page's process can read them without loading torch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ LEVELS = 65535
 
 
 def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Quantises one map (h, w) -> uint16 (h, w), lo, hi. Back and forth is off by at most (hi - lo) / 131070.
+    """Quantises a map (h, w): returns uint16 (h, w), lo and hi. The error is at most (hi - lo) / 131070.
 
-    Raises ValueError if the map holds NaN or infinity: no reading may be stored that cannot be shown.
+    Raises ValueError if the map is empty or has a value that is not finite.
     """
     heat = np.asarray(heat, dtype=np.float64)
     if not heat.size or not np.isfinite(heat).all():

@@ -1,4 +1,4 @@
-"""Normal images that a detector never sees, and the scale that they give its scores and maps: mean 0, deviation 1."""
+"""Held-out normal images, and the standardisation of scores and maps by them."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ class Scale(Config):
 
     @classmethod
     def of(cls, values: np.ndarray) -> Self:
-        """Computes the scale of values of any shape; the deviation is at least 1e-6, for it is divided by."""
+        """Computes the scale of values of any shape; the standard deviation is at least 1e-6."""
         return cls(float(np.mean(values)), max(1e-6, float(np.std(values))))
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Values in standard deviations from the mean of unseen normal images."""
+        """Standardises values by mean and standard deviation."""
         return (values - self.mean) / self.sd
 
 
 def places_unseen(
     count: int, share: float, seed: int, patients: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Splits `count` images: indices of those that members are fitted on, and of those, 4 or more, that they never see.
+    """Splits `count` images: returns the indices of those for the fit and of at least 4 held-out ones.
 
-    patients (count,): whose image each is. Raises ValueError under 16 images.
+    patients: (count,), the patient of each image. Raises ValueError for fewer than 16 images.
     """
     if count < 16:
-        raise ValueError(f"several detectors together take at least 16 normal images; there are {count}")
+        raise ValueError(f"an ensemble needs at least 16 normal images; there are {count}")
     return leave_out(count, max(4, round(share * count)), seed, patients)
 
 
 def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses at random which of `count` images to leave out: (indices kept, indices left out), ascending.
+    """Holds `least` of `count` images out at random: returns the ascending indices of the others and of these.
 
-    `least` images are left out. Where patients (count,) are given, whole ones are, as few as have that many images,
-    unless that would be more than half of all.
+    If patients (count,) are given, all images of as few patients as needed are held out, unless that is more than half
+    of all images.
     """
     draw = np.random.default_rng(seed)
     order = draw.permutation(count)
     out = np.sort(order[:least])
     if patients is not None and least:
-        _, whose, sizes = np.unique(patients, return_inverse=True, return_counts=True)
-        drawn = draw.permutation(len(sizes))
-        whole = drawn[: int(np.searchsorted(np.cumsum(sizes[drawn]), least)) + 1]
-        if 2 * sizes[whole].sum() <= count:
-            out = np.flatnonzero(np.isin(whose, whole))
+        _, owners, sizes = np.unique(patients, return_inverse=True, return_counts=True)
+        patient_order = draw.permutation(len(sizes))
+        held_out_patients = patient_order[: int(np.searchsorted(np.cumsum(sizes[patient_order]), least)) + 1]
+        if 2 * sizes[held_out_patients].sum() <= count:
+            out = np.flatnonzero(np.isin(owners, held_out_patients))
     return np.setdiff1d(order, out), out

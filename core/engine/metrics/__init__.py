@@ -1,4 +1,4 @@
-"""Figures for the report: detection, localisation, PRO, intervals, and one row of them all.
+"""Figures of the report: detection, localisation, PRO and their intervals.
 
-Nothing is imported here, so that the page finds neighbours (`vectors`) without loading torch.
+Nothing is imported here, so that the page can search for neighbours (`vectors`) without loading torch.
 """

@@ -1,7 +1,7 @@
-"""Bootstrap intervals: what the figures would be had other images been drawn.
+"""Bootstrap intervals of the figures.
 
-Images are drawn again, never pixels, with replacement and within normal and abnormal each, so that neither kind can
-go missing. Every draw is a row of counts, and all draws are computed at once as matrix products.
+Images, not pixels, are resampled with replacement, separately among normal and abnormal ones, so that every resample
+has both. A resample is a row of counts, and the figures of all resamples are computed at once as matrix products.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ import numpy as np
 
 from core.engine.metrics.localisation import LIMIT
 
-BINS = 512  # pixel values are put into so many bins of equal rank; for intervals alone, never for a figure
-MOST_COUNTS = 2**24  # of images drawn that are looked at together
-MOST_PIXELS = 4_000_000  # of those in no lesion, more than this are thinned out evenly
+BINS = 512  # number of bins of equal rank for pixel values; used for intervals only
+MOST_COUNTS = 2**24  # entries of the matrix of counts that are processed together
+MOST_PIXELS = 4_000_000  # pixels outside lesions; a regular subset is used if there are more
 
 
 def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None = None) -> np.ndarray:
-    """Draws images again `times` times: float32 (times, N), how often each image is drawn.
+    """Resamples images: returns how often each image is in each resample, float32 (times, N).
 
-    groups (N,): kind of each image; kinds keep their size.
-    patients (N,): whose image each is; they are then drawn as a whole, those with an image of the highest kind apart
-    from the others, for images of one patient are no new evidence.
+    Args:
+        groups: (N,), the label of each image; resamples have as many images of each label.
+        times: Number of resamples.
+        seed: Seed of the resamples.
+        patients: (N,), the patient of each image. Whole patients are then resampled, because images of one patient are
+            not independent, those with an image of the highest label separately from the others.
     """
     if patients is not None:
         _, owner = np.unique(patients, return_inverse=True)
@@ -36,7 +39,7 @@ def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
-    """Computes the percentile interval [lo, hi] of bootstrap values; None without a finite one."""
+    """Computes the percentile interval [lo, hi] of bootstrap values, None if no value is finite."""
     values = values[np.isfinite(values)]
     if not len(values):
         return None
@@ -46,57 +49,57 @@ def interval(values: np.ndarray, level: float = 0.95) -> list[float] | None:
 def interval_of_mean(
     values: np.ndarray, patients: np.ndarray | None = None, times: int = 2000
 ) -> tuple[float, float] | None:
-    """Computes the 95 % interval of the mean of values (N,), drawing patients (N,), or images, again."""
+    """Computes the 95 % bootstrap interval of the mean of values (N,) over patients (N,), or over images."""
     bounds = interval(means(values, draws(np.ones(len(values), int), times, 0, patients)))
     return None if bounds is None else (bounds[0], bounds[1])
 
 
 def means(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes the mean in each draw: values (N,), counts (times, N) -> (times,)."""
-    with np.errstate(invalid="ignore"):  # a draw may hold none of them: NaN, which `interval` leaves out
+    """Computes the mean of values (N,) in each resample, (times,), from counts (times, N)."""
+    with np.errstate(invalid="ignore"):  # an empty resample is NaN, which `interval` ignores
         return counts @ values.astype(np.float64) / counts.sum(1)
 
 
 def aurocs(below: np.ndarray, above: np.ndarray) -> np.ndarray:
-    """Computes the AUROC of each draw, ties counting half.
+    """Computes the AUROC of each resample, with ties counting half.
 
-    below, above (times, K): histograms over ascending bins, of normal and of abnormal.
+    below, above: (times, K), histograms of the normal and of the abnormal values over ascending bins.
     """
     reached = np.cumsum(below, 1, dtype=np.float64) - below / 2
     return (above * reached).sum(1) / (below.sum(1, dtype=np.float64) * above.sum(1, dtype=np.float64))
 
 
 def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes AUROC and average precision of each draw, both exact: scores, labels (N,), counts (times, N)."""
+    """Computes the exact AUROC and average precision of each resample: scores, labels (N,), counts (times, N)."""
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan))
     abnormal = labels[order].astype(bool)
-    some = max(1, MOST_COUNTS // len(scores))
-    parts = [_detection(counts[i : i + some, order], abnormal, starts) for i in range(0, len(counts), some)]
-    areas, precisions = zip(*parts, strict=True)
+    block = max(1, MOST_COUNTS // len(scores))
+    figures = [_detection(counts[i : i + block, order], abnormal, starts) for i in range(0, len(counts), block)]
+    areas, precisions = zip(*figures, strict=True)
     return np.concatenate(areas), np.concatenate(precisions)
 
 
-def _detection(drawn: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of images by ascending score: drawn (times, N), abnormal bool (N,), starts: where each new score begins."""
-    above = np.add.reduceat(drawn * abnormal, starts, axis=1)
-    every = np.add.reduceat(drawn, starts, axis=1)
+def _detection(counts: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same for images in the order of their scores. starts: indices at which a new score begins."""
+    above = np.add.reduceat(counts * abnormal, starts, axis=1)
+    every = np.add.reduceat(counts, starts, axis=1)
     hits = np.cumsum(above[:, ::-1], 1)
-    flagged = np.maximum(np.cumsum(every[:, ::-1], 1), 1)  # a score that was never drawn adds nothing
+    flagged = np.maximum(np.cumsum(every[:, ::-1], 1), 1)  # a score that is not in the resample adds nothing
     precision = (hits / flagged * above[:, ::-1]).sum(1) / above.sum(1)
     return aurocs(every - above, above), precision
 
 
 def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums weights, and counts healthy pixels, by bin of the maps' values: two float32 (N, BINS).
+    """Sums up weights and counts healthy pixels by bin of the maps' values: two arrays float32 (N, BINS).
 
-    maps, weights float (N, S, S), healthy bool.
+    maps, weights: float (N, S, S). healthy: bool (N, S, S).
     """
     n = len(maps)
     flat, weights, healthy = (x.reshape(n, -1) for x in (maps, weights, healthy))
     stride = max(1, flat.size // MOST_PIXELS)
-    some = flat.ravel()[:: max(1, flat.size // 200_000)]
-    edges = np.unique(np.quantile(some, np.linspace(0, 1, BINS + 1)[1:-1]))
+    sample = flat.ravel()[:: max(1, flat.size // 200_000)]
+    edges = np.unique(np.quantile(sample, np.linspace(0, 1, BINS + 1)[1:-1]))
     owner, where = np.nonzero(weights)
     cell = owner * BINS + np.searchsorted(edges, flat[owner, where])
     heavy = np.bincount(cell, weights[owner, where], minlength=n * BINS)
@@ -107,19 +110,19 @@ def histograms(maps: np.ndarray, weights: np.ndarray, healthy: np.ndarray) -> tu
 
 
 def pros(heavy: np.ndarray, regions: np.ndarray, light: np.ndarray, limit: float = LIMIT) -> np.ndarray:
-    """Computes PRO of each draw; draws without a region are left out.
+    """Computes the PRO of each resample that has a region.
 
-    heavy, light (times, K): region weights and healthy pixels by ascending bin, in the images of each draw; regions
-    (times,): how many they hold.
+    heavy, light: (times, K), region weights and healthy pixels of the images of each resample, by ascending bin.
+    regions: (times,), the number of regions in each resample.
     """
-    some = regions > 0
-    heavy, light, regions = heavy[some], light[some], regions[some]
+    usable = regions > 0
+    heavy, light, regions = heavy[usable], light[usable], regions[usable]
     overlap = np.cumsum(heavy[:, ::-1], 1, dtype=np.float64) / regions[:, None]
     step = light[:, ::-1].astype(np.float64)
-    with np.errstate(invalid="ignore"):  # a draw may hold no healthy pixel: NaN, which `interval` leaves out
+    with np.errstate(invalid="ignore"):  # without a healthy pixel it is NaN, which `interval` ignores
         step /= step.sum(1, keepdims=True)
     false = np.cumsum(step, 1)
-    # each bin's strip, cut where the false positive rate passes the limit; its line rises from the bin before
+    # The area under each bin's segment of the curve, up to the limit of the false positive rate.
     start = np.concatenate([np.zeros((len(step), 1)), overlap[:, :-1]], 1)
     width = np.clip(limit - (false - step), 0, step)
     rise = np.divide(width, step, out=np.zeros_like(step), where=step > 0) * (overlap - start)

@@ -1,6 +1,7 @@
-"""Quality of a 2-D map and of its classes: measured in the *original* feature space, not on the map.
+"""Quality of a 2-D map and of its classes, measured in the *original* feature space.
 
-All from scikit-learn, on at most `sample` points drawn from a seed (trustworthiness and silhouette compare every pair).
+All figures are computed on a random sample of at most `sample` points, as trustworthiness and silhouette compare all
+pairs.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ NAMES = {
 
 
 def draw(n: int, sample: int, seed: int) -> np.ndarray:
-    """Draws at most `sample` of n indices, in order, the same for the same seed."""
+    """Returns a random sample of at most `sample` of n indices, ascending."""
     if n <= sample:
         return np.arange(n)
     return np.sort(np.random.default_rng(seed).choice(n, sample, replace=False))
 
 
 def between_within(features: np.ndarray, labels: np.ndarray) -> float:
-    """Computes the mean distance between class means over the mean distance of a point to its own class's mean.
+    """Computes the mean distance between class means divided by that of the points from the mean of their class.
 
-    Larger values mean classes further apart.
+    Classes with larger values are farther apart.
     """
     names = np.unique(labels)
     means = np.stack([features[labels == c].mean(0) for c in names])
@@ -46,10 +47,10 @@ def between_within(features: np.ndarray, labels: np.ndarray) -> float:
 
 
 def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[float, float]:
-    """Computes the share of a point's k nearest neighbours that carry its label, and the share that chance gives.
+    """Computes the share of a point's k nearest neighbours with the same label, and the share expected at random.
 
-    Both are averaged over classes, which keeps a big class from hiding small ones; chance is then 1 / number of classes
-    only when they are of one size, so it is worked out: a class of m among N points has (m - 1) / (N - 1).
+    Both are averaged over classes, so that a large class does not hide small ones. For a class with m of N points the
+    expected share is (m - 1) / (N - 1).
     """
     k = min(k, len(features) - 1)
     near = NearestNeighbors(n_neighbors=k).fit(features).kneighbors(return_distance=False)
@@ -62,11 +63,12 @@ def knn_purity(features: np.ndarray, labels: np.ndarray, k: int = 10) -> tuple[f
 def cluster_metrics(
     features: np.ndarray, labels: np.ndarray, *, k: int = 10, sample: int = 2000, seed: int = 0
 ) -> dict[str, Any]:
-    """Measures how far apart classes lie in the features: features (N, D), labels (N,) -> dict of floats.
+    """Measures how well features (N, D) separate the classes of labels (N,).
 
-    It takes at least two classes; of one, the dict is empty. Keys: silhouette (-1..1, larger is better), davies_bouldin
-    (0.., smaller is better), knn_purity and knn_chance (0..1), between_within (0.., larger is better), points (how many
-    were compared).
+    Returns:
+        silhouette (-1 to 1, larger is better), davies_bouldin (0 or more, smaller is better), knn_purity and knn_chance
+        (0 to 1), between_within (0 or more, larger is better), and points, the number of points used. It is empty for
+        fewer than two classes.
     """
     pick = draw(len(features), sample, seed)
     x, y = np.asarray(features[pick], np.float64), np.asarray(labels)[pick]
@@ -105,9 +107,9 @@ def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) ->
 def map_trustworthiness(
     features: np.ndarray, coords: np.ndarray, *, k: int = 12, sample: int = 2000, seed: int = 0
 ) -> float:
-    """Computes trustworthiness (0..1): are a point's neighbours on the map its neighbours in the features too?
+    """Computes trustworthiness (0 to 1): whether neighbours on the map are also neighbours in the features.
 
-    1 keeps every neighbourhood; a random map gives about 0.5. nan with fewer than four points.
+    It is 1 if all are, about 0.5 for a random map, and NaN for fewer than four points.
     """
     pick = draw(len(features), sample, seed)
     k = min(k, (len(pick) - 1) // 2)
@@ -117,7 +119,7 @@ def map_trustworthiness(
 
 
 def radius(features: np.ndarray) -> float:
-    """Computes the mean distance of a class's points (n, D) from their own mean."""
+    """Computes the mean distance of points (n, D) from their mean."""
     return float(np.linalg.norm(features - features.mean(0), axis=1).mean())
 
 
@@ -131,12 +133,17 @@ def map_quality(
     seed: int = 0,
     trustworthiness: float | None = None,
 ) -> dict[str, Any]:
-    """Computes the figures and warnings shown beside a map.
+    """Computes the figures and warnings shown with a map: `cluster_metrics`, trustworthiness, the map's silhouette.
 
-    These are `cluster_metrics` of the features, trustworthiness and the map's silhouette.
-    `trustworthiness`: the trustworthiness of the whole map, where these are only some of its points.
-    `plain`: the features before each class's own centre was taken from them; centring knows the class, so it may part
-    (or join) classes by itself.
+    Args:
+        features: (N, D).
+        coords: (N, 2), the map.
+        labels: (N,), the classes.
+        plain: (N, D), the features before the centre of each class was subtracted; as this uses the class, it can
+            separate or merge classes on its own.
+        sample: Largest number of points used.
+        seed: Seed of the sample.
+        trustworthiness: That of the whole map, if these are only some of its points.
     """
     numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
     numbers["trustworthiness"] = (
@@ -154,35 +161,35 @@ def map_quality(
 
 
 def warnings(numbers: dict[str, Any]) -> list[str]:
-    """Returns sentences for where the map and the features disagree; an empty list when they agree."""
-    said = []
+    """Returns a sentence for each disagreement between the map and the features."""
+    sentences = []
     trustworthiness, silhouette, on_map = (numbers.get(k) for k in ("trustworthiness", "silhouette", "map_silhouette"))
     if trustworthiness is not None and trustworthiness < 0.85:
-        said.append(
+        sentences.append(
             f"Neighbours on this map are often not neighbours in the features (trustworthiness {trustworthiness:.2f}): "
-            "read no distances from it."
+            "do not rely on its distances."
         )
     if silhouette is not None and on_map is not None:
         if on_map - silhouette > 0.25:
-            said.append(
-                f"The map shows the classes further apart (silhouette {on_map:.2f}) than the features hold them "
-                f"({silhouette:.2f}): its gaps are no proof."
+            sentences.append(
+                f"The classes are farther apart on the map (silhouette {on_map:.2f}) than in the features "
+                f"({silhouette:.2f}): gaps on the map do not prove separation."
             )
         elif silhouette - on_map > 0.25:
-            said.append(
-                f"The features hold the classes further apart (silhouette {silhouette:.2f}) than the map shows "
-                f"({on_map:.2f}): mixing on the map is no proof of mixing."
+            sentences.append(
+                f"The classes are farther apart in the features (silhouette {silhouette:.2f}) than on the map "
+                f"({on_map:.2f}): mixing on the map does not prove mixing."
             )
     plain = numbers.get("plain_knn_purity")
     if plain is not None and numbers["knn_purity"] - plain > 0.15:
-        said.append(
-            f"Centring uses each image's class. Without it a point's neighbours carry its class {plain:.2f} of the "
-            f"time, not {numbers['knn_purity']:.2f}: look at the projected features too."
+        sentences.append(
+            f"Centring uses each image's class. Without it the neighbour purity is {plain:.2f} instead of "
+            f"{numbers['knn_purity']:.2f}: compare with the projected features."
         )
     purity, chance = numbers.get("knn_purity"), numbers.get("knn_chance")
     if purity is not None and chance is not None and purity < chance + 0.05:
-        said.append(
-            f"In the features a point's neighbours carry its class no more often than chance ({purity:.2f} against "
-            f"{chance:.2f}): any cluster of classes seen here is the map's."
+        sentences.append(
+            f"In the features the neighbour purity ({purity:.2f}) is no better than chance ({chance:.2f}): any "
+            "clusters of classes on the map are artefacts."
         )
-    return said
+    return sentences

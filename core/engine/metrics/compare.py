@@ -1,20 +1,20 @@
-"""Paired tests of whether one method is better than another on the same images, and a correction for many claims."""
+"""Paired tests of two methods on the same images, and a correction for multiple testing."""
 
 from __future__ import annotations
 
 import numpy as np
-import scipy  # its parts load when they are first used: stats takes a second
+import scipy  # its modules load on first use; stats takes a second
 
 
 def placements(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes DeLong's structural components of an AUROC: of each abnormal image, and of each normal one.
+    """Computes DeLong's structural components of the AUROC of scores (N,) with labels (N,).
 
-    scores, labels (N,). The first (P,) is the share of normals that an abnormal one scores above, ties counting half;
-    the second (M,) the share of abnormal ones above a normal one. Either's mean is the AUROC.
+    Returns the share of normal images with a lower score than each abnormal one, (P,), and the share of abnormal images
+    with a higher score than each normal one, (M,), ties counting half. The mean of either is the AUROC.
     """
     sick, well = scores[labels == 1], scores[labels == 0]
-    ranks, own, other = scipy.stats.rankdata(scores), scipy.stats.rankdata(sick), scipy.stats.rankdata(well)
-    return (ranks[labels == 1] - own) / len(well), 1 - (ranks[labels == 0] - other) / len(sick)
+    ranks, sick_ranks, well_ranks = scipy.stats.rankdata(scores), scipy.stats.rankdata(sick), scipy.stats.rankdata(well)
+    return (ranks[labels == 1] - sick_ranks) / len(well), 1 - (ranks[labels == 0] - well_ranks) / len(sick)
 
 
 def delong(
@@ -22,20 +22,26 @@ def delong(
 ) -> tuple[float, float]:
     """Returns the difference of two mean AUROCs on the same images, and its two-sided p value (DeLong et al. 1988).
 
-    ours, theirs (S, N): scores of S seeds each (their numbers may differ); labels (N,) 0/1; groups (N,): whose image
-    each is, then the variance is that of patients drawn anew, not of images (Obuchowski 1997). The contrast is the
-    mean over our seeds less the mean over theirs, with the covariance of all AUROCs together. Raises ValueError unless
-    there are two images (and two patients) of each kind. Two methods that score alike have p = 1.
+    The difference is the mean over our seeds minus the mean over theirs; its variance uses the covariance of all
+    AUROCs. Two methods with equal scores have p = 1.
+
+    Args:
+        ours: (S, N), scores of S seeds.
+        theirs: (T, N), scores of T seeds.
+        labels: (N,), 1 if abnormal, else 0.
+        groups: (N,), the patient of each image; the variance is then that over patients (Obuchowski 1997).
+
+    Raises:
+        ValueError: For fewer than two images or two patients of either label.
     """
     labels = np.asarray(labels).astype(int)
     if min((labels == 1).sum(), (labels == 0).sum()) < 2:
-        raise ValueError("DeLong's test takes at least two normal and two abnormal images")
+        raise ValueError("DeLong's test needs at least two normal and two abnormal images")
     rows = [*np.atleast_2d(ours), *np.atleast_2d(theirs)]
     weights = np.concatenate([np.full(len(group), 1 / len(group)) for group in map(np.atleast_2d, (ours, theirs))])
     weights[len(np.atleast_2d(ours)) :] *= -1
     sick, well = (np.stack(values) for values in zip(*(placements(np.asarray(r), labels) for r in rows), strict=True))
     difference = float(weights @ sick.mean(1))
-    # The contrast of each image's components: its variance is that of the difference.
     variance = _variance(weights @ sick, weights @ well, labels, np.arange(len(labels)) if groups is None else groups)
     if variance <= 1e-18:
         return difference, 1.0 if abs(difference) < 1e-12 else 0.0
@@ -43,10 +49,10 @@ def delong(
 
 
 def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> float:
-    """Variance of a contrast of AUROCs from its components of abnormal (P,) and normal images (M,), by groups (N,).
+    """Computes the variance of a contrast of AUROCs from its components of abnormal (P,) and normal images (M,).
 
-    Obuchowski 1997: components are summed within each patient, and one with images of both kinds adds a covariance.
-    With a patient for each image this is DeLong's variance.
+    Components are summed within each patient of `groups` (N,), and patients with images of both labels add a covariance
+    (Obuchowski 1997). If each image is from another patient, this is DeLong's variance.
     """
     names, member = np.unique(groups, return_inverse=True)
     sums, counts = [], []
@@ -55,7 +61,7 @@ def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np
         sums.append(np.bincount(owner, values - values.mean(), minlength=len(names)))
         counts.append(len(np.unique(owner)))
     if min(counts) < 2:
-        raise ValueError("DeLong's test takes at least two patients of each kind")
+        raise ValueError("DeLong's test needs at least two patients with normal and two with abnormal images")
     scale = [n / (n - 1) / len(values) ** 2 for n, values in zip(counts, (sick, well), strict=True)]
     shared = 2 * len(names) / (len(names) - 1) / (len(sick) * len(well))
     return float(sum(a * (s @ s) for a, s in zip(scale, sums, strict=True)) + shared * (sums[0] @ sums[1]))
@@ -64,10 +70,16 @@ def _variance(sick: np.ndarray, well: np.ndarray, labels: np.ndarray, groups: np
 def paired_bootstrap(
     ours: np.ndarray, theirs: np.ndarray, groups: np.ndarray | None = None, times: int = 2000, seed: int = 0
 ) -> tuple[float, float]:
-    """Returns the difference of two means over the same images, and its two-sided p value by drawing images again.
+    """Returns the difference of two means over the same images, and its two-sided p value by the bootstrap.
 
-    ours, theirs (N,), such as the Dice of each image; groups (N,): what is drawn as a whole, such as a patient
-    (default: each image by itself). p is twice the smaller share of draws on either side of 0, at least 1 / times.
+    p is twice the smaller share of resamples on either side of 0, at least 1 / times.
+
+    Args:
+        ours: (N,), such as the Dice of each image.
+        theirs: (N,).
+        groups: (N,), such as patients, that are resampled as a whole; by default images are.
+        times: Number of resamples.
+        seed: Seed of the resamples.
     """
     gap = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     _, member = np.unique(np.arange(len(gap)) if groups is None else groups, return_inverse=True)
@@ -79,7 +91,7 @@ def paired_bootstrap(
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Applies Holm's correction (1979) for the number of claims: returns adjusted p values, in the order given."""
+    """Returns p values adjusted by Holm's correction (1979), in the same order."""
     order = np.argsort(p_values)
     adjusted, highest = np.empty(len(p_values)), 0.0
     for rank, i in enumerate(order):

@@ -1,4 +1,4 @@
-"""How well scores separate abnormal images from normal ones (Sec. evaluation measures of the paper)."""
+"""Figures of how well scores separate abnormal from normal images (the paper's Sec. evaluation measures)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from core.engine.mean_colour import MeanColour
 
 
 def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Computes the area under the ROC curve.
+    """Computes the area under the ROC curve, exactly; fast enough for tens of millions of pixels.
 
-    It is the chance that an abnormal one scores above a normal one, ties counting half.
-    scores, labels: any shape, alike; labels 0/1. Exact, and quick enough for tens of millions of pixels.
-    None if one of the two kinds is missing.
+    It is the probability that an abnormal item has a higher score than a normal one, with ties counting half.
+
+    Args:
+        scores: Any shape.
+        labels: The same shape, 1 if abnormal, else 0.
+
+    Returns:
+        The AUROC, or None if there are no normal or no abnormal items.
     """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     normal, abnormal = np.sort(scores[~labels]), np.sort(scores[labels])
@@ -24,21 +29,21 @@ def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
 
 
 def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
-    """Computes average precision: precision times the rise of recall, summed from the highest score down.
+    """Computes average precision: the sum of precision times increase of recall over descending scores.
 
-    There is no interpolation. None if one of the two kinds is missing, as in `auroc`.
+    It is not interpolated. Arguments and the result None are as for `auroc`.
     """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     if labels.all() or not labels.any():
         return None
     order = np.argsort(-scores, kind="stable")
-    last = np.flatnonzero(np.diff(scores[order], append=np.nan))  # the last of each run of equal scores
+    last = np.flatnonzero(np.diff(scores[order], append=np.nan))  # the last of equal scores
     hits = np.cumsum(labels[order])[last]
     return float((hits / (last + 1) * np.diff(hits, prepend=0)).sum() / labels.sum())
 
 
 def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str, float | None]:
-    """Returns {"sensitivity", "specificity", "accuracy"} when what scores above `threshold` is called abnormal."""
+    """Returns sensitivity, specificity and accuracy if scores above `threshold` are called abnormal."""
     flagged, labels = np.asarray(scores) > threshold, np.asarray(labels).astype(bool)
     return {
         "sensitivity": float(flagged[labels].mean()) if labels.any() else None,
@@ -50,51 +55,57 @@ def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str,
 def mean_colour_scores(
     train: np.ndarray, test: np.ndarray, roi: tuple[np.ndarray, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Scores test images by how far their mean colour lies from that of normal images.
+    """Scores test images by the Mahalanobis distance of their mean colour from that of normal images.
 
-    This is the baseline that a study must not be solved by.
-    train, test uint8 (N, S, S, 3); roi: (train's, test's) uint8 (N, S, S), then only what lies inside counts.
-    Returns Mahalanobis distances (N_test,), float64.
+    It is a trivial baseline: a study that it solves is no use for comparing detectors.
+
+    Args:
+        train: uint8 (N, S, S, 3), normal images.
+        test: uint8 (M, S, S, 3).
+        roi: Regions of interest of both, uint8 (N, S, S) and (M, S, S), outside of which pixels are ignored.
+
+    Returns:
+        Distances, float64 (M,).
     """
-    roi_train, asked = roi or (None, None)
-    return MeanColour.fit(train, roi_train).distances(test, asked)
+    roi_train, roi_test = roi or (None, None)
+    return MeanColour.fit(train, roi_train).distances(test, roi_test)
 
 
-# Where the line between normal and abnormal is drawn before an evaluation, and from which images.
+# How thresholds are chosen before an evaluation.
 #
-# `held-out`: from held-out normals alone; no test image has a part in it. `paper` (Sec. evaluation measures): from 50
-# normal and 50 abnormal images drawn from the test set, which stay in it, as the paper's text has it: optimistic.
-# For pixels, where the paper names no rule: `held-out` as above, or `best-dice` of the abnormal images of such a draw.
+# `held-out`: from held-out normals, without any test image. `paper` (Sec. evaluation measures): from 50 normal and 50
+# abnormal images sampled from the test set, which stay in it, as the paper says; this is optimistic. For pixels, for
+# which the paper has no rule: `held-out`, or `best-dice` on the abnormal images of such a sample.
 
 
 PROTOCOLS = ("held-out", "paper")
 PIXEL_RULES = ("held-out", "best-dice")
-DRAWN = 50
+VALIDATION_IMAGES = 50  # of each label
 
 
 def validation_draw(labels: np.ndarray, seed: int, eligible: np.ndarray | None = None) -> np.ndarray:
-    """Draws 50 normal and 50 abnormal images, or as many as there are: labels (N,) 0/1 -> indices, ascending.
+    """Samples up to 50 normal and 50 abnormal images: returns their indices, ascending.
 
-    eligible bool (N,): only these can be drawn.
+    labels: (N,), 1 if abnormal, else 0. eligible: bool (N,), images that may be sampled; None for all.
     """
-    rng = np.random.default_rng([seed, DRAWN])
+    rng = np.random.default_rng([seed, VALIDATION_IMAGES])
     eligible = np.ones(len(labels), bool) if eligible is None else eligible
-    drawn = []
-    for kind in (0, 1):
-        members = np.flatnonzero((labels == kind) & eligible)
-        drawn.append(rng.permutation(members)[:DRAWN])
-    return np.sort(np.concatenate(drawn))
+    samples = []
+    for label in (0, 1):
+        members = np.flatnonzero((labels == label) & eligible)
+        samples.append(rng.permutation(members)[:VALIDATION_IMAGES])
+    return np.sort(np.concatenate(samples))
 
 
 def most_accurate(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Finds the threshold (flag what scores above it) with the highest mean of sensitivity and specificity.
+    """Returns the threshold with the highest mean of sensitivity and specificity.
 
-    Half-way between two scores; of several equally good, the middle one. With as many normal as abnormal images it
-    is the most accurate threshold.
+    It is half-way between two scores; of several equally good ones the middle one is returned. For equal numbers of
+    normal and abnormal images it is the most accurate threshold.
     """
     values = np.unique(np.asarray(scores, dtype=np.float64))
     if labels.all() or not labels.any():
-        raise ValueError("the paper's threshold takes normal and abnormal test images; use the held-out protocol")
+        raise ValueError("the paper's threshold needs normal and abnormal test images; use the held-out protocol")
     cuts = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
     normal, abnormal = np.sort(scores[labels == 0]), np.sort(scores[labels == 1])
     specificity = np.searchsorted(normal, cuts, side="right") / len(normal)

@@ -1,4 +1,4 @@
-"""One row of the report: detection and localisation of one detector on one test set, with intervals."""
+"""A row of the report: detection and localisation figures of a detector on a test set, with intervals."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from core.engine.metrics.localisation import CannotEvaluate, Pixels
 from core.engine.metrics.localised import EMPTY, localisation
 from core.engine.rows import Rows
 
-QUANTILE = 95.0  # of held-out normals' scores
-PIXEL_QUANTILE = 99.0  # of a usual held-out normal's pixels
+QUANTILE = 95.0  # percentile of the scores of held-out normals
+PIXEL_QUANTILE = 99.0  # percentile of the pixels of a typical held-out normal
 
 
 def evaluate(
@@ -43,36 +43,45 @@ def evaluate(
     holdout_patients: np.ndarray | None = None,
     outline: PixelScale | None = None,
 ) -> dict[str, Any]:
-    """Evaluates one detector on one test set: returns one row for the report.
+    """Evaluates a detector on a test set of N images and returns a row of the report.
 
-    scores (N,), larger is more abnormal; labels (N,) 0/1; maps float (N, h, w) at their own resolution; masks uint8
-    (N, S, S); has_mask bool (N,), abnormal images whose mask is known (default: those with a lesion pixel); roi
-    uint8 (N, S, S), pixels outside are left out (the scores must have been taken inside already); holdout_*: of
-    held-out normals; patients (N,): whose image each is, then intervals are of patients drawn again, not of images,
-    and holdout_patients likewise, then the pixel threshold is the median over patients; outline: the scale of
-    `calibration.outlines` by which images are outlined under the pixel rule "held-out" (default: one level, from the
-    held-out maps). Maps, masks and regions may lie in files: where they are many, a few are read at a time.
+    Image figures are over all N images. Pixel AUROC is over the normal images and those with a mask. Dice, IoU (means
+    over images) and PRO, as in the paper, are over the abnormal images with a mask; `pro_all` counts false positives on
+    normal images as well, as MVTec's evaluation and anomalib do. Thresholds are not re-estimated in bootstrap samples.
+    Maps, masks and regions may be in files; large sets are read a few images at a time.
 
-    Image figures are over all N. Pixel AUROC is over the normal images and those with a mask; Dice, IoU (means over
-    images) and PRO, as in the paper, are over the abnormal images with a mask; `pro_all` counts false positives on the
-    normal images as well, as MVTec's evaluation and anomalib do. A figure that cannot be had is None.
+    Args:
+        scores: (N,), larger is more abnormal, computed inside `roi` if it is given.
+        labels: (N,), 1 if abnormal, else 0.
+        maps: float (N, h, w), at their own resolution.
+        masks: uint8 (N, S, S).
+        has_mask: bool (N,), abnormal images whose mask is known; by default those with a lesion pixel.
+        roi: uint8 (N, S, S), outside of which pixels are ignored.
+        holdout_scores: Scores of held-out normals; likewise `holdout_maps` and `holdout_roi`.
+        protocol: One of PROTOCOLS. pixel_rule: one of PIXEL_RULES.
+        seed: Seed of samples and bootstrap. bootstrap: number of resamples, 0 for no intervals.
+        patients: (N,), the patient of each image; intervals are then over patients.
+        holdout_patients: Those of held-out normals; the pixel threshold is then a median over patients.
+        outline: The scale of `calibration.outlines` by which images are outlined with the pixel rule "held-out"; by
+            default they are outlined at one threshold, from the held-out maps.
 
-    Keys: auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, pro_all, each with a 95 %
-    bootstrap interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (of the images with a mask,
-    the mean part that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised,
-    n_patients (None where not given). Thresholds are kept as they are from draw to draw.
+    Returns:
+        auroc, ap, sensitivity, specificity, accuracy, pixel_auroc, dice, iou, pro, pro_all, each with a 95 % bootstrap
+        interval under NAME_ci; threshold, pixel_threshold, outline_share, outlined (the mean share of an image with a
+        mask that is outlined), five_groups, protocol, pixel_rule, roi, n_normal, n_abnormal, n_localised, n_patients.
+        Figures that are undefined are None.
     """
     if protocol not in PROTOCOLS or pixel_rule not in PIXEL_RULES:
-        raise CannotEvaluate(f"the protocol is one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")
+        raise CannotEvaluate(f"the protocol must be one of {PROTOCOLS} and the pixel rule one of {PIXEL_RULES}")
     scores, labels = np.asarray(scores, np.float64), np.asarray(labels).astype(int)
     if len(scores) != len(labels) or not len(scores) or not np.isfinite(scores).all():
-        raise CannotEvaluate("an evaluation takes one finite score and one label per image, and at least one image")
-    held = _holdout(protocol, pixel_rule, maps, holdout_scores, holdout_maps, holdout_roi, holdout_patients)
-    if protocol == "paper" or held is None:  # `_holdout` has refused the other protocol without held-out scores
-        drawn = validation_draw(labels, seed)
-        threshold = most_accurate(scores[drawn], labels[drawn])
+        raise CannotEvaluate("an evaluation needs one finite score and one label per image, and at least one image")
+    held_out = _holdout(protocol, pixel_rule, maps, holdout_scores, holdout_maps, holdout_roi, holdout_patients)
+    if protocol == "paper" or held_out is None:  # `_holdout` refuses the other protocol without held-out scores
+        sample = validation_draw(labels, seed)
+        threshold = most_accurate(scores[sample], labels[sample])
     else:
-        threshold = held.threshold(QUANTILE)
+        threshold = held_out.threshold(QUANTILE)
     row: dict[str, Any] = {"auroc": auroc(scores, labels), "ap": average_precision(scores, labels)}
     row |= rates(scores, labels, threshold)
     counts = boot.draws(labels, bootstrap, seed, patients) if bootstrap else None
@@ -80,7 +89,7 @@ def evaluate(
     if maps is None or masks is None:
         row |= EMPTY
     else:
-        usual = held.pixels if pixel_rule == "held-out" and held else None
+        usual = held_out.pixels if pixel_rule == "held-out" and held_out else None
         scale = outline if usual is not None and outline is not None else usual
         row |= localisation(Pixels(maps, masks, labels, roi), has_mask, scale, seed, counts)
     return row | {
@@ -119,12 +128,12 @@ def _detection_intervals(
     names = ("auroc", "ap", "sensitivity", "specificity", "accuracy")
     if counts is None or row["auroc"] is None:
         return {f"{name}_ci": None for name in names}
-    right = (scores > threshold) == labels
+    correct = (scores > threshold) == labels
     sick = labels == 1
     values = [
         *boot.detection(scores, labels, counts),
-        boot.means(right[sick], counts[:, sick]),
-        boot.means(right[~sick], counts[:, ~sick]),
-        boot.means(right, counts),
+        boot.means(correct[sick], counts[:, sick]),
+        boot.means(correct[~sick], counts[:, ~sick]),
+        boot.means(correct, counts),
     ]
     return {f"{name}_ci": boot.interval(v) for name, v in zip(names, values, strict=True)}

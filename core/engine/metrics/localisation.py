@@ -1,6 +1,6 @@
-"""How well heat maps find lesions: overlap of what lies above a threshold with the lesion mask.
+"""Figures of how well heat maps find lesions.
 
-Everywhere: maps float32 (N, S, S), masks 0/1 (N, S, S), valid bool (N, S, S) or None: pixels that count.
+Throughout, maps are float32 (N, S, S), masks 0/1 (N, S, S), and valid bool (N, S, S), the pixels that count, or None.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics.detection import auroc
 from core.engine.rows import Rows
 
-LEVELS = 1024  # thresholds tried by `best_dice`, evenly spread over the pixels' ranks
+LEVELS = 1024  # candidate thresholds of `best_dice`, at even ranks of the pixels' values
 
 
 def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> float | None:
-    """Computes AUROC over all pixels of all images together; None if there is no lesion pixel or no other."""
+    """Computes the AUROC over the pixels of all images; None without a lesion pixel or without any other pixel."""
     if valid is None:
         return auroc(maps, masks)
     return auroc(maps[valid], masks[valid])
@@ -30,23 +30,24 @@ def pixel_auroc(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = 
 def overlaps_of(
     marked: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes Dice and IoU of each image, two arrays (N,): NaN where an image has no lesion pixel that counts.
+    """Computes Dice and IoU of each image, (N,) each, NaN for images without a lesion pixel that counts.
 
-    marked: bool (N, S, S); nothing is marked that is not valid.
+    marked: bool (N, S, S), the predicted pixels, all of them valid.
     """
     masks = masks > 0 if valid is None else (masks > 0) & valid
-    both, marked_area, other = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
+    both, marked_area, lesion_area = (np.count_nonzero(x, axis=(1, 2)) for x in (marked & masks, marked, masks))
     with np.errstate(invalid="ignore", divide="ignore"):
-        dice = np.where(other > 0, 2 * both / (marked_area + other), np.nan)
-        iou = np.where(other > 0, both / (marked_area + other - both), np.nan)
+        dice = np.where(lesion_area > 0, 2 * both / (marked_area + lesion_area), np.nan)
+        iou = np.where(lesion_area > 0, both / (marked_area + lesion_area - both), np.nan)
     return dice, iou
 
 
 def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[float, float]:
-    """Finds the one threshold for all these images that gives the highest mean Dice: (threshold, mean Dice there).
+    """Returns the threshold with the highest mean Dice over all images, and that Dice.
 
-    It looks at the masks, so it is an optimistic reading unless other images are then judged by it.
-    Tried: LEVELS thresholds at even ranks of the pixels' values. Raises ValueError if no image has a lesion pixel.
+    As it uses the masks, it is optimistic unless it is then applied to other images. LEVELS thresholds are compared.
+
+    Raises ValueError if no image has a lesion pixel.
     """
     inside = np.ones(maps.shape, bool) if valid is None else valid
     lesion = (masks > 0) & inside
@@ -56,7 +57,7 @@ def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = No
     maps, inside, lesion = maps[with_lesion], inside[with_lesion], lesion[with_lesion]
     levels = np.unique(np.quantile(maps[inside], np.linspace(0, 1, LEVELS)).astype(maps.dtype))
     n, k = len(maps), len(levels)
-    # number of levels below each pixel: it is marked at exactly those
+    # The number of levels below each pixel, which is predicted at exactly those.
     under = np.searchsorted(levels, maps.reshape(n, -1), side="left")
     cell = under + np.arange(n)[:, None] * (k + 1)
 
@@ -70,42 +71,42 @@ def best_dice(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = No
     return float(levels[best]), float(dice[best])
 
 
-# PRO, the per-region overlap (Bergmann et al. 2020, Sec. evaluation measures): large and small lesions count alike.
+# PRO, the per-region overlap (Bergmann et al. 2020, Sec. evaluation measures), in which all lesions have equal weight.
 #
-# At a threshold: the part of each connected region of the lesion masks that is marked, averaged over all regions of all
-# images. PRO is the area under that against the false positive rate, from 0 to `limit`, over `limit`.
+# The overlap at a threshold is the share of each connected region of the lesion masks that is predicted, averaged over
+# all regions of all images. PRO is the area under its curve over the false positive rate from 0 to `limit`, divided by
+# `limit`.
 
 
 LIMIT = 0.3
 
 
 def region_weights(masks: np.ndarray, valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Weighs lesion pixels so that all regions count alike; returns weights float64 (N, S, S) and regions int (N,).
+    """Computes weights float64 (N, S, S) that sum up to 1 in each region, and the number of regions, int (N,).
 
-    masks 0/1 (N, S, S); regions: how many each image has. A lesion pixel weighs 1 / (pixels of its region that count),
-    so each region weighs 1; every other pixel weighs 0.
-    Regions are 8-connected and found before `valid` takes pixels away; one with no pixel left is no region.
+    A lesion pixel has the weight 1 / (valid pixels of its region), any other pixel 0. Regions are 8-connected in the
+    whole mask; those without a valid pixel do not count.
     """
     weights, regions = np.zeros(masks.shape), np.zeros(len(masks), np.int64)
     for i, mask in enumerate(masks):
         if not mask.any():
             continue
-        count, parts = cv2.connectedComponents((mask > 0).astype(np.uint8), connectivity=8)
+        count, labels = cv2.connectedComponents((mask > 0).astype(np.uint8), connectivity=8)
         if valid is not None:
-            parts[~valid[i]] = 0
-        areas = np.bincount(parts.ravel(), minlength=count).astype(float)
+            labels[~valid[i]] = 0
+        areas = np.bincount(labels.ravel(), minlength=count).astype(float)
         areas[0] = np.inf
         areas[areas == 0] = np.inf
-        weights[i] = (1 / areas)[parts]
+        weights[i] = (1 / areas)[labels]
         regions[i] = np.isfinite(areas).sum()
     return weights, regions
 
 
 def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, limit: float = LIMIT) -> float | None:
-    """Computes PRO, 0..1, exactly: every value of the maps is a threshold.
+    """Computes PRO (0 to 1) exactly, with every value of the maps as a threshold and linear interpolation.
 
-    maps float (N, S, S), masks 0/1, valid bool or None. The false positive rate is over the pixels of these images that
-    are in no lesion mask. The curve is joined by straight lines. None if there is no region, or no other pixel.
+    The false positive rate is over the pixels of these images outside lesion masks. Returns None without a region or
+    without any other pixel.
     """
     weights, regions = region_weights(masks, valid)
     inside = np.ones(maps.shape, bool) if valid is None else valid
@@ -113,7 +114,7 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
     lesion = inside & (masks > 0)
     if not regions.sum() or not len(healthy):
         return None
-    # only what lies above the threshold at which the false positive rate reaches the limit has a part in the area
+    # Pixels below the threshold at which the false positive rate reaches the limit do not affect the area.
     count = min(len(healthy), int(np.floor(limit * len(healthy))) + 1)
     floor = np.partition(healthy, len(healthy) - count)[len(healthy) - count]
     healthy = healthy[healthy >= floor]
@@ -129,9 +130,9 @@ def pro(maps: np.ndarray, masks: np.ndarray, valid: np.ndarray | None = None, li
 
 
 def area_to(x: np.ndarray, y: np.ndarray, limit: float) -> float:
-    """Computes the area under the line through (0, 0) and the points (x, y), from 0 to `limit`, over `limit`.
+    """Computes the area under the line through (0, 0) and the points (x, y) up to `limit`, divided by `limit`.
 
-    x must not fall.
+    x must be ascending.
     """
     x, y = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
     if x[-1] > limit:
@@ -141,22 +142,22 @@ def area_to(x: np.ndarray, y: np.ndarray, limit: float) -> float:
     return float((np.diff(x) * (y[1:] + y[:-1]) / 2).sum() / limit)
 
 
-# Heat maps beside lesion masks, read a few images at a time from wherever they lie.
+# Heat maps and lesion masks, read a few images at a time from memory or files.
 
 
 BLOCK = 64  # images read at once
 
 
 class CannotEvaluate(ValueError):
-    """Raised when what was asked for needs something that was not given; the message says what."""
+    """Raised if an input that the figures need is missing or invalid; the message says which."""
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """Heat maps of N images beside their lesion masks.
+    """Heat maps and lesion masks of N images.
 
-    maps: float (N, h, w) at their own resolution. masks: uint8 (N, S, S). labels: (N,) 0/1. roi: uint8 (N, S, S),
-    what lies outside does not count; None where all does.
+    maps: float (N, h, w) at their own resolution. masks: uint8 (N, S, S). labels: (N,), 1 if abnormal. roi: uint8
+    (N, S, S), outside of which pixels are ignored, or None.
     """
 
     maps: Rows
@@ -176,7 +177,7 @@ class Pixels:
         return maps, lesion, valid
 
     def outlined(self, index: np.ndarray, maps: np.ndarray, valid: np.ndarray, scale: PixelScale) -> np.ndarray:
-        """Marks what is outlined of images `index` (n,), bool (n, S, S); their `maps` and `valid` were read before."""
+        """Computes the outlines of images `index` (n,), bool (n, S, S), given their `maps` and `valid` by `read`."""
         cells = np.asarray(self.maps[index])
         highest = peaks(cells, None if self.roi is None else np.asarray(self.roi[index]), scale)
         return outlined(maps, level_of(highest, scale), scale, valid)
@@ -186,7 +187,7 @@ class Pixels:
         return lesion, np.ones(lesion.shape, bool) if self.roi is None else np.asarray(self.roi[index]) > 0
 
     def lesions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tells which images have a lesion pixel, and which have one that counts: two bool (N,)."""
+        """Returns which images have a lesion pixel, and which have one that counts: two arrays bool (N,)."""
         marked, counted = np.zeros(len(self.labels), bool), np.zeros(len(self.labels), bool)
         for rows in blocks(np.flatnonzero(self.labels == 1)):
             lesion, valid = self.regions(rows)

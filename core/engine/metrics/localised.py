@@ -1,4 +1,4 @@
-"""The localisation figures of one row of the report."""
+"""The localisation figures of a row of the report."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ NAMES = ("pixel_auroc", "dice", "iou", "pro", "pro_all")
 EMPTY = dict.fromkeys(
     [*NAMES, *(f"{n}_ci" for n in NAMES), "pixel_threshold", "outline_share", "outlined", "five_groups"]
 ) | {"n_localised": 0}
-MOST = 2**24  # pixels: of more than these, maps are read block by block, which takes half the time and memory by then
+MOST = 2**24  # pixels: larger sets are read in blocks, which then takes half the time and memory
 
 
 def localisation(
     pixels: Pixels, has_mask: np.ndarray | None, scale: PixelScale | None, seed: int, counts: np.ndarray | None
 ) -> dict[str, Any]:
-    """Computes the localisation figures of a report's row.
+    """Computes the localisation figures of a row of the report.
 
-    has_mask bool (N,): abnormal images whose mask is known (default: those with a lesion pixel); scale: by which
-    images are outlined (None: at the one level that is best for a draw of abnormal images); counts (times, N): how
-    often each image is drawn.
+    Args:
+        pixels: Maps and masks of N images.
+        has_mask: bool (N,), abnormal images whose mask is known; by default those with a lesion pixel.
+        scale: How images are outlined; None for the best single threshold on a sample of abnormal images.
+        seed: Seed of samples.
+        counts: (times, N), how often each image is in each bootstrap sample, or None.
     """
     marked, counted = pixels.lesions()
-    known = marked if has_mask is None else np.asarray(has_mask, bool)
-    used = np.flatnonzero((pixels.labels == 0) | known)
+    annotated = marked if has_mask is None else np.asarray(has_mask, bool)
+    used = np.flatnonzero((pixels.labels == 0) | annotated)
     with_lesion = counted[used]
     if not with_lesion.any():
         return dict(EMPTY)
@@ -75,8 +78,9 @@ def localisation(
 def _five_groups(
     pixels: Pixels, sick: np.ndarray, dice: np.ndarray, iou: np.ndarray, seed: int
 ) -> dict[str, Any] | None:
-    """Mean and standard deviation over five random groups of 100 of the images `sick` (n,), or of half of them where
-    there are fewer than 200: groups of the whole set would all be the same.
+    """Computes mean and standard deviation over five random groups of 100 of the images `sick` (n,).
+
+    Groups of fewer than 200 images have half of them, because they would otherwise hardly differ.
     """
     n = len(sick)
     size = min(GROUP, n // 2)
@@ -93,16 +97,16 @@ def _five_groups(
     return {"size": size, "groups": GROUPS} | summary
 
 
-# The figures of heat maps that fit into memory together: exact, and the reference of `by_blocks`.
+# The exact figures of heat maps that fit in memory, the reference of `by_blocks`.
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Localisation figures of a test set, and of each draw of its images.
+    """Localisation figures of a test set and of its bootstrap samples.
 
-    dice, iou (n,): of each image with a lesion that counts; share (n,): of its valid pixels, those outlined.
-    pro: false positives are those of the images with a lesion (PMSACL); pro_all: of all images, normal ones too, as
-    MVTec's evaluation has it. pixel_aurocs, pros, pros_all (times,): of each draw, or None.
+    dice, iou: (n,), of each image with a lesion that counts. share: (n,), the share of its valid pixels that is
+    outlined. pro: with the false positives of images with a lesion only (PMSACL). pro_all: with those of all images, as
+    in MVTec's evaluation. pixel_aurocs, pros, pros_all: (times,), of the bootstrap samples, or None.
     """
 
     dice: np.ndarray
@@ -119,93 +123,103 @@ class Measured:
 def at_once(
     pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """Computes the figures of all heat maps together, exactly.
+    """Computes the figures exactly, with all heat maps in memory.
 
-    used (n,): the images that count; with_lesion bool (n,): those of them with a lesion pixel that counts; scale: by
-    which they are outlined; counts (times, n): how often each image is drawn for the intervals.
+    Args:
+        pixels: Maps and masks.
+        used: (n,), indices of the images that are evaluated.
+        with_lesion: bool (n,), those of them with a lesion pixel that counts.
+        scale: How they are outlined.
+        counts: (times, n), how often each image is in each bootstrap sample, or None.
     """
     maps, lesion, valid = pixels.read(used)
     sick = np.flatnonzero(with_lesion)
-    its_maps, its_lesion, its_valid = maps[sick], lesion[sick], valid[sick]
-    marked = pixels.outlined(used[sick], its_maps, its_valid, scale)
-    dice, iou = overlaps_of(marked, its_lesion, its_valid)
-    share = marked.sum((1, 2)) / its_valid.sum((1, 2))
+    sick_maps, sick_lesion, sick_valid = maps[sick], lesion[sick], valid[sick]
+    marked = pixels.outlined(used[sick], sick_maps, sick_valid, scale)
+    dice, iou = overlaps_of(marked, sick_lesion, sick_valid)
+    share = marked.sum((1, 2)) / sick_valid.sum((1, 2))
     exact = (
         pixel_auroc(maps, lesion, None if pixels.roi is None else valid),
-        pro(its_maps, its_lesion, its_valid),
+        pro(sick_maps, sick_lesion, sick_valid),
         pro(maps, lesion, valid),
     )
     if counts is None:
         return Measured(dice, iou, share, *exact)
     weights, regions = region_weights(lesion, valid)
     heavy, light = boot.histograms(maps, weights, valid & ~lesion)
-    its = counts[:, sick]
-    parts, drawn, everywhere = its @ heavy[sick], its @ regions[sick].astype(np.float32), counts @ light
-    pros, pros_all = (boot.pros(parts, drawn, healthy) for healthy in (its @ light[sick], everywhere))
+    sick_counts = counts[:, sick]
+    region_sums, region_counts, light_sums = (
+        sick_counts @ heavy[sick],
+        sick_counts @ regions[sick].astype(np.float32),
+        counts @ light,
+    )
+    pros, pros_all = (
+        boot.pros(region_sums, region_counts, healthy) for healthy in (sick_counts @ light[sick], light_sums)
+    )
     heavy = boot.histograms(maps, (lesion & valid).astype(np.float32), valid & ~lesion)[0]
-    return Measured(dice, iou, share, *exact, boot.aurocs(everywhere, counts @ heavy), pros, pros_all)
+    return Measured(dice, iou, share, *exact, boot.aurocs(light_sums, counts @ heavy), pros, pros_all)
 
 
-# The figures of more heat maps than memory holds: one pass, a few images at a time.
+# The figures of heat maps that do not fit in memory: one pass, a few images at a time.
 #
-# Pixels are counted in bins that hold about equally many, with ties counting half, as in an exact AUROC: a figure is
-# then within half of the largest bin's share of the normal pixels. Dice and IoU are exact.
+# Pixels are counted in bins with about equal numbers, ties counting half as in an exact AUROC. The error of a figure is
+# at most half of the largest bin's share of the normal pixels. Dice and IoU are exact.
 
 
 BINS = 2**15
-SEEN = 2000  # images whose maps' cells say where the bins end
+EDGE_IMAGES = 2000  # number of images from which the edges of the bins are estimated
 
 
 def by_blocks(
     pixels: Pixels, used: np.ndarray, with_lesion: np.ndarray, scale: PixelScale, counts: np.ndarray | None = None
 ) -> Measured:
-    """Computes what `at_once` does, within 1e-4 of it; memory does not grow with the number of images."""
+    """Computes the figures of `at_once` within 1e-4, in memory that does not depend on the number of images."""
     edges = _edges(pixels, used)
     coarse = np.arange(0, len(edges) + 1, -(-(len(edges) + 1) // boot.BINS))
     times = 0 if counts is None else len(counts)
-    # four rows: healthy pixels of all images, lesion pixels, then of images with a lesion: healthy pixels and weights
-    total, drawn = np.zeros((4, len(edges) + 1)), np.zeros((4, times, len(coarse)))
+    # Four rows: healthy pixels of all images; lesion pixels; healthy pixels and weights of images with a lesion.
+    total, resampled = np.zeros((4, len(edges) + 1)), np.zeros((4, times, len(coarse)))
     regions_drawn = np.zeros(times)
     dice, iou, share, regions = [], [], [], 0
     for rows in blocks(np.arange(len(used))):
         maps, lesion, valid = pixels.read(used[rows])
-        weights, of_each = region_weights(lesion, valid)
+        weights, image_regions = region_weights(lesion, valid)
         binned = np.stack(
             [_binned(m, s & v, v & ~s, w, edges) for m, s, v, w in zip(maps, lesion, valid, weights, strict=True)], 1
         )
         sick = with_lesion[rows]
         binned[2:, ~sick] = 0
         total += binned.sum(1)
-        regions += int(of_each[sick].sum())
+        regions += int(image_regions[sick].sum())
         marked = pixels.outlined(used[rows][sick], maps[sick], valid[sick], scale)
         overlap = overlaps_of(marked, lesion[sick], valid[sick])
         share.append(marked.sum((1, 2)) / valid[sick].sum((1, 2)))
         dice.append(overlap[0])
         iou.append(overlap[1])
         if counts is not None:
-            its = counts[:, rows].astype(np.float64)
-            drawn += its @ np.add.reduceat(binned, coarse, axis=2)
-            regions_drawn += its[:, sick] @ of_each[sick]
-    light, heavy, its_light, weight = (row[None] for row in total)
+            block_counts = counts[:, rows].astype(np.float64)
+            resampled += block_counts @ np.add.reduceat(binned, coarse, axis=2)
+            regions_drawn += block_counts[:, sick] @ image_regions[sick]
+    light, heavy, sick_light, weight = (row[None] for row in total)
     count = np.array([regions])
     figures = (
         float(boot.aurocs(light, heavy)[0]) if light.any() and heavy.any() else None,
-        float(boot.pros(weight, count, its_light)[0]) if regions and its_light.any() else None,
+        float(boot.pros(weight, count, sick_light)[0]) if regions and sick_light.any() else None,
         float(boot.pros(weight, count, light)[0]) if regions and light.any() else None,
     )
     measured = Measured(np.concatenate(dice), np.concatenate(iou), np.concatenate(share), *figures)
     if counts is None:
         return measured
-    light, heavy, its_light, weight = drawn
-    of_sick, of_all = (boot.pros(weight, regions_drawn, healthy) for healthy in (its_light, light))
-    draws = (boot.aurocs(light, heavy), of_sick, of_all)
+    light, heavy, sick_light, weight = resampled
+    sick_pros, all_pros = (boot.pros(weight, regions_drawn, healthy) for healthy in (sick_light, light))
+    draws = (boot.aurocs(light, heavy), sick_pros, all_pros)
     return Measured(measured.dice, measured.iou, measured.share, *figures, *draws)
 
 
 def _edges(pixels: Pixels, used: np.ndarray) -> np.ndarray:
-    """Ascending float32 (at most BINS - 1,): ends of the bins, at even ranks of the maps' own cells."""
-    some = used[:: max(1, -(-len(used) // SEEN))]
-    cells = np.concatenate([np.asarray(pixels.maps[rows], np.float32).ravel() for rows in blocks(some)])
+    """Returns the edges of the bins, ascending float32 (at most BINS - 1,), at even ranks of the maps' cells."""
+    sample = used[:: max(1, -(-len(used) // EDGE_IMAGES))]
+    cells = np.concatenate([np.asarray(pixels.maps[rows], np.float32).ravel() for rows in blocks(sample)])
     cells = cells[:: max(1, len(cells) // (BINS * BLOCK))]
     return np.unique(np.quantile(cells[np.isfinite(cells)], np.linspace(0, 1, BINS + 1)[1:-1]).astype(np.float32))
 
@@ -213,9 +227,9 @@ def _edges(pixels: Pixels, used: np.ndarray) -> np.ndarray:
 def _binned(
     heat: np.ndarray, lesion: np.ndarray, healthy: np.ndarray, weights: np.ndarray, edges: np.ndarray
 ) -> np.ndarray:
-    """One image's (S, S) -> float64 (4, bins): healthy pixels, lesion pixels, healthy pixels again, region weights.
+    """Counts an image's healthy, lesion and again healthy pixels and its region weights by bin: float64 (4, bins).
 
-    Sorted first: searching sorted values for the bins' ends takes a tenth of searching the ends for each value.
+    Searching sorted pixels for the edges takes a tenth of the time of searching the edges for each pixel.
     """
     ascending = np.sort(heat[healthy])
     light = np.diff(np.searchsorted(ascending, edges, side="right"), prepend=0, append=len(ascending))

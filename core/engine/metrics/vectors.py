@@ -1,4 +1,4 @@
-"""Nearest neighbours among features. NumPy alone: the page's process answers without loading torch."""
+"""Nearest neighbours among features, with NumPy only, so that the page's process does not load torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 def nearest(
     features: np.ndarray, index: int, k: int = 10, allowed: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the k nearest rows to row `index` by Euclidean distance, itself left out: (indices (k,), distances (k,)).
+    """Finds the k rows nearest to row `index`, other than itself: indices (k,) and Euclidean distances (k,).
 
-    Exact (every row is compared), in double precision; `allowed` bool (N,) limits who may answer.
-    Ties are broken by the smaller index, so that the answer is always the same.
+    The search is exact, in double precision; of equal distances the smaller index comes first. allowed: bool (N,), rows
+    that may be returned; None for all.
     """
     difference = features - features[index]
     squared = np.einsum("nd,nd->n", difference, difference, dtype=np.float64)

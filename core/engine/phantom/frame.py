@@ -1,4 +1,4 @@
-"""From what the camera sees to the picture on the screen: exposure, blur, bubbles, the octagon, noise."""
+"""The frame on the screen from the surface that the camera sees: exposure, blur, bubbles, the octagon, noise."""
 
 from __future__ import annotations
 
@@ -95,16 +95,16 @@ def _with_lesions(
     cover = np.zeros((size, size), np.float32)
     kinds: list[str] = []
     for lesion in draw_lesions(rng, count):
-        own = rng.spawn(1)[0]
-        if not place(own, lesion, distance, open_ if open_.any() or kinds else distance > 0):
+        lesion_rng = rng.spawn(1)[0]
+        if not place(lesion_rng, lesion, distance, open_ if open_.any() or kinds else distance > 0):
             continue
-        cover = np.maximum(cover, grow(own, lesion, changed, camera.angle))
+        cover = np.maximum(cover, grow(lesion_rng, lesion, changed, camera.angle))
         kinds.append(lesion.kind)
         y, x = np.mgrid[0:PLAN, 0:PLAN] / PLAN
         open_ &= np.hypot(x - lesion.across, y - lesion.down) > 2.2 * lesion.radius + 0.06
     cover *= lens.octagon(size) > 0.99
     picture = lens.develop(shade(changed, lens.lamp, lens.sharp), exposure)
-    # half-way values on the rim only, so that no cut edge shows; beyond the mask nothing has changed
+    # Only the rim is blended, so that no sharp edge shows; pixels outside the mask are unchanged.
     rim = np.clip(cover * 3, 0, 1)[..., None]
     return clean + (picture - clean) * rim, (cover > 0).astype(np.uint8), tuple(kinds)
 
@@ -116,7 +116,7 @@ def _exposure(lit: np.ndarray, lens: _Lens) -> float:
 
 @dataclass
 class _Lens:
-    """What belongs to the instrument and the moment rather than to the bowel."""
+    """Properties of the endoscope and of the moment: light, exposure, colour balance, focus, noise, bubbles."""
 
     lamp: np.ndarray
     sharp: float
@@ -168,7 +168,7 @@ class _Lens:
 
 
 class _Overlay:
-    """What lies between the wall and the eye, drawn once and put on the frame with and without lesions alike."""
+    """Everything between the wall and the eye, drawn once for the frames with and without lesions."""
 
     def __init__(self, lens: _Lens, size: int):
         rng = np.random.default_rng(lens.seed)
@@ -196,7 +196,7 @@ class _Overlay:
         return (np.clip(x, 0, 1) * 255 + 0.5).astype(np.uint8)
 
 
-# A whole study from one seed: normal frames to learn from, normal and abnormal ones to be tested on.
+# A whole study from a seed: normal frames for training, normal and abnormal ones for testing.
 
 
 SPLITS = {"train": 0, "test_normal": 1, "test_abnormal": 2}
@@ -214,13 +214,14 @@ def draw_study(
     """Draws a whole study from a seed.
 
     Returns {"train", "test_normal", "test_abnormal": uint8 (N, size, size, 3); "masks": uint8 (N, size, size) 0/1 of
-    the abnormal ones}. Each frame depends on the seed, its split and its place in it alone: a longer study begins
-    with the shorter one, and the scenes do not depend on the size."""
+    the abnormal ones}. Each frame depends only on the seed, its split and its index: a longer study starts with the
+    frames of a shorter one, and the scenes do not depend on the size.
+    """
     if not SIZES[0] <= size <= SIZES[1]:
         raise ValueError(f"a drawn study has frames of {SIZES[0]} to {SIZES[1]} pixels, not {size}")
     counts = {"train": n_train, "test_normal": n_test_normal, "test_abnormal": n_test_abnormal}
     if min(counts.values()) < 0 or seed < 0:
-        raise ValueError("a drawn study takes a seed and numbers of frames that are not negative")
+        raise ValueError("the seed and the numbers of frames of a drawn study must be 0 or more")
     study = {name: np.zeros((n, size, size, 3), np.uint8) for name, n in counts.items()}
     study["masks"] = np.zeros((n_test_abnormal, size, size), np.uint8)
     done = 0
@@ -238,5 +239,5 @@ def draw_study(
 
 
 def lesions_of(key: tuple[int, ...]) -> int:
-    """Draws how many lesions the abnormal frame of a key has: one to three, mostly one."""
+    """Returns the random number of lesions in the abnormal frame of a key: one to three, mostly one."""
     return int(np.random.default_rng([*key, 77]).choice((1, 2, 3), p=(0.6, 0.27, 0.13)))

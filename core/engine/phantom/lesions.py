@@ -1,9 +1,9 @@
-"""Lesions, put on what the camera sees before it is lit: a shape, a height, a colour and a texture of their own.
+"""Lesions, which change shape, height, colour and texture of the surface before it is lit.
 
-Each kind of lesion changes only the pixels of its outline, so the outline is the exact lesion mask.
+A lesion changes only pixels inside its outline, so that the outline is the exact mask.
 Kinds: sessile (a dome), lobed (several domes grown together), pedunculated (a head on a stalk), flat (hardly raised,
-a finer or coarser surface), red (an inflamed patch, not raised), pattern (the vessels are gone and a granular or
-pitted surface stands in their place, of the same mean colour).
+with a finer or coarser surface), red (an inflamed patch, not raised), pattern (a granular or pitted surface of the same
+mean colour instead of vessels).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from core.engine.phantom.scene import fractal
 
 KINDS = ("sessile", "lobed", "pedunculated", "flat", "red", "pattern")
 ODDS = (0.34, 0.19, 0.12, 0.14, 0.12, 0.09)
-RADIUS = (0.09, 0.24)  # of the side of the image, drawn evenly in its logarithm
+RADIUS = (0.09, 0.24)  # relative to the side of the image; log-uniform
 
 
 @dataclass
 class Lesion:
     kind: str
-    radius: float  # of the side
-    contrast: float  # 0 hardly to be seen .. 1 plain
-    across: float = 0.5  # centre, of the side
+    radius: float  # relative to the side
+    contrast: float  # from 0, hardly visible, to 1
+    across: float = 0.5  # of the centre, relative to the side
     down: float = 0.5
 
 
@@ -41,10 +41,10 @@ def draw_lesions(rng: np.random.Generator, count: int) -> list[Lesion]:
 
 
 def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_: np.ndarray) -> bool:
-    """Moves the lesion to where it can grow: on lit wall in view, not across the edge of a fold.
+    """Moves the lesion to a suitable position: on visible, lit wall and not across the edge of a fold.
 
-    distance float32 (h, w) to the wall; open_ bool (h, w), where a centre is allowed. False if there is no such place.
-    Both are small grids of one fixed size, so that the place does not depend on the size of the image.
+    distance: float32 (h, w), to the wall. open_: bool (h, w), where the centre may be. Both have a fixed size, so that
+    the position does not depend on the size of the image. Returns False if there is no such position.
     """
     side = distance.shape[0]
     reach = max(2, round(lesion.radius * side))
@@ -80,7 +80,7 @@ def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: floa
     if not inside.any():
         return cover
     strength = lesion.contrast
-    cells = rng.uniform(5, 12)  # bumps across the lesion's own width
+    cells = rng.uniform(5, 12)  # bumps across the lesion's width
     across = max(4, int(cells / (2 * lesion.radius)))
     grain = fractal(rng, (512, 512), (across, across), 3, 0.6)
     grain = grain[(np.arange(size) * 512) // size][:, (np.arange(size) * 512) // size]
@@ -144,7 +144,7 @@ def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: floa
     toward = surface.eye - surface.point
     distance = np.linalg.norm(toward, axis=-1, keepdims=True)
     facing = toward / np.maximum(distance, 1e-4)
-    weight = (np.clip(height * 1.2, 0, 0.85) * cover)[..., None]  # the higher, the more it is a ball of its own
+    weight = (np.clip(height * 1.2, 0, 0.85) * cover)[..., None]  # the higher, the more it looks like a ball
     normal = surface.normal * (1 - weight) + facing * weight
     normal -= (
         np.clip(gx, -1.3, 1.3)[..., None] * surface.frame[0] + np.clip(gy, -1.3, 1.3)[..., None] * surface.frame[1]
@@ -158,18 +158,18 @@ def _raise(surface: Surface, cover: np.ndarray, height: np.ndarray, radius: floa
 def _colour(
     rng: np.random.Generator, lesion: Lesion, surface: Surface, cover: np.ndarray, grain: np.ndarray, inside: np.ndarray
 ) -> None:
-    own: np.ndarray = np.median(surface.paint[inside], 0)
+    wall: np.ndarray = np.median(surface.paint[inside], 0)
     strength = lesion.contrast
     if lesion.kind == "red":
         tint = np.array([1.02, 1 - 0.42 * strength, 1 - 0.36 * strength])
     elif lesion.kind == "pattern":
         tint = np.ones(3)
-    else:  # redder, or paler, than the wall around it: as often the one as the other
+    else:  # redder or paler than the wall around it, equally often
         shift = rng.choice((-1, 1)) * rng.uniform(0.15, 0.45) * strength
         tint = np.array([1 - 0.15 * shift, 1 - shift, 1 - 0.9 * shift])
     mottle = 1 + grain[..., None] * np.array([0.03, 0.09, 0.08]) * (0.4 + strength)
     if lesion.kind == "pattern":
         mottle = 1 + grain[..., None] * np.array([0.05, 0.16, 0.14]) * (0.4 + strength)
     blend = cover[..., None] * {"red": 0.9, "flat": 0.8}.get(lesion.kind, 0.93)
-    painted = surface.paint + (own * tint * mottle - surface.paint) * blend
+    painted = surface.paint + (wall * tint * mottle - surface.paint) * blend
     surface.paint[inside] = np.clip(painted, 0.01, 1)[inside]

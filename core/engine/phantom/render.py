@@ -1,7 +1,7 @@
 """The camera: rays through a wide lens into the tube, and the light at its tip.
 
-`look` finds what each pixel sees (a Surface); `shade` turns a Surface into linear colour. Lesions change the
-Surface between the two, so that they are lit as the wall is.
+`look` computes the Surface that each pixel sees; `shade` computes its linear colour. Lesions change the Surface in
+between, so that they are lit like the wall.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Surface:
 class Camera:
     eye: np.ndarray
     frame: np.ndarray
-    angle: float  # of the whole view, corner to corner of the side, radians
+    angle: float  # of the view from side to side, in radians
 
     def rays(self, size: int) -> np.ndarray:
         """Computes the unit directions (size, size, 3) of an equidistant lens's rays."""
@@ -89,7 +89,7 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
     ex, ey, ez = camera.eye
 
     def gap(t: Any, dx: np.ndarray, dy: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, ...]:
-        """How far outside the wall the point at distance t is (negative: still in the lumen)."""
+        """Returns how far the point at distance t is outside the wall (negative in the lumen), and its coordinates."""
         z = ez + t * dz
         ax, ay = _axis(z, scene.bend)
         rho, phi = cv2.cartToPolar(ex + t * dx - ax, ey + t * dy - ay)
@@ -140,11 +140,10 @@ def look(scene: Scene, camera: Camera, size: int) -> Surface:
 
 
 def shade(surface: Surface, lamp: np.ndarray, sharp: float) -> np.ndarray:
-    """Computes linear colour (S, S, 3) from two lamps beside the lens.
+    """Computes linear colour (S, S, 3) from two lamps next to the lens.
 
-    Light falls off with distance and is passed on from wall to wall (red, so deep parts are red); the wet surface has
-    highlights.
-    lamp (2, 3): offsets from the lens; sharp: exponent of the highlight.
+    Light falls off with distance and is reflected from wall to wall (in red, so that deep regions are red); the wet
+    surface has highlights. lamp: (2, 3), offsets from the lens. sharp: exponent of the highlights.
     """
     view = surface.eye - surface.point
     distance = np.sqrt((view * view).sum(-1, keepdims=True)) + 1e-4

@@ -52,7 +52,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
     radius, pole = _radius(rng)
     residue: np.ndarray
     visible: np.ndarray
-    # near the blind end's pole a pattern drawn over the angle would run together into rays: let it fade
+    # Near the pole of the blind end a pattern over the angle would become rays, so it fades.
     fade = cv2.resize(pole, FINE[::-1])
     residue = np.zeros(FINE, np.float32)
     if rng.random() < 0.22:  # islands with a ragged edge
@@ -82,7 +82,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
 def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Haustra: bulges between semilunar folds, each fold a ridge over part of the circumference.
 
-    Returns (radius, fade), both float32 SHAPE; fade goes to 0 at the pole of the blind end where there is one.
+    Returns (radius, fade), both float32 SHAPE; fade is 0 at the pole of the blind end, if the tube has one.
     """
     depth = np.linspace(NEAR, FAR, SHAPE[0], dtype=np.float32)[:, None]
     angle = np.linspace(0, 2 * np.pi, SHAPE[1], endpoint=False, dtype=np.float32)[None]
@@ -95,8 +95,8 @@ def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         middle, width = rng.uniform(0, 2 * np.pi), rng.uniform(0.6, 2.6)
         wave = 0.05 * rng.normal() * np.cos(2 * angle + phase) + 0.03 * rng.normal() * np.cos(5 * angle - phase)
         along = (depth - where - tilt * np.cos(angle - phase) - wave) / rng.uniform(0.09, 0.22)
-        apart = np.abs((angle - middle + np.pi) % (2 * np.pi) - np.pi)
-        dip = 1 / (1 + np.exp((apart - width) * 4))
+        angle_distance = np.abs((angle - middle + np.pi) % (2 * np.pi) - np.pi)
+        dip = 1 / (1 + np.exp((angle_distance - width) * 4))
         radius -= (height * rng.uniform(0.4, 1.2) * dip * np.exp(-(np.abs(along) ** 1.6))).astype(np.float32)
         where += rng.uniform(0.4, 1.2)
     fade = np.ones(SHAPE, np.float32)
@@ -122,7 +122,7 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
         path = np.stack([np.cos(turns), np.sin(turns)], -1) * step[..., None]
         path = start[:, None] + np.concatenate([np.zeros((n, 1, 2)), np.cumsum(path, 1)], 1)
         onto, thick = (coarse, 5 - 2 * level) if level < 2 else (fine, 1)
-        for shift in (0, wide, -wide):  # what leaves on one side comes back on the other
+        for shift in (0, wide, -wide):  # lines that leave on one side continue on the other
             x = path[..., 0] + shift
             visible = np.flatnonzero((x.max(1) >= 0) & (x.min(1) <= wide))
             lines = list(np.round((path[visible] + (shift, 0)) * 8).astype(np.int32))
@@ -137,7 +137,7 @@ def _vessels(rng: np.random.Generator) -> np.ndarray:
     return cv2.max(cv2.blur(cv2.blur(coarse, (5, 5)), (3, 3)), cv2.blur(fine, (3, 3)))
 
 
-# Smooth random fields, cheap: a small random grid enlarged, summed over octaves.
+# Smooth random fields: the sum over octaves of enlarged small random grids.
 
 
 def field(rng: np.random.Generator, shape: tuple[int, int], cells: tuple[int, int], wrap: bool = False) -> np.ndarray:

