@@ -49,7 +49,7 @@ class EncoderConfig(Config):
         label="Start from",
     )
     seed: int = option(
-        0, "Seed of the random weights: all of them, or only the head's if the backbone is pretrained.", slider=(0, 2**31 - 1),
+        0, "Seed of the random weights: all, or only the head's if the backbone is pretrained.", slider=(0, 2**31 - 1),
         label="Seed of its weights",
     )  # fmt: skip
 

@@ -58,7 +58,7 @@ def test_positive_clicks_lie_in_the_region_and_negative_ones_do_not(one):
 
 
 def test_a_negative_click_alone_is_refused_with_a_sentence(one):
-    with pytest.raises(ValueError, match="first click is inside"):
+    with pytest.raises(ValueError, match="first click must be inside"):
         region(one[0], [Click(5, 5, False)], SHAPE)
 
 
