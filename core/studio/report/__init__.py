@@ -1,1 +1,1 @@
-"""The paper's tables on a study: what is missing is run, then written beside the published numbers."""
+"""The paper's tables on a study: missing runs are made, and results are written next to the published numbers."""

@@ -1,6 +1,6 @@
-"""One row of a table: an encoder and a detector with changes, made through the same pipeline as the page.
+"""A row of a table: an encoder and a detector with changed options, run by the same pipeline as on the page.
 
-A run is found by its name, which says all that made it: what is done is not done again.
+Runs are identified by names that contain all their settings, so that finished ones are reused.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from core.studio.runs.sides import SIZE, side_for
 
 @dataclass(frozen=True)
 class Arm(Config):
-    """One row of a table. pretrain, fit: changes to the presets named, dotted keys allowed.
+    """A row of a table.
 
-    encoder: an objective, or `untrained`; the latter takes `encoder.arch` and `encoder.init` of `pretrain`. An
-    encoder with the same changes and seed is trained once for all its arms. sized: whether the encoder's side is the
-    experiment's (--size); one of a preset with a side of its own keeps it. fit_size: side at which the detector sees
-    images, 0 for the encoder's. closer: the detector sees a study of few and large images more closely (runs.sides).
+    encoder: an objective, or `untrained`, which only uses `encoder.arch` and `encoder.init` of `pretrain`. Arms with
+    the same encoder settings and seed share an encoder. preset, fit_preset: presets of encoder and detector. pretrain,
+    fit: changes to them, with dotted keys. sized: whether the encoder's image side is that of the experiment (--size)
+    instead of the preset's. fit_size: image side of the detector, 0 for the encoder's. closer: whether the detector
+    uses larger images if the study has few and large ones (runs.sides).
     """
 
     label: str
@@ -44,7 +45,7 @@ class Arm(Config):
     fit: dict = field(default_factory=dict)
 
     def start(self) -> Config:
-        """Returns the detector's settings before the changes of `fit`: those of its preset, if it has that one."""
+        """Returns the detector's configuration before the changes of `fit`: its preset, or the defaults without it."""
         kind = DETECTORS.get(self.detector)
         return kind.presets.get(self.fit_preset) or kind.Config()
 
@@ -52,9 +53,9 @@ class Arm(Config):
 def fitted(
     store: Store, study: str, arm: Arm, seed: int, *, size: int, device: str = "auto", should_stop: Stop = never
 ) -> str:
-    """Returns the run of the arm's detector, fitted and scored; what is done already is found and not done again.
+    """Fits and scores an arm's detector, reusing finished runs, and returns its run.
 
-    Raises Stopped when asked to stop; a later call goes on from the last checkpoint.
+    Raises Stopped if `should_stop` returns True; a later call resumes from the last checkpoint.
     """
     arm = _at_side(store, study, arm)
     return _fit(store, _encoder(store, study, arm, seed, size, device, should_stop), arm, seed, device, should_stop)
@@ -65,12 +66,12 @@ def _digest(values: dict) -> str:
 
 
 def _short(value: str) -> str:
-    """A value as a run's name has it, which all readers see: of a file without its folder."""
+    """Returns a value for a run's name; paths are reduced to the file name, because all readers see it."""
     return f"{Path(value).name} {_digest({'file': value})}" if Path(value).is_absolute() else value
 
 
 def _named(store: Store, study: str, name: str) -> list[dict]:
-    """Runs whose names are like that, oldest first; % stands for anything."""
+    """Returns the runs whose names match a LIKE pattern, oldest first."""
     query = (
         "SELECT id FROM runs WHERE study = ? AND name LIKE ? AND binned IS NULL AND archived = 0 ORDER BY created, id"
     )
@@ -78,7 +79,7 @@ def _named(store: Store, study: str, name: str) -> list[dict]:
 
 
 def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: PretrainConfig | None) -> dict | None:
-    """The run of an arm's encoder; one that is older than a setting has another digest in its name."""
+    """Returns the run of an arm's encoder, also if an option was added since and the digest in its name differs."""
     earlier = _named(store, study, name)
     if not earlier and config:
         like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
@@ -91,33 +92,33 @@ def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: P
 
 
 def _at_side(store: Store, study: str, arm: Arm) -> Arm:
-    """The arm with the side at which its detector sees the study, where that is not the usual one."""
+    """Returns the arm with the detector's image side for this study, if it is not the default."""
     side = side_for(store, study) if arm.closer else SIZE
     return arm if side == SIZE else arm.replace(fit_size=side)
 
 
 def _encoder_of(arm: Arm, seed: int, size: int) -> tuple[str, PretrainConfig | None]:
-    """The name of the run that holds an arm's encoder, and how it is trained, if it is."""
+    """Returns the name of the run of an arm's encoder, and its training configuration or None."""
     if arm.encoder == UNTRAINED:
         changes = " ".join(_short(value) for value in arm.pretrain.values())
         return f"experiment untrained {changes} {size} px seed {seed}".replace("  ", " "), None
-    own = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
-    own["fit_closer"] = False  # an arm says so itself, whatever its encoder
-    config = PRETRAIN_PRESETS[arm.preset].replace(**{**own, **arm.pretrain})
+    defaults = {"objective": arm.encoder, "seed": seed, "encoder.seed": seed, **({"size": size} if arm.sized else {})}
+    defaults["fit_closer"] = False  # the arm decides this, whatever its encoder
+    config = PRETRAIN_PRESETS[arm.preset].replace(**{**defaults, **arm.pretrain})
     return f"experiment {arm.encoder} {_digest(config.to_dict())} seed {seed}", config
 
 
 def _fit_of(arm: Arm, encoder: str, seed: int) -> tuple[str, Config]:
-    """The name of the run that holds an arm's detector on an encoder's run, and its configuration."""
+    """Returns the name and the configuration of the run of an arm's detector on an encoder's run."""
     config = arm.start()
-    own = {"seed": seed} if "seed" in config.to_dict() else {}
-    config = config.replace(**{**own, **arm.fit})
+    defaults = {"seed": seed} if "seed" in config.to_dict() else {}
+    config = config.replace(**{**defaults, **arm.fit})
     side = f" {arm.fit_size} px" if arm.fit_size else ""
     return f"experiment {arm.detector}{side} {_digest(config.to_dict())} on {encoder}", config
 
 
 def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[dict | None, dict | None]:
-    """Returns the runs of an arm's encoder and of its detector as far as they were made; nothing is run."""
+    """Returns the existing runs of an arm's encoder and detector, or None; nothing is run."""
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
     encoder = _trained(store, study, arm, seed, name, config)
@@ -126,9 +127,9 @@ def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[d
 
 
 def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict[str, list[tuple[str, dict]]]:
-    """Lists what is still to be done for an arm: {"encoder" or "fit": [(step, run)]}.
+    """Lists the remaining steps of an arm: {"encoder" or "fit": [(step, run)]}.
 
-    A run is its row, or the study, method and config that it will have. Arms with the same encoder share its `name`.
+    A run is its row, or study, method and config of a future run. Arms with the same encoder share its `name`.
     """
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)
@@ -143,7 +144,7 @@ def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict
 
 
 def is_scored(run: dict) -> bool:
-    """Says whether a detector's run is fitted and has scored its study."""
+    """Returns whether a detector's run is fitted and has scored its study."""
     return run["status"] == "done" and "threshold" in run["summary"]
 
 

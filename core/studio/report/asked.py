@@ -1,4 +1,4 @@
-"""The settings of a report that the command line or the page asks for, and where it is written."""
+"""The settings of a report from the command line or the page, and the folder where it is written."""
 
 from __future__ import annotations
 
@@ -30,11 +30,22 @@ def settings(
     protocol: str = "paper",
     **others: Any,
 ) -> dict[str, Any]:
-    """Checks what is asked of a report and returns the step's args.
+    """Checks the settings of a report and returns them as the arguments of its step.
 
-    tables, rows: by name, None for all; others: as `make_report` takes them. network, weights: as `tables.network_of`
-    takes them. Raises NotFound for a study that there is not, ValueError for a table, row, budget or network, or
-    weights that are no file.
+    Args:
+        store: The store.
+        study: Name of the study.
+        tables: Names of tables, None for all. rows: labels of rows, None for all.
+        seeds: Number of seeds, from `first_seed` on.
+        budget: One of `tables.BUDGETS`.
+        network: As for `tables.network_of`, like `weights`.
+        size: Image side in pixels, None for that of the budget.
+        protocol: Protocol of thresholds.
+        **others: Further arguments of `make_report`.
+
+    Raises:
+        NotFound: For an unknown study.
+        ValueError: For an unknown table, row, budget or network, or if the weights file does not exist.
     """
     names = tables or list(TABLES)
     tables_of(names, budget, rows)
@@ -43,15 +54,15 @@ def settings(
         if not Path(weights).is_file():
             raise ValueError(f"no weights file at {weights}; give a file, or imagenet")
         weights = str(Path(weights).absolute())
-    known = show_study(store, study)["id"]
-    asked = {"study": known, "tables": names, "rows": rows, "seeds": list(range(first_seed, first_seed + seeds))}
-    asked |= {"network": network, "weights": weights}
-    asked |= {"size": size or SIZES[budget], "budget": budget, "protocol": protocol, "out": str(folder(store, known))}
-    return {**asked, **{name: value for name, value in others.items() if value is not None}}
+    study_id = show_study(store, study)["id"]
+    args = {"study": study_id, "tables": names, "rows": rows, "seeds": list(range(first_seed, first_seed + seeds))}
+    args |= {"network": network, "weights": weights}
+    args |= {"size": size or SIZES[budget], "budget": budget, "protocol": protocol, "out": str(folder(store, study_id))}
+    return {**args, **{name: value for name, value in others.items() if value is not None}}
 
 
 def folder(store: Store, study: str) -> Path:
-    """Names the folder where a study's report is written by default."""
+    """Returns the folder where a study's report is written by default."""
     return store.home.path / "reports" / study
 
 
@@ -62,13 +73,13 @@ def submit(store: Store, asked: dict[str, Any]) -> int:
     def alone() -> list[dict[str, Any]]:
         before = job_of(store, asked["study"])
         if before and before["status"] in NOT_ENDED:
-            raise ValueError(f"a report on this study is {before['status']} already: let it end, or stop it")
+            raise ValueError(f"a report on this study is {before['status']} already: wait for it, or stop it")
         return steps
 
     return int(jobs.once(store, steps, alone)["id"])
 
 
 def job_of(store: Store, study: str) -> dict[str, Any] | None:
-    """Finds the newest job that makes a study's report, ended or not; None without any."""
+    """Returns the newest job of a study's report, ended or not, or None."""
     report_jobs = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
     return max(report_jobs, key=lambda job: job["id"], default=None)

@@ -1,4 +1,4 @@
-"""The report as far as it has come: every cell of its tables, what is made, and what made it."""
+"""The state of a report: the cells of its tables with their results and runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from core.studio.training.estimate import Estimate, usual
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
-    """Reports how far the report of `asked.settings` has come; nothing is run.
+    """Returns the state of the report with `asked.settings`, without running anything.
 
-    {"tables", "done", "wanted", "files", "job", "made", "beside", "network"}. tables: [{"name", "title", "heads",
-    "rows"}]; a row has its label, values and paper by metric, each seed's runs (fit and encoder, None where none is
-    made), mean seconds, and why the last report could not make it. files: those of the last report. network: of all
-    rows, in a sentence. beside: whose published numbers stand beside ours, and whether they are of these images.
+    Returns:
+        tables: [{"name", "title", "heads", "rows"}]; a row has its label, the values and the paper's numbers by metric,
+        the runs of each seed (fit and encoder, or None), mean seconds, and the error in the last report. done, wanted:
+        numbers of cells. files, made: formats and time of the last report. job: the newest job. beside: the data set of
+        the published numbers, and whether it is the study's own. network: that of all rows, as a sentence.
     """
-    whose, own = beside(study)
+    dataset, is_own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)
     tables = []
     done = wanted = 0
@@ -39,22 +40,24 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
         failed = {row["label"]: row["error"] for row in last.get("tables", {}).get(table.name, []) if row["error"]}
         rows = [
             _row(line, {seed: cells[line.label, seed] for seed in settings["seeds"]}, failed.get(line.label, ""))
-            for line in lines_of(table, finished, whose, roi, protocol)
+            for line in lines_of(table, finished, dataset, roi, protocol)
         ]
         tables.append({**_about(table), "rows": rows})
     written = [kind for kind, name in asked.FILES.items() if (asked.folder(store, study) / name).is_file()]
     return {
         "tables": tables, "done": done, "wanted": wanted, "job": _brief(asked.job_of(store, study)),
-        "files": sorted(written), "made": last.get("made"), "beside": {"dataset": whose, "own": own},
+        "files": sorted(written), "made": last.get("made"), "beside": {"dataset": dataset, "own": is_own},
         "network": said(network),
     }  # fmt: skip
 
 
 def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Counts the cells of the report of `asked.settings` that are still to be made, and estimates how long they take.
+    """Returns the number of missing cells of the report with `asked.settings` and an estimate of their time.
 
-    {"cells", "seconds"}. Cells take what others of their row took, else the usual time at this machine's speed; an
-    encoder that several cells share is trained once.
+    A cell is expected to take the mean time of its row, or else the usual time at this machine's speed. An encoder that
+    several cells share counts once.
+
+    Returns {"cells", "seconds"}.
     """
     slower, encoders = Estimate(store).slower, set[str]()
     cells, seconds = 0, 0.0
@@ -79,7 +82,7 @@ def _about(table: Table) -> dict[str, Any]:
 
 
 def _row(line: Line, cells: dict[int, Cell | None], failed: str) -> dict[str, Any]:
-    """failed: why the last report has nothing of it; said only while nothing is made."""
+    """failed: why the row is missing in the last report; shown only if there are no results."""
     seeds = [
         {"seed": seed, "fit": cell.fit if cell else None, "encoder": cell.encoder if cell else None}
         for seed, cell in cells.items()

@@ -1,4 +1,4 @@
-"""Cells of the report: one arm with one seed, run (arms.py), evaluated, and its cost measured."""
+"""Cells of the report: an arm with a seed, run (arms.py) and evaluated, with its time and memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.results import evaluate_run, evaluations, known_test, pixels_of
 
-# The two ways to draw lines: with the paper's draw of 50 and 50 test images, and from held-out normals alone.
+# The pixel rules of the two protocols: a sample of 50 and 50 test images as in the paper, or held-out normals only.
 RULES = {"paper": "best-dice", "held-out": "held-out"}
 KEPT = "report_peak_memory"
 Rows = dict[tuple[str, bool], dict[str, Any]]
@@ -32,10 +32,11 @@ Rows = dict[tuple[str, bool], dict[str, Any]]
 
 @dataclass
 class Cell:
-    """What one arm with one seed gave. rows: by (protocol, region of interest), as `results.evaluate_run` gives them.
+    """The results of an arm with a seed.
 
-    fit, encoder: run ids. seconds: of training, fit and scoring. memory: peak bytes of the process, None if it was
-    made elsewhere. collapsed: whether the encoder's features lay in one point. error: why there is nothing.
+    fit, encoder: ids of the runs. seconds: of training, fit and scoring. memory: peak bytes of the process, or None.
+    collapsed: whether the encoder collapsed. rows: results of `results.evaluate_run` by (protocol, region of interest).
+    error: why there are no results.
     """
 
     label: str
@@ -60,17 +61,14 @@ def run_cell(
     bootstrap: int = 1000,
     should_stop: Stop = never,
 ) -> Cell:
-    """Make the cell of an arm and a seed, or find what was made of it before.
-
-    A mistake of the arm is kept as a sentence in `error`.
-    """
+    """Runs the cell of an arm and a seed, reusing finished runs. If it fails, `error` says why."""
     started = now()
     reset_peak()
     try:
         fit = fitted(store, study, arm, seed, size=size, device=device, should_stop=should_stop)
     except Stopped:
         raise
-    except (ValueError, ImportError, OSError) as error:  # such as weights that cannot be had here
+    except (ValueError, ImportError, OSError) as error:  # such as weights that are not available
         return Cell(arm.label, seed, error=str(error))
     run = runs.get_run(store, fit)
     if run["created"] >= started and KEPT not in run["summary"]:
@@ -79,7 +77,7 @@ def run_cell(
 
 
 def kept_cell(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> Cell | None:
-    """Returns the cell as `run_cell` made it before, or None; nothing is run."""
+    """Returns the cell if all its results exist, or None; nothing is run."""
     _, fit = kept(store, study, arm, seed, size=size)
     rows = _kept_rows(store, study, fit["id"]) if fit and is_scored(fit) else {}
     return _cell(store, arm, seed, fit["id"], rows) if fit and len(rows) == 2 * len(RULES) else None
@@ -96,7 +94,7 @@ def _cell(store: Store, arm: Arm, seed: int, fit: str, rows: Rows) -> Cell:
 
 
 def _kept_rows(store: Store, study: str, fit: str) -> Rows:
-    """What was evaluated on the test images that the study has now, by the rules of the two protocols."""
+    """Returns the evaluations on the study's current test images, by the pixel rules of the two protocols."""
     query = "SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     images = store.first(query, [study])["n"]
     return {
@@ -119,14 +117,14 @@ def _rows(store: Store, study: str, fit: str, bootstrap: int) -> Rows:
 
 
 def _test(store: Store, cell: Cell) -> tuple[str, StudyArrays, np.ndarray]:
-    """A cell's study, its arrays, and the rows of the test cases whose label is known."""
+    """Returns the study of a cell, its arrays, and the rows of the test cases with known labels."""
     run = runs.get_run(store, cell.fit)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     return run["study"], arrays, known_test(arrays)
 
 
 def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Reads the scores (N,) of the test cases whose label is known, and those labels (N,) 0/1."""
+    """Returns the scores (N,) and the labels (N,), 0 or 1, of the test cases with known labels."""
     _, arrays, test = _test(store, cell)
     labels = (arrays.label[test] == "abnormal").astype(int)
     return read_scores(store, cell.fit, arrays.case_ids[test], roi), labels
@@ -140,9 +138,9 @@ def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | 
 
 
 def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
-    """Computes the Dice (M,) of each test case with a lesion mask, as the cell's own row outlines it.
+    """Computes the Dice (M,) of each test case with a lesion mask, with the outlines of the cell's row.
 
-    NaN where no lesion pixel lies inside the region of interest. Empty without masks.
+    It is NaN if no lesion pixel is inside the region of interest, and empty without masks.
     """
     row = cell.rows[protocol, roi]
     level = row.get("pixel_threshold")
@@ -160,19 +158,19 @@ def dice_of(store: Store, cell: Cell, roi: bool, protocol: str) -> np.ndarray:
 
 
 def reset_peak() -> None:
-    """Start counting the peak of memory anew, on the GPU or, where the system allows it, of this process."""
+    """Resets the peak memory of the GPU or, if the system allows it, of this process."""
     import torch
 
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         return
-    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux alone, where allowed;
-        file.write("5")  # elsewhere the peak is that since the start
+    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux only, if allowed;
+        file.write("5")  # otherwise the peak is that since the start
 
 
 def peak_bytes() -> int:
-    """Returns the most memory in use since `reset_peak`, in bytes."""
+    """Returns the peak memory since `reset_peak`, in bytes."""
     import torch
 
     return most_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))

@@ -1,4 +1,4 @@
-"""Which rows are better than which: paired tests on the same images, corrected for the number of claims."""
+"""Paired tests of whether rows are better than others on the same images, corrected for multiple testing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from core.studio.report.tables import Table
 class Claim:
     """A claim that one row is better than another, and its test.
 
-    difference: mean of `metric` over seeds, of `better` less that of `than`. p: of the paired test; corrected: by
-    Holm's rule.
+    difference: mean of `metric` over seeds, `better` minus `than`. p: of the paired test. corrected: p after Holm's
+    correction.
     """
 
     table: str
@@ -36,11 +36,10 @@ class Claim:
 def judged_claims(
     store: Store, tables: list[Table], cells: dict[str, list[Cell]], roi: bool, protocol: str
 ) -> list[Claim]:
-    """Judges every claim of the tables whose rows are there: DeLong's test for AUROC, a bootstrap for Dice.
+    """Tests all claims whose rows have results: DeLong's test for AUROC, a paired bootstrap for Dice.
 
-    Both are of patients where these are known, else of images.
-
-    cells: by the table's name. All claims of all tables are corrected together.
+    Both are over patients if they are known, else over images. The claims of all tables are corrected together.
+    cells: by name of the table.
     """
     claims: list[Claim] = []
     scores: dict[str, np.ndarray] = {}
@@ -66,15 +65,15 @@ def judged_claims(
                 continue
             if "auroc" in table.metrics:
                 ours, theirs = (np.stack([score(c) for c in cells]) for cells in (first, two))
-                whose = patients_in(store, first[0])
-                claims.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels, whose)))
+                patients = patients_in(store, first[0])
+                claims.append(Claim(table.name, better, than, "auroc", *delong(ours, theirs, labels, patients)))
             if "dice" in table.metrics and len(overlap(first[0])):
                 ours, theirs = (np.mean([overlap(c) for c in cells], 0) for cells in (first, two))
-                known = np.isfinite(ours) & np.isfinite(theirs)
-                whose = patients_in(store, first[0], masked=True)
-                whose = None if whose is None else whose[known]
+                finite = np.isfinite(ours) & np.isfinite(theirs)
+                patients = patients_in(store, first[0], masked=True)
+                patients = None if patients is None else patients[finite]
                 claims.append(
-                    Claim(table.name, better, than, "dice", *paired_bootstrap(ours[known], theirs[known], whose))
+                    Claim(table.name, better, than, "dice", *paired_bootstrap(ours[finite], theirs[finite], patients))
                 )
     for claim, corrected in zip(claims, holm([c.p for c in claims]), strict=True):
         claim.corrected = corrected

@@ -1,4 +1,4 @@
-"""Comparators as published beside ours: one row per setting that differs, from the presets themselves."""
+"""The settings of comparators that differ between our presets and the published ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WEAK = "the paper asks for SimCLR's weak views for every method"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a comparator was published. reference: the publication. why: by setting, why the preset `paper` differs."""
+    """The publication of a comparator, and by setting the reason why the preset `paper` differs."""
 
     reference: str
     why: dict[str, str]
@@ -83,16 +83,16 @@ SOURCES = {
 
 
 def compared() -> list[tuple[str, ...]]:
-    """Lists each setting of a comparator that differs from the published one, as rows under HEADS.
+    """Lists the settings of comparators that differ from the published ones, as rows under HEADS.
 
-    Raises KeyError for such a setting without a reason.
+    Raises KeyError if a setting differs without a reason in SOURCES.
     """
     rows: list[tuple[str, ...]] = []
     for name, source in SOURCES.items():
         objective = name in PUBLISHED
         presets = PRETRAIN_PRESETS if objective else DETECTORS.get(name).presets
-        own = f"published-{name}" if objective else "published"
-        ours, theirs = (dotted(presets[preset].to_dict()) for preset in ("paper", own))
+        published_preset = f"published-{name}" if objective else "published"
+        ours, theirs = (dotted(presets[preset].to_dict()) for preset in ("paper", published_preset))
         start = (OBJECTIVES if objective else DETECTORS).title(name), source.reference
         for setting in (s for s in ours if ours[s] != theirs[s] and s not in ("preset", "objective")):
             rows.append((*start, setting, _text(ours[setting]), _text(theirs[setting]), source.why[setting]))

@@ -1,4 +1,4 @@
-"""The report's pictures, as PNG: the classes of MedMix, heat maps beside lesion masks of the best PMSACL row, and the
+"""The report's figures as PNG: the classes of MedMix, heat maps and lesion masks of the best PMSACL row, and the
 features of its encoder before and after training.
 """
 
@@ -30,29 +30,29 @@ SHOWN = 6
 
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
-    """Draws the pictures, by their captions; what the study has no images for is left out."""
+    """Draws the figures by caption; those for which the study has no images are skipped."""
     pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:
         return pictures
     best = max(ours, key=lambda c: c.rows["paper", False]["dice"])
-    whose = f"{best.label}, seed {best.seed}"
+    row = f"{best.label}, seed {best.seed}"
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "sheet.png"
-        draw_sheet(store, best.fit, place, best=6, worst=6, roi=False)
-        pictures[f"Heat maps beside lesion masks: {whose}"] = place.read_bytes()
-    drawn = clusters_figure(store, best.encoder)
-    if drawn:
-        pictures[f"Features f before and after training, t-SNE: {whose}"] = drawn
+        file = Path(folder) / "sheet.png"
+        draw_sheet(store, best.fit, file, best=6, worst=6, roi=False)
+        pictures[f"Heat maps and lesion masks: {row}"] = file.read_bytes()
+    clusters = clusters_figure(store, best.encoder)
+    if clusters:
+        pictures[f"Features f before and after training, t-SNE: {row}"] = clusters
     return pictures
 
 
 def clusters_figure(store: Store, encoder: str) -> bytes | None:
-    """Draws the classes A_0 to A_k in the first and the last encoder that a run saved, as PNG; None if it saved one."""
+    """Draws A_0 to A_k in the first and the last saved encoder of a run, as PNG; None if it saved only one."""
     epochs = [snapshot.epoch for snapshot in snapshots(store, runs.get_run(store, encoder))]
     if len(epochs) < 2:
         return None
-    # Not centred: each class has a centre of its own to be centred by, so that alone sets untrained features apart.
+    # Not centred: centring with a centre per class would separate even untrained features.
     config = MapConfig(feature="projected", epochs=(epochs[0], epochs[-1]))
     key = embed(Work(store, encoder, {"config": config.to_dict()}))
     opened = library.open_map(store, key)
@@ -61,7 +61,7 @@ def clusters_figure(store: Store, encoder: str) -> bytes | None:
 
 
 def medmix_strip(store: Store, study: str, size: int) -> bytes:
-    """Draws some training images without, and with one, two and three pasted lesions each, as PNG."""
+    """Draws some training images without and with one, two and three pasted lesions, as PNG."""
     import cv2
     import torch
 

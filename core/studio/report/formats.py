@@ -1,4 +1,4 @@
-"""The report as CSV, a row per cell, and as LaTeX, a table per table."""
+"""The report as CSV, one row per cell, and as LaTeX tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ _COLUMNS = ("table", "row", "seed", "protocol", "roi", *METRICS, "seconds", "mem
 
 
 def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
-    """Writes the cells as CSV: a line per table, row, seed, protocol and region of interest.
-
-    A cell that could not be made has its reason.
-    """
+    """Returns the cells as CSV: a line per table, row, seed, protocol and region of interest, with errors."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow([*_COLUMNS, "error"])
@@ -33,9 +30,9 @@ def csv_of(tables: list[Table], cells: dict[str, list[Cell]]) -> str:
 
 
 def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]) -> str:
-    """Writes booktabs tables: ours as mean and deviation, the paper's number in brackets; without and with region."""
-    parts = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
-    network = f"{_plain(head['network'])} * marks what does not use ImageNet's weights."
+    """Returns booktabs tables of mean and standard deviation, with the paper's number in brackets."""
+    sections = [f"% {head['study']}, budget {head['budget']}, seeds {head['seeds']}, {head['size']} pixels"]
+    network = f"{_plain(head['network'])} * marks rows that do not use ImageNet's weights."
     for table in tables:
         for view in views:
             heads = " & ".join(HEADS[m] for m in table.metrics)
@@ -49,14 +46,14 @@ def latex(head: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]
                 f"the published number ({_plain(head['dataset'])}) in brackets. {network}"
             )
             columns = "l" + "c" * len(table.metrics)
-            parts.append(
+            sections.append(
                 "\n".join([
                     r"\begin{table}[t]", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
                     rf"Method & {heads} \\", r"\midrule", *rows, r"\bottomrule", r"\end{tabular}",
                     rf"\caption{{{caption}}}", r"\end{table}",
                 ])
             )  # fmt: skip
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
 def _cell(line: Line, metric: str) -> str:

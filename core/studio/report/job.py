@@ -1,4 +1,4 @@
-"""The report as a step of a job: queued behind trainings, paused and resumed like them."""
+"""The report as a step of a job, which is queued, paused and resumed like a training."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from core.studio.jobs.steps import Work, step
 
 @step("report", long=True)
 def report_step(work: Work) -> None:
-    """Makes a report, as a job's step.
-
-    args: study, tables, rows (labels, or none for all), seeds, out; and the options of `make_report`.
-    """
+    """Makes the report of the job's arguments, see `asked.settings`."""
     from core.studio.report.asked import FILES
     from core.studio.report.report import make_asked  # matplotlib, which no other step needs
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page that stands alone: no script, no file beside it."""
+"""The report as a self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ thead th { border-bottom: 2px solid #8893a0 } td small { color: #59636e; display
 th, td { border-color: #2b3138 } .missing { color: #fdba74 } .holds { color: #86efac } }
 """
 PROTOCOLS = {
-    "paper": "Thresholds are of 50 normal and 50 abnormal test images, which stay in the test set, as in the paper; "
-    "the pixel threshold has the best Dice on such a draw. Both are optimistic.",
-    "held-out": "Thresholds are of held-out normal images alone; no test image has a part in them.",
+    "paper": "Thresholds are from 50 normal and 50 abnormal test images, which stay in the test set, as in the paper; "
+    "the pixel threshold has the best Dice on such a sample. Both are optimistic.",
+    "held-out": "Thresholds are from held-out normal images only; no test image is used.",
 }
 STARS = (
-    "* marks, as in the paper, what does not use ImageNet's weights. The paper marks DAE, OCGAN and ADGAN so, on Liu "
-    "et al.'s colonoscopy alone, and neither CCD nor PMSACL: whether its PMSACL started from ImageNet's weights is "
-    "open. PaDiM, IGD, PANDA, CutPaste and the row ImageNet have the network as it starts, without pre-training here."
+    "* marks, as in the paper, rows that do not use ImageNet's weights. The paper only marks DAE, OCGAN and ADGAN on "
+    "Liu et al.'s colonoscopy set, and neither CCD nor PMSACL: whether its PMSACL started from ImageNet's weights is "
+    "unknown. PaDiM, IGD, PANDA, CutPaste and the row ImageNet use the initial network, without pre-training here."
 )
 
 
 def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]], pictures: dict[str, bytes]) -> str:
-    """Writes the report's page. facts: what was run.
+    """Returns the report's page.
 
-    views: without and with the region of interest, each {"roi", "lines", "claims"}.
+    facts: the settings of the report. views: without and with the region of interest, {"roi", "lines", "claims"} each.
     """
     seeds = facts["seeds"]
-    whose = f"the paper's on {facts['dataset']}"
+    paper_numbers = f"the paper's on {facts['dataset']}"
     if not facts["own_dataset"]:
-        whose += ", other images than these"
+        paper_numbers += ", other images than these"
     body = [
         f"<h1>The paper's tables on {escape(facts['study'])}</h1>",
         f"<p>Budget {escape(facts['budget'])}, images of {facts['size']} pixels, {len(seeds)} seeds "
         f"({', '.join(map(str, seeds))}), made {escape(str(facts['made']))}. Each cell: mean ± standard deviation over "
-        f"seeds, the first seed's 95 % interval over test images, and {escape(whose)}.</p>",
+        f"seeds, the first seed's 95 % interval over test images, and {escape(paper_numbers)}.</p>",
         f"<p>{escape(facts['network'])} {escape(STARS)}</p>",
         f"<p>{escape(PROTOCOLS[facts['protocol']])}</p>",
     ]
@@ -70,7 +70,7 @@ def _comparators() -> str:
     heads = "".join(f"<th>{escape(head)}</th>" for head in HEADINGS)
     lines = ["".join(f'<td class="text">{escape(cell)}</td>' for cell in row) for row in compared()]
     rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    words = "Comparators are run as published; settings that the preset <code>paper</code> has otherwise:"
+    words = "Comparators are run as published. These settings differ in the preset <code>paper</code>:"
     return (
         f'<h2 id="comparators">Comparators as published</h2>\n<p>{words}</p>\n'
         f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
@@ -99,21 +99,21 @@ def _row(line: Line, metrics: tuple[str, ...]) -> str:
 
 
 def _value(line: Line, metric: str) -> str:
-    parts = []
+    texts = []
     if metric in line.values:
         mean, deviation = line.values[metric]
-        parts.append(f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}"))
+        texts.append(f"{mean:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}"))
     else:
-        parts.append("-")
+        texts.append("-")
     if metric in line.ci:
         low, high = line.ci[metric]
-        parts.append(f"<small>[{low:.3f}, {high:.3f}]</small>")
+        texts.append(f"<small>[{low:.3f}, {high:.3f}]</small>")
     if metric in line.paper:
         spread = f" ± {line.spread[metric]:.3f}" if metric in line.spread else ""
         sign = f'<abbr title="{escape(line.derived)}">≈</abbr> ' if line.derived else ""
         star = "*" if line.paper_starred else ""
-        parts.append(f"<small>paper {sign}{line.paper[metric]:.3f}{star}{spread}</small>")
-    return "".join(parts)
+        texts.append(f"<small>paper {sign}{line.paper[metric]:.3f}{star}{spread}</small>")
+    return "".join(texts)
 
 
 def _claims(claims: list[Claim], where: str) -> str:
@@ -126,7 +126,9 @@ def _claims(claims: list[Claim], where: str) -> str:
         + "</tr>"
         for c in claims
     )
-    tests = "AUROC by DeLong's test, Dice by a paired bootstrap, by patient where known; p by Holm for all claims"
+    tests = (
+        "AUROC by DeLong's test, Dice by a paired bootstrap, over patients if known; p corrected by Holm"
+    )
     return (
         f"<table><caption>{where}: {tests}</caption><thead><tr><th>Claim</th><th>of</th><th>difference</th><th>p</th>"
         f"<th>corrected</th><th></th></tr></thead>\n<tbody>{rows}</tbody></table>"

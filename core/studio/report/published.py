@@ -1,6 +1,8 @@
-"""The paper's published numbers, by table, data set and row. `SPREAD`: over five runs (Table
-standard_deviation). Values are as printed, but for those of `DERIVED`; `STARRED` are the rows of Table detection that
-the paper marks by an asterisk, as models that do not use ImageNet pre-training."""
+"""The paper's published numbers, by table, data set and row.
+
+`SPREAD` has standard deviations over five runs (Table standard_deviation). Values are as printed except for those of
+`DERIVED`. `STARRED` are the rows of Table detection that the paper marks as not using ImageNet pre-training.
+"""
 
 from __future__ import annotations
 
@@ -105,8 +107,8 @@ _AUROC: dict[str, dict[str, dict[str, float]]] = {
             "CCD": 0.728, "CCD, MedMix": 0.739, "+ l_PMSACL": 0.745, "+ l_ctr": 0.753, "+ kappa (PMSACL)": 0.761,
         },
     },
-    # The figure has no numbers; those that the text gives. It has permutation at 0.969 on Hyper-Kvasir and calls that
-    # "0.2 % worse" than MedMix's 0.995, which do not fit.
+    # The figure has no numbers, so these are from the text. It gives 0.969 for permutation on Hyper-Kvasir and calls
+    # that "0.2 % worse" than MedMix's 0.995, which is inconsistent.
     "augment": {
         "hyperkvasir": {"Permutation": 0.969, "MedMix": 0.995},
         "covidx": {"Rotation": 0.821, "MedMix": 0.872},
@@ -119,7 +121,7 @@ _AUROC: dict[str, dict[str, dict[str, float]]] = {
     },
 }  # fmt: skip
 
-STARRED = {"liu": {"DAE", "OCGAN", "ADGAN"}}  # on this set alone
+STARRED = {"liu": {"DAE", "OCGAN", "ADGAN"}}  # on this set only
 DERIVED = {("augment", "covidx", "Rotation"): "the text: 5.1 % below MedMix's 0.872"}  # not printed as a number
 
 SPREAD = {  # five runs of PMSACL - PaDiM
@@ -130,7 +132,7 @@ SPREAD = {  # five runs of PMSACL - PaDiM
 
 
 def published(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Returns the paper's numbers of a row by metric; empty where it prints none."""
+    """Returns the paper's numbers of a row by metric; empty if it prints none."""
     if table in _AUROC:
         value = _AUROC[table].get(dataset, {}).get(row)
         return {} if value is None else {"auroc": value}
@@ -146,23 +148,23 @@ def published(table: str, dataset: str, row: str) -> dict[str, float]:
 
 
 def spread(table: str, dataset: str, row: str) -> dict[str, float]:
-    """Returns a row's standard deviation over five runs by metric; empty where the paper prints none."""
-    known = table in ("detection", "ssl") and row in ("PMSACL", "PMSACL - PaDiM")
-    return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if known else {}
+    """Returns a row's standard deviation over five runs by metric; empty if the paper prints none."""
+    printed = table in ("detection", "ssl") and row in ("PMSACL", "PMSACL - PaDiM")
+    return dict(zip(DETECTION, SPREAD.get(dataset, ()), strict=False)) if printed else {}
 
 
 def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
-    """Decides whose published numbers stand beside a study's, and says whether they are of its own images.
+    """Returns the data set whose published numbers are shown with a study's, and whether it is the study's own.
 
-    By default the data set that the study is called after, else Hyper-Kvasir. ValueError for one without numbers.
+    By default it is the data set in the study's name, else Hyper-Kvasir. Raises ValueError for one without numbers.
     """
-    known = dataset or dataset_of(study)
-    if known and known not in DATASETS:
-        raise ValueError(f"the paper has numbers of {', '.join(DATASETS)}, not {known!r}")
-    return known or "hyperkvasir", known is not None
+    named = dataset or dataset_of(study)
+    if named and named not in DATASETS:
+        raise ValueError(f"the paper has numbers for {', '.join(DATASETS)}, not {named!r}")
+    return named or "hyperkvasir", named is not None
 
 
 def dataset_of(study: str) -> str | None:
-    """Finds which of the paper's data sets a study is called after, or None."""
+    """Returns the paper's data set with which the study's name starts, or None."""
     plain = study.replace("-", "").replace("_", "").lower()
     return next((name for name in DATASETS if plain.startswith(name)), None)

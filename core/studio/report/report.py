@@ -1,6 +1,6 @@
-"""The report on a study: run what is missing, then write one page, CSV and LaTeX.
+"""The report on a study: makes missing runs, then writes an HTML page, CSV and LaTeX.
 
-Stopped and started again it goes on where it was: every cell is a run of the store, found by its configuration.
+It can be stopped and resumed, because every cell is a run in the store that is found by its configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from core.studio.report.tables import Network, Table, network_of, said, tables_o
 def make_asked(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Makes the report of `asked.settings`; tables of which no row is wanted are left out. Returns as `make_report`."""
+    """Makes the report with `asked.settings`, without tables that have no rows; returns the result of `make_report`."""
     settings = dict(settings)
     budget, out = settings["budget"], Path(settings.pop("out"))
     network = network_of(budget, settings.pop("network", None), settings.pop("weights", None))
@@ -52,35 +52,52 @@ def make_report(
     report: Report = nothing,
     should_stop: Stop = never,
 ) -> dict[str, Any]:
-    """Runs what is missing and writes `FILES` to `out`; returns what the JSON file holds.
+    """Makes missing runs and writes `FILES` to `out`; returns the contents of the JSON file.
 
-    network: of all rows, said beside the paper's numbers. dataset: whose published numbers stand beside ours (default:
-    by the study's name, else Hyper-Kvasir's). An arm that cannot be run has its reason in its row, and the others go
-    on. Raises Stopped when asked to stop.
+    If an arm fails, its row has the reason, and the others go on.
+
+    Args:
+        store: The store.
+        study: Name of the study.
+        tables: The tables.
+        seeds: The seeds.
+        out: The folder of the report.
+        size: Image side in pixels.
+        budget: Name of the budget.
+        network: The network of all rows.
+        protocol: Protocol of thresholds.
+        dataset: Data set of the published numbers; by default by the study's name, else Hyper-Kvasir.
+        device: Device of the runs.
+        bootstrap: Number of bootstrap samples.
+        report: Called after each cell.
+        should_stop: Called often.
+
+    Raises:
+        Stopped: If `should_stop` returns True.
     """
-    whose, own = beside(study, dataset)
+    dataset, is_own = beside(study, dataset)
     cells: dict[str, list[Cell]] = {table.name: [] for table in tables}
-    wanted = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]
-    for done, (seed, table, arm) in enumerate(wanted):
+    planned = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]
+    for done, (seed, table, arm) in enumerate(planned):
         cell = run_cell(store, study, arm, seed, size=size, device=device, bootstrap=bootstrap, should_stop=should_stop)
         cells[table.name].append(cell)
-        message = f"{done + 1} of {len(wanted)}: {table.name}, {arm.label}, seed {seed}: {_said(cell, protocol)}"
-        report({"step": done + 1, "steps": len(wanted), "message": message})
+        message = f"{done + 1} of {len(planned)}: {table.name}, {arm.label}, seed {seed}: {_said(cell, protocol)}"
+        report({"step": done + 1, "steps": len(planned), "message": message})
     views: list[dict[str, Any]] = []
     for roi in (False, True):
         claims = judged_claims(store, tables, cells, roi, protocol)
-        lines = {t.name: lines_of(t, cells[t.name], whose, roi, protocol) for t in tables}
+        lines = {t.name: lines_of(t, cells[t.name], dataset, roi, protocol) for t in tables}
         views.append({"roi": roi, "lines": lines, "claims": claims})
     head = {
         "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
-        "dataset": DATASETS[whose], "own_dataset": own, "network": said(network),
+        "dataset": DATASETS[dataset], "own_dataset": is_own, "network": said(network),
     }  # fmt: skip
-    every = [cell for group in cells.values() for cell in group]
+    all_cells = [cell for group in cells.values() for cell in group]
     out.mkdir(parents=True, exist_ok=True)
-    (out / FILES["html"]).write_text(page(head, tables, views, figures.figures(store, study, size, every)))
+    (out / FILES["html"]).write_text(page(head, tables, views, figures.figures(store, study, size, all_cells)))
     (out / FILES["csv"]).write_text(formats.csv_of(tables, cells))
     (out / FILES["tex"]).write_text(formats.latex(head, tables, views))
-    payload = {**head, "out": str(out), "missing": sorted({f"{c.label}: {c.error}" for c in every if c.error})}
+    payload = {**head, "out": str(out), "missing": sorted({f"{c.label}: {c.error}" for c in all_cells if c.error})}
     payload["tables"] = {t.name: [vars(line) for line in views[0]["lines"][t.name]] for t in tables}
     payload["claims"] = [{**vars(c), "roi": v["roi"], "holds": c.holds} for v in views for c in v["claims"]]
     (out / FILES["json"]).write_text(json.dumps(payload, indent=1, default=str) + "\n")

@@ -1,4 +1,4 @@
-"""Lines of a table from its cells: mean and deviation over seeds, the paper's number beside them."""
+"""The lines of a table from its cells: mean and standard deviation over seeds, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ HEADS = {
 
 @dataclass
 class Line:
-    """One row. values: by metric, (mean, deviation over seeds or None). ci: the first seed's 95 % interval by metric.
+    """A row of a table.
 
-    paper: the published numbers; spread: their deviation over five runs, where that is printed; derived: from what, for
-    numbers that are not printed themselves. starred, paper_starred: nothing of ours, or of the paper's, had ImageNet's
-    weights (its *). collapsed: seeds whose encoder collapsed. error: why there is nothing.
+    values: (mean, standard deviation over seeds or None) by metric. ci: the first seed's 95 % interval by metric.
+    paper: the published numbers. spread: their standard deviation over five runs, if printed. derived: how numbers that
+    are not printed were derived. starred, paper_starred: whether our row, or the paper's, does not use ImageNet's
+    weights. collapsed: number of seeds whose encoder collapsed. error: why there are no results.
     """
 
     label: str
@@ -43,17 +44,17 @@ class Line:
 
 
 def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol: str) -> list[Line]:
-    """Summarises cells as one line per row of the table, in its order. A row without a cell says so."""
+    """Summarises cells as one line per row of the table; a row without results has an error."""
     lines = []
     for arm in table.arms:
-        every = [c for c in cells if c.label == arm.label]
-        finished = [c for c in every if not c.error]
+        row_cells = [c for c in cells if c.label == arm.label]
+        finished = [c for c in row_cells if not c.error]
         line = Line(arm.label, paper=published(table.name, dataset, arm.label), seeds=len(finished))
         line.spread = spread(table.name, dataset, arm.label)
         line.starred = is_starred(arm)
         line.paper_starred = table.name == "detection" and arm.label in STARRED.get(dataset, ())
         line.derived = DERIVED.get((table.name, dataset, arm.label), "")
-        line.error = "" if finished else next((c.error for c in every if c.error), "not run")
+        line.error = "" if finished else next((c.error for c in row_cells if c.error), "not run")
         line.fits = [c.fit for c in finished]
         line.collapsed = sum(c.collapsed for c in finished)
         line.seconds = _mean([c.seconds for c in finished])
@@ -71,5 +72,5 @@ def lines_of(table: Table, cells: list[Cell], dataset: str, roi: bool, protocol:
 
 
 def _mean(values: list[Any]) -> float | None:
-    known = [v for v in values if v is not None]
-    return float(np.mean(known)) if known else None
+    present = [v for v in values if v is not None]
+    return float(np.mean(present)) if present else None

@@ -1,7 +1,7 @@
-"""The paper's tables as lists of arms; a detector that is registered and in none of them joins the first.
+"""The paper's tables as lists of arms; further registered detectors are added to the first table.
 
-All rows of a report are of one network and one start (`NETWORKS`): what a row owes to its method is not mixed with
-what it owes to another backbone, or to ImageNet's weights.
+All rows of a report have the same network and initial weights (`NETWORKS`), so that differences between rows are due
+to the methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.studio.runs.sides import ARCH
 
 @dataclass(frozen=True)
 class Network:
-    """The backbone of all rows, and what it starts from: weights, as `encoder.init` has it. title: the backbone's."""
+    """The backbone of all rows, its title, and its initial weights as in `encoder.init`."""
 
     arch: str
     title: str
@@ -28,7 +28,7 @@ class Network:
 
     @property
     def words(self) -> str:
-        """The backbone and its start, for people."""
+        """The backbone and its initial weights, for people."""
         starts = {
             "random": "from random weights",
             "imagenet": "from ImageNet's weights",
@@ -38,19 +38,19 @@ class Network:
 
 
 NETWORKS = {
-    # Its step takes a sixth of ResNet-18's: the tables have thirty encoders a seed.
+    # Its steps take a sixth of the time of ResNet-18's; the tables have thirty encoders per seed.
     "narrow": Network("test_resnet", "ResNet of 0.4 million weights"),
     "lite0": Network(ARCH, "EfficientNet-lite0", "imagenet"),
     "resnet18": Network("resnet18", "ResNet-18", "auto"),
 }
-BUDGETS = {"quick": "narrow", "paper": "resnet18"}  # and the network of each where none is asked for
-# What keeps pretrained weights from being unlearnt in a short training, for all objectives alike.
+BUDGETS = {"quick": "narrow", "paper": "resnet18"}  # with their default networks
+# Options that preserve pretrained weights in a short training, the same for all objectives.
 CAREFUL = {name: getattr(PRETRAIN_PRESETS["imagenet"], name) for name in ("frozen", "frozen_norm", "backbone_rate")}
-# From random weights, as the preset from-random has it: `paper` would collapse.
+# Options for random weights, as in the preset from-random; `paper` would collapse.
 FROM_RANDOM = {"encoder.unit": False, "w_ctr": PRETRAIN_PRESETS["from-random"].w_ctr}
 QUICK = {"epochs": 4}  # half as long
-REESTIMATED = {"reestimate_every": 1}  # by default every fifth epoch, which so short a training does not reach
-# A detector that trains on each of them takes fewer steps, too.
+REESTIMATED = {"reestimate_every": 1}  # by default every fifth epoch, which such a short training does not reach
+# Fewer steps for detectors that are trained.
 QUICK_FIT = {
     "igd": {"max_steps": 150},
     "lesion-head": {"steps": 150},
@@ -64,7 +64,7 @@ QUICK_FIT = {
 class Table:
     """A table of the paper.
 
-    arms: the rows, under the names that the paper gives them. metrics: the columns. claims: pairs (better, than).
+    arms: the rows, with the paper's names. metrics: the columns. claims: pairs (better, than).
     """
 
     name: str
@@ -79,7 +79,7 @@ _CCD = {"strong": "permutation", "class_views": "weak"}  # with MedMix it is a r
 
 
 def _on(detector: str) -> list[Arm]:
-    """A detector on the three encoders of Tables detection and localisation."""
+    """Returns the arms of a detector with the three encoders of Tables detection and localisation."""
     title = DETECTORS.title(detector)
     return [
         Arm(title, detector, UNTRAINED),
@@ -102,8 +102,8 @@ def detection() -> Table:
     ]
     rows = [*comparators, *_on("padim"), *_on("igd")]
     named = {row.detector for row in rows}
-    others = [name for name in DETECTORS.names() if name not in named]
-    further = [Arm(DETECTORS.title(name), name) for name in others]
+    other_names = [name for name in DETECTORS.names() if name not in named]
+    further = [Arm(DETECTORS.title(name), name) for name in other_names]
     claims = [
         *(("PMSACL - PaDiM", row.label) for row in [*comparators, *_on("padim")[:2]]),
         *(("PMSACL - IGD", row.label) for row in [*comparators, *_on("igd")[:2]]),
@@ -114,12 +114,12 @@ def detection() -> Table:
 def localisation() -> Table:
     rows = [*_on("padim"), *_on("igd")]
     claims = tuple((f"PMSACL - {d}", f"{o}{d}") for d in ("PaDiM", "IGD") for o in ("CCD - ", ""))
-    metrics = (*LOCALISATION, "pro_all")  # the paper counts false positives on abnormal images alone
+    metrics = (*LOCALISATION, "pro_all")  # the paper only counts false positives on abnormal images
     return Table("localisation", "Anomaly localisation", metrics, tuple(rows), claims)
 
 
 def ssl() -> Table:
-    """Builds Table ablation_ssl: what PaDiM owes to each pre-training."""
+    """Builds Table ablation_ssl: PaDiM with each pre-training."""
     rows = [
         Arm("ImageNet", "padim", UNTRAINED),
         Arm("SimCLR", "padim", "simclr"),
@@ -135,13 +135,13 @@ def ssl() -> Table:
 
 def ablation() -> Table:
     """Builds Table ablation: the terms of the loss one by one; l_aug and l_pos are in every row."""
-    places = {"pos_global": True}
+    positions = {"pos_global": True}
     rows = [
         Arm("CCD", "padim", "ccd", pretrain=_CCD),
         Arm("CCD, MedMix", "padim", "ccd", pretrain={"class_views": "weak"}),
-        Arm("+ l_PMSACL", "padim", pretrain={**places, "w_ctr": 0.0, "alpha": 1.0}),
-        Arm("+ l_ctr", "padim", pretrain={**places, "alpha": 1.0}),
-        Arm("+ kappa (PMSACL)", "padim", pretrain=places),
+        Arm("+ l_PMSACL", "padim", pretrain={**positions, "w_ctr": 0.0, "alpha": 1.0}),
+        Arm("+ l_ctr", "padim", pretrain={**positions, "alpha": 1.0}),
+        Arm("+ kappa (PMSACL)", "padim", pretrain=positions),
     ]
     claims = tuple((rows[i + 1].label, rows[i].label) for i in range(4))
     return Table("ablation", "Loss terms, PaDiM", ("auroc",), tuple(rows), claims)
@@ -173,7 +173,7 @@ def centres() -> Table:
 
 
 def temperature() -> Table:
-    """Builds a table for alpha and tau of Eq. 7, which the paper does not give; no numbers are printed for them."""
+    """Builds a table for alpha and tau of Eq. 7, for which the paper has no values and no results."""
     rows = [
         *(Arm(f"alpha {alpha:g}", "padim", pretrain={"alpha": alpha}) for alpha in (0.5, 1.0, 2.0, 4.0)),
         *(Arm(f"tau {tau:g}", "padim", pretrain={"tau": tau}) for tau in (0.07, 0.2, 0.5)),
@@ -187,9 +187,9 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def network_of(budget: str, name: str | None = None, weights: str | None = None) -> Network:
-    """Returns the network of all rows: `name` or the budget's own, from `weights` or else from its own start.
+    """Returns the network of all rows: `name`, or the budget's default, with its default weights or `weights`.
 
-    weights: `imagenet`, or a file. Raises ValueError on a name that there is not.
+    weights: `imagenet` or a file. Raises ValueError for an unknown name.
     """
     network = NETWORKS.get(name or BUDGETS.get(budget, ""))
     if network is None:
@@ -198,26 +198,33 @@ def network_of(budget: str, name: str | None = None, weights: str | None = None)
 
 
 def said(network: Network) -> str:
-    """Says in a sentence what network all rows of a table have."""
+    """Returns a sentence on the network of all rows of a table."""
     return f"All rows: {network.words}."
 
 
 def is_starred(arm: Arm) -> bool:
-    """Says whether a row makes no use of ImageNet's weights, which the paper marks by an asterisk."""
+    """Returns whether a row does not use ImageNet's weights, which the paper marks by an asterisk."""
     return arm.pretrain.get("encoder.init", "random") == "random"
 
 
 def tables_of(
     names: list[str], budget: str, only: list[str] | None = None, network: Network | None = None
 ) -> list[Table]:
-    """Returns the tables asked for, every arm on the presets of `budget` and one network; only: no rows but those.
+    """Returns tables with the presets of a budget and one network.
 
-    network: of all rows, by default `network_of(budget)`. In the quick budget what starts from ImageNet learns as the
-    preset `imagenet` has it (`CAREFUL`), whatever the objective; it trains for fewer epochs, and some detectors for
-    less (`QUICK_FIT`). In the budget `paper` all layers learn, and comparators are as published (presets `published` of
-    detectors, `published-NAME` of objectives), but for the ablation: its rows differ in one thing each.
+    In the budget `quick`, encoders from ImageNet's weights are trained as in the preset `imagenet` (`CAREFUL`),
+    whatever the objective; trainings have fewer epochs, and some detectors fewer steps (`QUICK_FIT`). In the budget
+    `paper` all layers are trained, and comparators have their published settings (presets `published` of detectors,
+    `published-NAME` of objectives), except in the ablation, whose rows differ in one setting each.
 
-    Raises ValueError on a table, a budget or a label that there is not.
+    Args:
+        names: Names of the tables.
+        budget: Name of the budget.
+        only: Labels of the rows, None for all.
+        network: The network of all rows, by default `network_of(budget)`.
+
+    Raises:
+        ValueError: For an unknown table, budget or label.
     """
     unknown = [name for name in names if name not in TABLES]
     if unknown or budget not in BUDGETS:
@@ -233,16 +240,20 @@ def tables_of(
 
 
 def _with(table: Table, budget: str, only: list[str] | None, network: Network) -> Table:
-    wanted = [arm for arm in table.arms if not only or arm.label in only]
-    arms = [arm.replace(**_presets(arm, budget, table.name), **_changes(arm, budget, network)) for arm in wanted]
+    selected = [arm for arm in table.arms if not only or arm.label in only]
+    arms = [arm.replace(**_presets(arm, budget, table.name), **_changes(arm, budget, network)) for arm in selected]
     labels = {arm.label for arm in arms}
     claims = tuple(claim for claim in table.claims if set(claim) <= labels)
     return Table(table.name, table.title, table.metrics, tuple(arms), claims)
 
 
 def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
-    own = f"published-{arm.encoder}"
-    encoder = own if budget == "paper" and table != ablation.__name__ and own in PRETRAIN_PRESETS else budget
+    published_preset = f"published-{arm.encoder}"
+    encoder = (
+        published_preset
+        if budget == "paper" and table != ablation.__name__ and published_preset in PRETRAIN_PRESETS
+        else budget
+    )
     fits = DETECTORS.get(arm.detector).presets
     return {"preset": encoder, "fit_preset": "published" if budget == "paper" and "published" in fits else budget}
 
@@ -250,7 +261,7 @@ def _presets(arm: Arm, budget: str, table: str) -> dict[str, str]:
 def _changes(arm: Arm, budget: str, network: Network) -> dict[str, dict]:
     start = {"encoder.arch": network.arch, "encoder.init": network.weights}
     if DETECTORS.fact(arm.detector, "own_network", False):
-        pretrain = arm.pretrain  # made once, for the tables of every network
+        pretrain = arm.pretrain  # the same for all networks
     elif arm.encoder == UNTRAINED:
         pretrain = {**start, **arm.pretrain}
     else:

@@ -1,1 +1,1 @@
-"""Reader trials: several readers, several cases, with the machine and without; plans, their analysis and report."""
+"""Multi-reader multi-case trials with and without AI assistance: plans, analysis and report."""

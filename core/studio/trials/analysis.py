@@ -1,4 +1,4 @@
-"""What a trial found: its reads brought into arrays, and every figure of its report."""
+"""The analysis of a trial: its reads as arrays, and all figures of its report."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from core.studio.trials import localised, mrmc, plan, readers, roc
 from core.studio.trials.localised import Mark, Marked
 from core.studio.trials.roc import Figure
 
-CODES = {"normal": 0, "unsure": 1, "abnormal": 2}  # as ratings; `unsure` counts as abnormal where it must be one
+CODES = {"normal": 0, "unsure": 1, "abnormal": 2}  # as ratings; `unsure` counts as abnormal in binary decisions
 UNREAD = -1
-LEAST = 4  # pixels of a lesion
+LEAST = 4  # smallest number of pixels of a lesion
 
 
 @dataclass
 class Reads:
     """All reads of a trial: t arms, r readers, n cases in the order of the plan.
 
-    ratings, seconds (t, r, n), NaN where unread; decisions (t, r, n), of CODES; marks [t][r][n]; again: by reader, the
-    decisions of cases read twice, first and second; machine, score (n,): of the run, UNREAD and NaN without one.
+    ratings, seconds: (t, r, n), NaN if unread. decisions: (t, r, n), from CODES. marks: [t][r][n]. again: by reader,
+    the first and second decisions on cases read twice. machine, score: (n,), the run's results, UNREAD and NaN without
+    any.
     """
 
     trial: Row
@@ -47,7 +48,7 @@ class Reads:
 
     @property
     def complete(self) -> np.ndarray:
-        """Which cases were read by every reader in every arm, bool (n,); the analysis is of these."""
+        """The cases that every reader read in every arm, bool (n,); only these are analysed."""
         return np.asarray((self.decisions != UNREAD).all((0, 1)))
 
 
@@ -57,10 +58,10 @@ _READS = """SELECT p.reader, p.arm, r.case_id, r.stage, r.decision, r.seconds, t
 
 
 def collect(store: Store, trial: int) -> Reads:
-    """Collects the trial's reads that stand; of several on a case in one arm the last, with the seconds of all."""
+    """Collects the valid reads of a trial; of several reads of a case in an arm the last, with the seconds of all."""
     row = plan.get(store, trial)
     cases = store.query("SELECT * FROM trial_cases WHERE trial = ? ORDER BY position", [trial])
-    arms, names, place = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
+    arms, names, positions = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
     shape = (len(arms), len(names), len(cases))
     out = Reads(
         row, arms, names, np.array([c["case_id"] for c in cases]), np.array([c["truth"] == "abnormal" for c in cases]),
@@ -69,7 +70,7 @@ def collect(store: Store, trial: int) -> Reads:
     )  # fmt: skip
     repeated: dict[tuple[str, int], int] = {}
     for read in store.query(_READS, [trial]):
-        code, j, k = CODES[read["decision"]], names.index(read["reader"]), place[read["case_id"]]
+        code, j, k = CODES[read["decision"]], names.index(read["reader"]), positions[read["case_id"]]
         if read["arm"] == "repeat":
             repeated[read["reader"], k] = code
             continue
@@ -83,21 +84,21 @@ def collect(store: Store, trial: int) -> Reads:
         first = out.decisions[0, names.index(reader), k]
         if first != UNREAD:
             out.again.setdefault(reader, []).append((int(first), code))
-    said = store.query(
+    readings = store.query(
         "SELECT case_id, coalesce(flagged_roi, flagged) AS flagged, coalesce(score_roi, score) AS score FROM readings "
         "WHERE run = ? AND case_id IN (SELECT case_id FROM trial_cases WHERE trial = ?)",
         [row["run"], trial],
     )
     out.machine, out.score = np.full(len(cases), UNREAD), np.full(len(cases), np.nan)
-    for reading in said:
-        k = place[reading["case_id"]]
+    for reading in readings:
+        k = positions[reading["case_id"]]
         out.machine[k] = UNREAD if reading["flagged"] is None else reading["flagged"]
         out.score[k] = np.nan if reading["score"] is None else reading["score"]
     return out
 
 
 def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
-    """Splits a lesion mask into its connected parts bool (H, W), without specks of fewer than LEAST pixels."""
+    """Splits a lesion mask into its connected components, bool (H, W), of at least LEAST pixels."""
     row = store.one("SELECT png FROM lesion_masks WHERE id = ?", [mask]) if mask else None
     if row is None:
         return []
@@ -106,7 +107,7 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
 
 
 def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
-    """Finds which lesions were hit, [t][r][n] of complete cases; None if the plan asks for no places."""
+    """Returns the hits and misses of marks, [t][r][n] of complete cases; None if the plan has no marks."""
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
         return None
@@ -116,9 +117,9 @@ def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
         "SELECT id, height, width FROM cases WHERE id IN (SELECT value FROM json_each(?))",
         [json.dumps(reads.cases.tolist())])}  # fmt: skip
 
-    def read(given: list[list[float]], k: int) -> Marked:
+    def read(rows: list[list[float]], k: int) -> Marked:
         shape = sizes[int(reads.cases[k])]
-        return localised.hits([_mark(row, shape) for row in given], truth[k], trial_plan.rule)
+        return localised.hits([_mark(row, shape) for row in rows], truth[k], trial_plan.rule)
 
     return [[[read(reader_marks[k], int(k)) for k in complete] for reader_marks in arm] for arm in reads.marks]
 
@@ -131,7 +132,7 @@ def _mark(row: list[float], shape: tuple[int, int]) -> Mark:
 
 
 def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, Any]:
-    """Computes every figure of the report, as numbers, lists and dictionaries. Differences are unaided less aided."""
+    """Computes all figures of the report as values for JSON. Differences are unaided minus aided."""
     reads = collect(store, trial)
     complete = reads.complete
     truth = reads.truth[complete]
@@ -142,18 +143,22 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
         return out | {"enough": False}
     ratings, decided = reads.ratings[..., complete], reads.decisions[..., complete] > 0
     area = roc.area(ratings, truth)
-    right = decided == truth
+    correct = decided == truth
     measures: dict[str, Figure] = {
         "Area under the ROC curve": area,
-        "Sensitivity": roc.share(right, truth, True),
-        "Specificity": roc.share(right, truth, False),
+        "Sensitivity": roc.share(correct, truth, True),
+        "Specificity": roc.share(correct, truth, False),
     }
-    places = marked(store, reads)
-    if places is not None and all(case.lesions for case, sick in zip(places[0][0], truth, strict=True) if sick):
-        rows = [[localised.jafroc(places_of, truth) for places_of in arm] for arm in places]
+    marks = marked(store, reads)
+    if marks is not None and all(case.lesions for case, sick in zip(marks[0][0], truth, strict=True) if sick):
+        rows = [[localised.jafroc(reader_marks, truth) for reader_marks in arm] for arm in marks]
         measures["Weighted JAFROC"] = Figure(*(np.array([[f[i] for f in row] for row in rows]) for i in range(3)))
-        out["froc"] = [[np.stack(localised.froc(places_of, truth)).tolist() for places_of in arm] for arm in places]
-        out["afroc"] = [[np.stack(localised.afroc(places_of, truth)).tolist() for places_of in arm] for arm in places]
+        out["froc"] = [
+            [np.stack(localised.froc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks
+        ]
+        out["afroc"] = [
+            [np.stack(localised.afroc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks
+        ]
     compared = len(reads.arms) > 1
     out["analysis"] = {name: mrmc.analyse(f, method).plain() for name, f in measures.items()} if compared else {}
     errors = np.sqrt(np.maximum(np.diag(mrmc.covariances(area, "delong")), 0)).reshape(area.value.shape)
@@ -162,16 +167,18 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
          for j in range(len(reads.readers))]
         for i in range(len(reads.arms))
     ]  # fmt: skip
-    if places is not None and "Weighted JAFROC" in measures:
+    if marks is not None and "Weighted JAFROC" in measures:
         for i, j in np.ndindex(*area.value.shape):
             out["by_reader"][i][j]["jafroc"] = float(measures["Weighted JAFROC"].value[i, j])
-    known = complete & (reads.machine != UNREAD)
-    if known.any():
-        out["machine"] = confusion(reads.truth[known], reads.machine[known] > 0)
+    judged = complete & (reads.machine != UNREAD)
+    if judged.any():
+        out["machine"] = confusion(reads.truth[judged], reads.machine[judged] > 0)
     if compared:
-        machine = reads.machine[complete] > 0 if known[complete].all() else None
-        changed = [readers.changes(decided[0, j], decided[1, j], truth, machine) for j in range(len(reads.readers))]
-        out["changes"] = changed
+        machine = reads.machine[complete] > 0 if judged[complete].all() else None
+        reader_changes = [
+            readers.changes(decided[0, j], decided[1, j], truth, machine) for j in range(len(reads.readers))
+        ]
+        out["changes"] = reader_changes
     return out | {"enough": True, "method": method}
 
 
@@ -189,9 +196,9 @@ def _of_reader(ratings: np.ndarray, decided: np.ndarray, truth: np.ndarray, area
 
 
 def _flow(store: Store, reads: Reads) -> dict[str, Any]:
-    """How many cases there were, were taken, read, and are in the analysis (as CONSORT's flow has it)."""
+    """Counts the cases in the study, in the trial, read and analysed, as in a CONSORT flow diagram."""
     study, splits = reads.trial["study"], "SELECT label, count(*) AS n FROM cases WHERE study = ? AND split = 'test'"
-    there = {r["label"]: r["n"] for r in store.query(f"{splits} GROUP BY label", [study])}
+    labels = {r["label"]: r["n"] for r in store.query(f"{splits} GROUP BY label", [study])}
     patients = patients_of(store, study, reads.cases)
     complete = reads.complete
     by_reader = {
@@ -199,8 +206,8 @@ def _flow(store: Store, reads: Reads) -> dict[str, Any]:
         for j, name in enumerate(reads.readers)
     }
     return {
-        "in_study": sum(there.values()),
-        "labels": there,
+        "in_study": sum(labels.values()),
+        "labels": labels,
         "in_trial": len(reads.cases),
         "normal": int((~reads.truth).sum()),
         "abnormal": int(reads.truth.sum()),
@@ -212,12 +219,12 @@ def _flow(store: Store, reads: Reads) -> dict[str, Any]:
 
 
 def _kappas(reads: Reads) -> dict[str, Any]:
-    """Between readers by arm, over complete cases; within readers over the cases read twice."""
+    """Computes kappa between readers by arm, over complete cases, and within readers, over the cases read twice."""
     complete = reads.complete
     pairs = {
         arm: readers.between(reads.decisions[i][:, complete], list(reads.readers)) for i, arm in enumerate(reads.arms)
     }
-    within = {name: readers.kappa(*np.array(said).T) for name, said in sorted(reads.again.items())}
+    within = {name: readers.kappa(*np.array(decisions).T) for name, decisions in sorted(reads.again.items())}
     return {"between": pairs, "within": within, "kinds": list(DECISIONS)}
 
 

@@ -1,7 +1,7 @@
-"""Free-response reading: marks that hit a lesion or miss; FROC, AFROC, and weighted JAFROC as a figure of merit.
+"""Free-response reading: hits and misses of marks; FROC, AFROC, and weighted JAFROC as a figure of merit.
 
 Sources: Chakraborty and Berbaum, Medical Physics 31 (2004) 2313; weights of lesions: Chakraborty and Zhai, ibid. 43
-(2016) 5051. A lesion that no mark hits, and a case without a miss, have the rating minus infinity.
+(2016) 5051. A lesion without a hit and a case without a miss have the rating minus infinity.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from core.studio.trials.options import RULES
 from core.studio.trials.roc import Figure, of_kernel
 
-OVERLAP = 0.1  # intersection over union from which a mask hits
+OVERLAP = 0.1  # least intersection over union of a hit
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A place that a reader marked. at: x, y in pixels; mask: bool (H, W), where one was drawn."""
+    """A reader's mark. at: its centre (x, y) in pixels. mask: bool (H, W), or None for a point."""
 
     rating: float
     at: tuple[float, float]
@@ -28,21 +28,22 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marked:
-    """One reader's marks on one case: the best rating of each lesion (n,), and ratings of what misses."""
+    """A reader's marks on a case: the highest rating of each lesion (n,), and the ratings of misses."""
 
     lesions: tuple[float, ...]
     misses: tuple[float, ...]
 
 
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
-    """Finds which lesions bool (H, W) the marks hit.
+    """Assigns marks to the lesions, bool (H, W), that they hit.
 
-    Several marks on one lesion count as its highest; none counts twice: a mark that could hit several lesions hits the
-    one that it overlaps most, or the first that holds its centre. Raises ValueError for another rule than those of
-    RULES.
+    Of several marks on a lesion the highest rating counts. A mark hits at most one lesion: the one with the largest
+    overlap, or the first that contains its centre.
+
+    Raises ValueError if `rule` is not in RULES.
     """
     if rule not in RULES:
-        raise ValueError(f"a mark hits by one of {', '.join(RULES)}, not {rule!r}")
+        raise ValueError(f"the rule of a hit must be one of {', '.join(RULES)}, not {rule!r}")
     best, misses = [-np.inf] * len(lesions), []
     for mark in marks:
         which = _hit(mark, lesions, rule)
@@ -64,32 +65,36 @@ def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
 
 
 def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
-    """Computes weighted JAFROC of one reader in one arm. truth bool (n,): which cases have lesions.
+    """Computes weighted JAFROC of a reader in an arm.
 
-    The chance that a lesion, drawn by its weight from an abnormal case, is rated above the highest miss of a normal
-    case, ties counting half. weights: by the place of a case; without them the lesions of a case weigh alike, and each
-    case's sum is 1. Raises ValueError for weights that do not sum to 1.
+    It is the probability that a lesion, sampled by its weight from an abnormal case, has a higher rating than the
+    highest miss of a normal case, ties counting half.
+
+    Args:
+        read: The marks on n cases.
+        truth: bool (n,), which cases have lesions.
+        weights: The weights of a case's lesions by its index, with the sum 1; by default they are equal.
+
+    Raises:
+        ValueError: If an abnormal case has no lesion, or weights do not sum to 1.
     """
     truth = np.asarray(truth, bool)
     normal = np.array([max(case.misses, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick])
     columns = []
-    for place in map(int, np.flatnonzero(truth)):
-        rated = np.array(read[place].lesions)
+    for index in map(int, np.flatnonzero(truth)):
+        rated = np.array(read[index].lesions)
         if not len(rated):
-            raise ValueError("An abnormal case has no lesion to hit.")
-        w = np.array(weights[place]) if weights and place in weights else np.full(len(rated), 1 / len(rated))
+            raise ValueError("An abnormal case has no lesion.")
+        w = np.array(weights[index]) if weights and index in weights else np.full(len(rated), 1 / len(rated))
         if len(w) != len(rated) or abs(w.sum() - 1) > 1e-9:
-            raise ValueError("The weights of a case's lesions sum to 1.")
+            raise ValueError("The weights of a case's lesions must sum to 1.")
         above = (rated > normal[:, None]) + 0.5 * (rated == normal[:, None])
         columns.append(above @ w)
     return of_kernel(np.stack(columns, 1))
 
 
 def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the FROC curve: misses per image (all images count) and the share of lesions that are hit.
-
-    Both grow as the rating from which marks count falls.
-    """
+    """Computes the FROC curve: misses per image (of all images) and the share of lesions hit, by descending rating."""
     rated = np.array([v for case in read for v in case.lesions])
     missed = np.array([v for case in read for v in case.misses])
     cuts = _cuts(np.concatenate([rated, missed]))
@@ -99,10 +104,10 @@ def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def afroc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the AFROC curve: the share of normal cases with a miss, and of lesions that are hit.
+    """Computes the AFROC curve: the share of normal cases with a miss, and the share of lesions hit.
 
-    Of lesions: the share of each case's, averaged over cases. The curve ends with the straight line to (1, 1).
-    The area below is `jafroc`'s with equal weights.
+    The latter is averaged over cases. The curve ends with a straight line to (1, 1), and the area below it is `jafroc`
+    with equal weights.
     """
     truth = np.asarray(truth, bool)
     normal = np.array([max(c.misses, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick])

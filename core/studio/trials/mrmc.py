@@ -1,8 +1,8 @@
-"""Several readers, several cases: the analysis of variance of Obuchowski and Rockette with Hillis' degrees of freedom.
+"""Multi-reader multi-case analysis of variance by Obuchowski and Rockette, with Hillis' degrees of freedom.
 
 Sources: Obuchowski and Rockette, Communications in Statistics 24 (1995) 285; Hillis, Obuchowski, Schartz and Berbaum,
 Statistics in Medicine 24 (2005) 1579; Hillis, ibid. 26 (2007) 596 (degrees of freedom); Hillis, Obuchowski and
-Berbaum, Academic Radiology 18 (2011) 129 (power). Arms are the treatments: t of them, and r readers, all crossed.
+Berbaum, Academic Radiology 18 (2011) 129 (power). The treatments are t arms, fully crossed with r readers.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its parts load when they are first used: stats takes a second
+import scipy  # its modules load on first use; stats takes a second
 
 from core.studio.trials.roc import Figure
 
 METHODS = ("jackknife", "delong")
-ALPHA = 0.05  # level of the tests
-UPPER = 1 - ALPHA / 2  # quantile at the upper end of an interval of 95 %
-NOTHING = 1e-15  # a variance or a difference that is the rounding of none
+ALPHA = 0.05  # significance level
+UPPER = 1 - ALPHA / 2  # quantile at the upper end of a 95 % interval
+NOTHING = 1e-15  # variances and differences below are rounding errors
 
 
 class Components(NamedTuple):
-    """Variance of a figure's error, and the covariances of two: of one reader in two arms, of two readers in one arm,
-    of two readers in two arms."""
+    """Error variance of a figure, and covariances of a reader in two arms, two readers in an arm, two in two arms."""
 
     error: float
     cov1: float
@@ -33,15 +32,15 @@ class Components(NamedTuple):
 
     @property
     def between_readers(self) -> float:
-        """Covariance that readers share because they read the same cases: never below 0 in a test's denominator."""
+        """The covariance between readers due to common cases, at least 0 in the denominator of a test."""
         return max(self.cov2 - self.cov3, 0.0)
 
 
 @dataclass(frozen=True)
 class Test:
-    """A test of no difference between arms, and the interval of the first two arms' difference (first less second).
+    """A test of no difference between arms, and the interval of the difference (first arm minus second).
 
-    generalises: to what its result applies. df2: infinite where the normal distribution is used.
+    generalises: the population to which the result applies. df2: infinite if the normal distribution is used.
     """
 
     generalises: str
@@ -57,8 +56,9 @@ class Test:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The analysis of a figure. values (t, r): the figure's. arms: mean, standard error, df, low, high of each arm,
-    readers and cases random.
+    """The analysis of a figure of merit.
+
+    values: (t, r). arms: mean, standard error, df, low and high of each arm, with random readers and cases.
     """
 
     values: np.ndarray
@@ -70,23 +70,23 @@ class Analysis:
     arms: list[dict[str, float]]
 
     def plain(self) -> dict:
-        """Converts the analysis to numbers, lists and dictionaries alone, for JSON; what is infinite becomes None."""
+        """Converts the analysis to values for JSON; infinite numbers become None."""
         tests = {
             name: {k: None if v == math.inf else v for k, v in asdict(t).items()} for name, t in self.tests.items()
         }
-        rest = {
+        further = {
             "ms": self.ms,
             "reader_variance": self.reader_variance,
             "interaction_variance": self.interaction_variance,
             "arms": self.arms,
         }
-        return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **rest}
+        return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **further}
 
 
 def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
-    """Computes covariances of all figures (...) with each other over cases, (m, m), in the order of a flat array.
+    """Computes the covariance matrix (m, m) of all figures (...) over cases, in the order of the flat array.
 
-    jackknife: leaves each case out in turn. delong: of placements (DeLong, DeLong and Clarke-Pearson 1988).
+    method: jackknife (leaving out one case at a time) or delong (DeLong, DeLong and Clarke-Pearson 1988).
     """
     normal = figure.normal.reshape(-1, figure.normal.shape[-1])
     abnormal = figure.abnormal.reshape(-1, figure.abnormal.shape[-1])
@@ -94,7 +94,7 @@ def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
     if method == "delong":
         return np.atleast_2d(np.cov(normal) / n0 + np.cov(abnormal) / n1)
     if method != "jackknife":
-        raise ValueError(f"covariances come by one of {', '.join(METHODS)}, not {method!r}")
+        raise ValueError(f"the method of covariances must be one of {', '.join(METHODS)}, not {method!r}")
     value = figure.value.reshape(-1, 1)
     without = np.concatenate([(n0 * value - normal) / (n0 - 1), (n1 * value - abnormal) / (n1 - 1)], 1)
     n = n0 + n1
@@ -102,7 +102,7 @@ def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
 
 
 def components(covariance: np.ndarray, t: int, r: int) -> Components:
-    """Averages the four kinds of entries of covariance (t * r, t * r); a kind without entries is 0."""
+    """Averages the four kinds of entries of a covariance matrix (t * r, t * r); kinds without entries are 0."""
     four = covariance.reshape(t, r, t, r)
     arm = np.eye(t, dtype=bool)[:, None, :, None]
     reader = np.eye(r, dtype=bool)[None, :, None, :]
@@ -112,24 +112,24 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
 
 
 def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
-    """Analyses a figure of t arms by r readers, value (t, r). Raises ValueError for fewer than two arms or readers."""
+    """Analyses a figure with value (t, r). Raises ValueError for fewer than two arms or readers."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
     if t < 2 or r < 2:
-        raise ValueError("The analysis compares two arms or more, read by two readers or more.")
+        raise ValueError("The analysis needs at least two arms and two readers.")
     covariance = covariances(figure, method)
-    parts = components(covariance, t, r)
+    variances = components(covariance, t, r)
     by_arm, by_reader, mean = values.mean(1), values.mean(0), values.mean()
     ms_t = float(r * ((by_arm - mean) ** 2).sum() / (t - 1))
     ms_r = float(t * ((by_reader - mean) ** 2).sum() / (r - 1))
-    rest = values - by_arm[:, None] - by_reader + mean
-    ms_tr = float((rest**2).sum() / ((t - 1) * (r - 1)))
+    residuals = values - by_arm[:, None] - by_reader + mean
+    ms_tr = float((residuals**2).sum() / ((t - 1) * (r - 1)))
     ms = {"arms": ms_t, "readers": ms_r, "arms x readers": ms_tr}
-    tests = tests_of(by_arm, ms_t, ms_tr, parts, r)
+    tests = tests_of(by_arm, ms_t, ms_tr, variances, r)
     arms = [_arm(values[i], components(covariance.reshape(t, r, t, r)[i, :, i, :], 1, r)) for i in range(t)]
-    of_readers = (ms_r - ms_tr) / t - parts.cov1 + parts.cov3
-    of_both = ms_tr - parts.error + parts.cov1 + parts.cov2 - parts.cov3
-    return Analysis(values, parts, ms, of_readers, of_both, tests, arms)
+    of_readers = (ms_r - ms_tr) / t - variances.cov1 + variances.cov3
+    of_both = ms_tr - variances.error + variances.cov1 + variances.cov2 - variances.cov3
+    return Analysis(values, variances, ms, of_readers, of_both, tests, arms)
 
 
 def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r: int) -> dict[str, Test]:
@@ -148,8 +148,10 @@ def tests_of(by_arm: np.ndarray, ms_t: float, ms_tr: float, parts: Components, r
 
 
 def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: int, df2: float) -> Test:
-    """By F(t - 1, df2), which for an infinite df2 is chi-squared / (t - 1). No variation at all: a difference of 0 has
-    p 1, any other p 0."""
+    """Tests by F(t - 1, df2), or chi-squared / (t - 1) for an infinite df2.
+
+    Without any variation p is 1 for a difference of 0, and 0 otherwise.
+    """
     if below < NOTHING:
         same = abs(difference) < NOTHING
         return Test(words, difference, 0.0, difference, difference, 0.0 if same else math.inf, t - 1, df2, float(same))
@@ -162,9 +164,9 @@ def _test(words: str, difference: float, ms_t: float, below: float, t: int, r: i
     return Test(words, difference, error, difference - half, difference + half, value, t - 1, df2, float(p))
 
 
-def _arm(values: np.ndarray, own: Components) -> dict[str, float]:
+def _arm(values: np.ndarray, components: Components) -> dict[str, float]:
     r, ms = len(values), float(values.var(ddof=1))
-    below = ms + r * max(own.cov2, 0.0)
+    below = ms + r * max(components.cov2, 0.0)
     df = (below / ms) ** 2 * (r - 1) if ms > NOTHING else math.inf
     error = math.sqrt(max(below, 0.0) / r)
     half = error * float(scipy.stats.t.ppf(UPPER, df) if math.isfinite(df) else scipy.stats.norm.ppf(UPPER))
@@ -172,15 +174,16 @@ def _arm(values: np.ndarray, own: Components) -> dict[str, float]:
     return {"mean": mean, "error": error, "df": min(df, 1e9), "low": mean - half, "high": mean + half}
 
 
-# Sample size: what a trial of so many readers and cases can find.
+# Sample size: the power of a trial by its numbers of readers and cases.
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a trial before it is made. correlations: of the three covariances with the error variance.
+    """Assumptions for the planning of a trial. correlations: the three covariances divided by the error variance.
 
-    The defaults are those of Van Dyke's data as OR-DBM MRMC prints them: one reader in two arms 0.43, two readers in
-    one arm 0.43, in two arms 0.30; 0.0002 for the interaction of arms and readers. A pilot gives better ones.
+    The defaults are those of Van Dyke's data as printed by OR-DBM MRMC: 0.43 for one reader in two arms, 0.43 for two
+    readers in one arm, 0.30 for two in two arms, and 0.0002 for the interaction of arms and readers. A pilot study
+    gives better values.
     """
 
     area: float = 0.85
@@ -189,7 +192,7 @@ class Expected:
     interaction: float = 0.0002
 
     def components(self, cases: int) -> Components:
-        """Gives the components for so many cases, with the error variance of an area (Hanley and McNeil 1982)."""
+        """Computes the components for a number of cases, with the error variance of Hanley and McNeil (1982)."""
         n1 = max(cases * self.abnormal, 1.0)
         n0 = max(cases - n1, 1.0)
         a = self.area
@@ -199,17 +202,14 @@ class Expected:
 
 
 def power(difference: float, parts: Components, interaction: float, r: int) -> float:
-    """Computes the chance that two arms so different are found different, readers and cases random.
-
-    Source: Hillis et al. 2011, Eq. 9.
-    """
+    """Computes the power to detect a difference of two arms, readers and cases random (Hillis et al. 2011, Eq. 9)."""
     shared = parts.between_readers
-    own = max(interaction, 0.0) + parts.error - parts.cov1 - shared
-    below = own + r * shared
-    if own <= 0:
+    within = max(interaction, 0.0) + parts.error - parts.cov1 - shared
+    total = within + r * shared
+    if within <= 0:
         return 1.0 if difference else ALPHA
-    df2 = (below / own) ** 2 * (r - 1)
-    away = r * difference**2 / (2 * below)
+    df2 = (total / within) ** 2 * (r - 1)
+    away = r * difference**2 / (2 * total)
     return float(scipy.stats.ncf.sf(scipy.stats.f.isf(ALPHA, 1, df2), 1, df2, away)) if away else ALPHA
 
 
@@ -219,12 +219,12 @@ def sample_sizes(
     readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
     cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
 ) -> list[dict]:
-    """Computes the power of a trial for every pair of numbers of readers and cases: [{"readers", "cases", "power"}].
+    """Computes the power of a trial for all pairs of numbers of readers and cases: [{"readers", "cases", "power"}].
 
-    Raises ValueError for a difference that no area can have.
+    Raises ValueError if the difference is not between 0 and 1.
     """
     if not 0 < abs(difference) < 1:
-        raise ValueError("A difference of areas lies between 0 and 1, for example 0.05.")
+        raise ValueError("The difference of areas must be between 0 and 1, for example 0.05.")
     return [
         {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r)}
         for r in readers

@@ -1,7 +1,7 @@
-"""The plan of a reader trial, its cases with their reference standard, and the parts that each reader reads.
+"""The plan of a reader trial, its cases with their reference standard, and each reader's lists.
 
-A plan may be changed until the first decision is stored; then it is frozen, and its digest stands in the audit trail
-(core/studio/review/decisions.py). What a reader may see meanwhile: core/studio/review/context.py.
+A plan can be changed until the first decision is stored; then it is frozen, and its digest is in the audit trail
+(core/studio/review/decisions.py). core/studio/review/context.py decides what readers see during a trial.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from core.studio.trials.options import ARMS, TrialPlan
 
 
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
-    """Keep a plan as a new trial, or in place of that of `trial`; return the trial's number.
+    """Saves a plan as a new trial, or replaces that of `trial`; returns the number of the trial.
 
-    Its cases and their truth are of today. Raises ValueError for readers who see more than readers do, a run that has
-    not scored every case, no two cases of each kind, or a trial that is frozen.
+    Cases and ground truth are fixed as of now. Raises ValueError if an account does not have the role reader, the run
+    has not scored all cases, there are fewer than two cases of each label, or the trial is frozen.
     """
     study_row(store, study)
     for reader in plan.readers:
         if people.role_of(store, reader) != "reader":
-            raise ValueError(f"{reader} is no plain reader with an account: others see what a trial hides.")
+            raise ValueError(f"{reader} must be an account with the role reader, as others see what a trial hides.")
     rows = _with_truth(store, study, plan)
     draw = random.Random(f"cases {plan.seed}")
     kinds = {kind: [r for r in rows if r["truth"] == kind] for kind in ("normal", "abnormal")}
-    wanted = {"normal": plan.normal, "abnormal": plan.abnormal} if plan.cases == "drawn" else {}
-    for kind, number in wanted.items():
+    sample_sizes = {"normal": plan.normal, "abnormal": plan.abnormal} if plan.cases == "drawn" else {}
+    for kind, number in sample_sizes.items():
         if len(kinds[kind]) < number:
-            raise ValueError(f"There are {len(kinds[kind])} {kind} test cases with a known truth, not {number}.")
+            raise ValueError(f"Only {len(kinds[kind])} {kind} test cases have ground truth, not {number}.")
         kinds[kind] = draw.sample(kinds[kind], number)
     if min(map(len, kinds.values())) < 2:
-        raise ValueError("A trial takes two normal and two abnormal test cases whose truth is known, or more.")
+        raise ValueError("A trial needs at least two normal and two abnormal test cases with ground truth.")
     chosen = sorted(kinds["normal"] + kinds["abnormal"], key=lambda r: r["id"])
     _check_run(store, study, plan, [r["id"] for r in chosen])
     if plan.repeats > len(chosen):
-        raise ValueError(f"The trial has {len(chosen)} cases: no more can be read again.")
+        raise ValueError(f"The trial has {len(chosen)} cases, so at most as many can be read again.")
     again = set(draw.sample(range(len(chosen)), plan.repeats))
     digest = _digest(plan, chosen, again)
     with store.write() as db:
@@ -63,22 +63,22 @@ def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None =
             db.execute(f"UPDATE trials SET {changes}, started = NULL WHERE id = ?", [*row.values(), trial])
         listed = ((trial, i, r["id"], r["truth"], r["mask"], int(i in again)) for i, r in enumerate(chosen))
         db.conn.executemany("INSERT INTO trial_cases VALUES (?, ?, ?, ?, ?, ?)", listed)
-        parts = ((trial, reader, n, arm) for reader, arms in parts_of(plan).items() for n, arm in enumerate(arms))
-        db.conn.executemany("INSERT INTO trial_parts (trial, reader, number, arm) VALUES (?, ?, ?, ?)", parts)
+        part_rows = ((trial, reader, n, arm) for reader, arms in parts_of(plan).items() for n, arm in enumerate(arms))
+        db.conn.executemany("INSERT INTO trial_parts (trial, reader, number, arm) VALUES (?, ?, ?, ?)", part_rows)
         audit.record(store, by, "trial-plan", study=study, after={"trial": trial, "digest": digest})
     return int(trial or 0)
 
 
 def parts_of(plan: TrialPlan) -> dict[str, list[str]]:
-    """Draws the arms of each reader's parts, in order: half of the readers begin with the machine."""
-    drawn = list(plan.readers)
-    random.Random(f"readers {plan.seed}").shuffle(drawn)
+    """Returns the arms of each reader's lists in random order: half of the readers begin with the aided arm."""
+    shuffled = list(plan.readers)
+    random.Random(f"readers {plan.seed}").shuffle(shuffled)
     repeats = ["repeat"] * bool(plan.repeats)
-    return {reader: [*ARMS[plan.design]][:: 1 if place % 2 else -1] + repeats for place, reader in enumerate(drawn)}
+    return {reader: [*ARMS[plan.design]][:: 1 if i % 2 else -1] + repeats for i, reader in enumerate(shuffled)}
 
 
 def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
-    """Test cases whose truth is known: id, sha256, truth, mask (number of the lesion mask, if there is one)."""
+    """Returns the test cases with ground truth: id, sha256, truth, mask (number of the lesion mask, or None)."""
     rows = store.query(
         "SELECT c.id, c.sha256, c.label AS truth, (SELECT m.id FROM lesion_masks m WHERE m.case_id = c.id "
         "AND m.reader IN (SELECT value FROM json_each(?)) ORDER BY m.version DESC LIMIT 1) AS mask "
@@ -89,17 +89,17 @@ def _with_truth(store: Store, study: str, plan: TrialPlan) -> list[Row]:
     for row in rows:
         row["mask"] = row["mask"] or references.get(row["id"])
     if plan.reference == "panel":
-        said = opinions(store, study)
+        decisions = opinions(store, study)
         query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         settled = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
         ends = {r["case_id"]: r["decision"] for r in settled} if plan.disagreement == "adjudication" else {}
         for row in rows:
-            votes = [said.get(row["id"], {}).get(member) for member in plan.panel]
+            votes = [decisions.get(row["id"], {}).get(member) for member in plan.panel]
             row["truth"] = _of_panel(votes, plan.disagreement, ends.get(row["id"]))
-    known = [row for row in rows if row["truth"] in ("normal", "abnormal")]
-    if plan.marks and not any(row["mask"] for row in known if row["truth"] == "abnormal"):
-        raise ValueError("Places are asked for, and no abnormal case has a lesion mask to hold them against.")
-    return [row for row in known if row["mask"] or row["truth"] == "normal" or not plan.marks]
+    judged = [row for row in rows if row["truth"] in ("normal", "abnormal")]
+    if plan.marks and not any(row["mask"] for row in judged if row["truth"] == "abnormal"):
+        raise ValueError("The plan has marks, but no abnormal case has a lesion mask to compare them with.")
+    return [row for row in judged if row["mask"] or row["truth"] == "normal" or not plan.marks]
 
 
 def _of_panel(votes: list[str | None], disagreement: str, settled: str | None) -> str | None:
@@ -124,25 +124,22 @@ def _check_run(store: Store, study: str, plan: TrialPlan, cases: list[int]) -> N
 
 
 def _digest(plan: TrialPlan, cases: list[Row], again: set[int]) -> str:
-    """SHA-256 of the plan and of each case's file, truth and lesion mask: orders and draws follow from them."""
+    """Returns the SHA-256 of the plan and of each case's file, truth and lesion mask, which determine all orders."""
     listed = [[r["id"], r["sha256"], r["truth"], r["mask"], i in again] for i, r in enumerate(cases)]
     text = json.dumps({"plan": plan.to_dict(), "cases": listed}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _withdraw(store: Store, trial: int) -> None:
-    """Take back a trial's cases and parts; lists that are open, without a decision, end."""
+    """Deletes the cases and parts of a trial, and ends its open lists, which have no decisions."""
     ends = "UPDATE reading_sessions SET ended = ?, last_review = first_review WHERE ended IS NULL AND id IN "
     store.execute(f"{ends}(SELECT session FROM trial_parts WHERE trial = ?)", [now(), trial])
     for table in ("trial_cases", "trial_parts"):
         store.execute(f"DELETE FROM {table} WHERE trial = ?", [trial])
 
 
-# From the start to the close.
-
-
 def get(store: Store, trial: int) -> dict[str, Any]:
-    """Returns a trial's row, with its plan as a `TrialPlan`. Raises NotFound."""
+    """Returns the row of a trial, with its plan as a `TrialPlan`. Raises NotFound if there is none."""
     row = store.one("SELECT * FROM trials WHERE id = ?", [trial])
     if row is None:
         raise NotFound(f"There is no trial {trial}.")
@@ -150,20 +147,20 @@ def get(store: Store, trial: int) -> dict[str, Any]:
 
 
 def of_study(store: Store, study: str) -> list[Row]:
-    """Lists the study's trials, newest first: [{"id"}]."""
+    """Lists the trials of a study, newest first: [{"id"}]."""
     study_row(store, study)
     return store.query("SELECT id FROM trials WHERE study = ? ORDER BY id DESC", [study])
 
 
 def usual() -> dict[str, Any]:
-    """Returns the values that a form of a plan begins with."""
+    """Returns the defaults of a plan."""
     return {f.name: f.default for f in fields(TrialPlan)}
 
 
 def start(store: Store, trial: int, by: str) -> None:
-    """Open a trial for its readers; they then see nothing of the study but their lists.
+    """Opens a trial for its readers, who then only see their lists of the study.
 
-    Raises ValueError where one of them takes part in another trial of the study, or no longer is a plain reader.
+    Raises ValueError if one of them takes part in another trial of the study, or no longer has the role reader.
     """
     with store.write() as db:
         row = get(store, trial)
@@ -171,19 +168,19 @@ def start(store: Store, trial: int, by: str) -> None:
             raise ValueError("The trial has started already.")
         for reader in row["plan"].readers:
             if people.role_of(store, reader) != "reader":
-                raise ValueError(f"{reader} is no plain reader with an account: others see what a trial hides.")
+                raise ValueError(f"{reader} must be an account with the role reader, as others see what a trial hides.")
             if row["study"] in {r["study"] for r in store.query(sessions.IN_TRIALS, {"reader": reader})}:
-                raise ValueError(f"{reader} takes part in another trial of this study that goes on.")
+                raise ValueError(f"{reader} takes part in another trial of this study, which is still open.")
         db.execute("UPDATE trials SET started = ? WHERE id = ?", [now(), trial])
         audit.record(store, by, "trial-start", study=row["study"], after={"trial": trial, "digest": row["digest"]})
 
 
 def close(store: Store, trial: int, by: str) -> None:
-    """End a trial: its report can be made, and its readers see the study again. What is not read stays unread."""
+    """Ends a trial: its report can be written, and its readers see the study again. Unread cases stay unread."""
     with store.write() as db:
         row = get(store, trial)
         if not row["started"] or row["closed"]:
-            raise ValueError("Only a trial that goes on can be closed.")
+            raise ValueError("Only a trial that is open can be closed.")
         db.execute("UPDATE trials SET closed = ? WHERE id = ?", [now(), trial])
         going = "SELECT p.reader FROM trial_parts p JOIN reading_sessions h ON h.id = p.session "
         for trial_part in store.query(f"{going}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
@@ -199,15 +196,14 @@ _PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS open
 
 
 def progress(store: Store, trial: int) -> list[Row]:
-    """Lists each reader's parts: arm, how many cases and how many read, when opened and ended."""
+    """Lists each reader's parts: arm, numbers of cases and of those read, times of opening and end."""
     return store.query(_PARTS, [trial])
 
 
 def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
-    """Lists the trials that go on and that the reader takes part in: [{"trial", "study", "name", "part", "parts",
-    "cases", "read", "state", "opens"}].
+    """Lists the open trials of a reader: [{trial, study, name, part, parts, cases, read, state, opens}].
 
-    state: open, ready, waits (until `opens`) or done. Nothing is said of arms to come.
+    state: open, ready, waits (until `opens`) or done. Future arms are not revealed.
     """
     query = (
         "SELECT DISTINCT t.id, t.study, t.name, t.plan FROM trials t JOIN trial_parts p ON p.trial = t.id "
@@ -218,9 +214,11 @@ def lists_of(store: Store, reader: str) -> list[dict[str, Any]]:
 
 
 def _next(store: Store, trial: Row, reader: str) -> dict[str, Any]:
-    parts = [p for p in progress(store, trial["id"]) if p["reader"] == reader]
-    trial_part = next((p for p in parts if p["ended"] is None), parts[-1])
-    ended = next((p["ended"] for p in reversed(parts) if p["ended"] and p["number"] < trial_part["number"]), None)
+    reader_parts = [p for p in progress(store, trial["id"]) if p["reader"] == reader]
+    trial_part = next((p for p in reader_parts if p["ended"] is None), reader_parts[-1])
+    ended = next(
+        (p["ended"] for p in reversed(reader_parts) if p["ended"] and p["number"] < trial_part["number"]), None
+    )
     days = json.loads(trial["plan"])["washout"]
     opens = _later(ended, days) if ended else None
     state = (
@@ -234,7 +232,7 @@ def _next(store: Store, trial: Row, reader: str) -> dict[str, Any]:
     )
     out = {
         "part": trial_part["number"] + 1,
-        "parts": len(parts),
+        "parts": len(reader_parts),
         "cases": trial_part["cases"],
         "read": trial_part["read"],
     }
@@ -247,14 +245,14 @@ def _later(when: str, days: int) -> str:
 
 
 def open_part(store: Store, trial: int, reader: str) -> int:
-    """Open the reader's next list, in an order of its own; return the reading session's number.
+    """Opens the reader's next list, in a random order, and returns the number of the reading session.
 
-    Raises ValueError before the wash-out is over, or where nothing is left.
+    Raises ValueError before the end of the wash-out, or if all lists are read.
     """
     with store.write() as db:
         here = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)
         if here is None:
-            raise NotFound("You take part in no such trial.")
+            raise NotFound("You do not take part in this trial.")
         if here["state"] == "done":
             raise ValueError("You have read all of your lists. Thank you.")
         if here["state"] == "waits":

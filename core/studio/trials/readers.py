@@ -1,4 +1,4 @@
-"""What readers do beside their ratings: agreement with themselves and others, time, minds changed by the machine."""
+"""Figures on readers: agreement within and between them, reading time, and changes of mind due to the AI result."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy  # its parts load when they are first used: stats takes a second
+import scipy  # its modules load on first use; stats takes a second
 
 from core.studio.review.agreement import cohen
 from core.studio.review.results import wilson
 
 
 def kappa(first: np.ndarray, second: np.ndarray, kinds: int = 3) -> dict:
-    """Computes Cohen's kappa of two lists of decisions (n,), codes 0 to kinds - 1, with its interval."""
+    """Computes Cohen's kappa, with its interval, of two lists of decisions (n,) coded 0 to kinds - 1."""
     table = np.zeros((kinds, kinds), int)
     np.add.at(table, (np.asarray(first, int), np.asarray(second, int)), 1)
     return cohen(table)
 
 
 def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
-    """Computes the kappa of each pair of readers in one arm; decisions (r, n)."""
+    """Computes the kappa of each pair of readers in an arm. decisions: (r, n)."""
     pairs = itertools.combinations(range(len(names)), 2)
     return [{"readers": [names[a], names[b]], **kappa(decisions[a], decisions[b])} for a, b in pairs]
 
@@ -29,45 +29,52 @@ def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
 def changes(
     before: np.ndarray, after: np.ndarray, truth: np.ndarray, machine: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Counts how often the machine helped and harmed one reader. All arguments are bool (n,), abnormal or not.
+    """Counts how often the AI result helped or harmed a reader.
 
-    before, after: without the machine and with it. helped: wrong without, right with it; harmed: the other way round.
-    p: of the exact McNemar test of the two. machine: what it says, where it says anything: then `misled` counts
-    decisions that were right and became the machine's wrong one, of those right ones that a wrong machine was shown for
-    (automation bias), and `corrected` those that were wrong and became its right one.
+    Args:
+        before: bool (n,), whether the unaided decision is abnormal.
+        after: bool (n,), the aided decision.
+        truth: bool (n,), the ground truth.
+        machine: bool (n,), the AI result, or None.
+
+    Returns:
+        The numbers of cases; `helped`: only the aided decision is correct; `harmed`: only the unaided one is; p: of the
+        exact McNemar test of the two. With `machine` also `misled`, the share of correct decisions with a wrong AI
+        result that became wrong (automation bias), and `corrected`, the share of wrong decisions with a correct AI
+        result that became correct.
     """
-    right, still = before == truth, after == truth
-    helped, harmed = int((~right & still).sum()), int((right & ~still).sum())
+    correct_before, correct_after = before == truth, after == truth
+    helped, harmed = int((~correct_before & correct_after).sum()), int((correct_before & ~correct_after).sum())
     moved = helped + harmed
     out: dict[str, Any] = {
-        "both_right": int((right & still).sum()),
-        "both_wrong": int((~right & ~still).sum()),
+        "both_right": int((correct_before & correct_after).sum()),
+        "both_wrong": int((~correct_before & ~correct_after).sum()),
         "helped": helped,
         "harmed": harmed,
         "p": float(scipy.stats.binomtest(helped, moved, 0.5).pvalue) if moved else 1.0,
     }
     if machine is not None:
-        bad, good = right & (machine != truth), ~right & (machine == truth)
-        out["misled"] = wilson(int((bad & ~still).sum()), int(bad.sum()))
-        out["corrected"] = wilson(int((good & still).sum()), int(good.sum()))
+        bad, good = correct_before & (machine != truth), ~correct_before & (machine == truth)
+        out["misled"] = wilson(int((bad & ~correct_after).sum()), int(bad.sum()))
+        out["corrected"] = wilson(int((good & correct_after).sum()), int(good.sum()))
     return out
 
 
 def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
-    """Computes by arm {"median", "low", "high" (quartiles), "n"} of seconds a case; None where none was taken."""
+    """Computes {"median", "low", "high" (quartiles), "n"} of the seconds per case by arm, None without any times."""
     out: dict[str, dict | None] = {}
-    for arm, taken in seconds.items():
-        known = np.asarray(taken, float)[np.isfinite(taken)]
-        low, middle, high = np.percentile(known, (25, 50, 75)) if len(known) else (0.0, 0.0, 0.0)
-        row = {"median": float(middle), "low": float(low), "high": float(high), "n": len(known)}
-        out[arm] = row if len(known) else None
+    for arm, values in seconds.items():
+        finite = np.asarray(values, float)[np.isfinite(values)]
+        low, middle, high = np.percentile(finite, (25, 50, 75)) if len(finite) else (0.0, 0.0, 0.0)
+        row = {"median": float(middle), "low": float(low), "high": float(high), "n": len(finite)}
+        out[arm] = row if len(finite) else None
     return out
 
 
 def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
-    """Computes how many times as long the second arm takes, a mean over readers; first, second: seconds (r, n).
+    """Computes the ratio of reading times, second arm to first, from seconds (r, n).
 
-    It is a geometric mean, with the t interval over readers. None with fewer than two readers whose times are known.
+    It is a geometric mean over readers with a t interval; None if the times of fewer than two readers are known.
     """
     with np.errstate(all="ignore"):
         logs = np.log(second) - np.log(first)

@@ -1,6 +1,7 @@
-"""The files that are handed in of a trial: a report as HTML page and PDF, lists for iMRMC and RJafroc, the plan.
+"""The files of a trial's report: HTML page and PDF, lists for iMRMC and RJafroc, the plan.
 
-Readers are R1, R2, ... and cases 1, 2, ... in the order of the plan: neither names nor numbers of the studio leave it.
+Readers are R1, R2, ... and cases 1, 2, ... in the order of the plan; the files contain no names or numbers of the
+studio.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ p.note{color:#555;margin:.1rem 0}img{max-width:100%}@media print{h2{break-after:
 
 
 def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
-    """Writes all FILES into the folder; returns {"trial", "digest", "files"}. ValueError before the trial is closed."""
+    """Writes all FILES into the folder; returns {"trial", "digest", "files"}. Raises ValueError if it is not closed."""
     row = plan.get(store, trial)
     if not row["closed"]:
-        raise ValueError("The report is made when the trial is closed: until then nothing of it may reach a reader.")
+        raise ValueError("The trial must be closed first: until then its results must not reach a reader.")
     reads, results = analysis.collect(store, trial), analysis.figures(store, trial)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = drawn(results, row["plan"].marks)
@@ -58,14 +59,14 @@ def bundled(folder: Path) -> bytes:
     return out.getvalue()
 
 
-# Lists in the columns that iMRMC and RJafroc read.
+# Lists in the formats of iMRMC and RJafroc.
 
 
 def lists(store: Store, reads: Reads) -> dict[str, str]:
     """Writes the lists as CSV, {file: text}: imrmc.csv, truth.csv, fp.csv, tp.csv.
 
     imrmc.csv: readerID, caseID, modalityID, score, with the truth as reader -1. truth.csv, fp.csv, tp.csv: the sheets
-    TRUTH, FP and TP of RJafroc's workbook. Complete cases alone, as the analysis takes them.
+    TRUTH, FP and TP of RJafroc's workbook. They contain only complete cases, as the analysis does.
     """
     complete = np.flatnonzero(reads.complete)
     imrmc = [[-1, k + 1, "truth", int(reads.truth[k])] for k in complete]
@@ -73,21 +74,21 @@ def lists(store: Store, reads: Reads) -> dict[str, str]:
         for j in range(len(reads.readers)):
             imrmc += [[f"R{j + 1}", k + 1, arm, _number(reads.ratings[i, j, k])] for k in complete]
     tables = {"imrmc.csv": (["readerID", "caseID", "modalityID", "score"], imrmc)}
-    places = analysis.marked(store, reads)
+    marks = analysis.marked(store, reads)
     truth: list[list] = []
     hit: list[list] = []
     missed: list[list] = []
     codes = [f"R{j + 1}" for j in range(len(reads.readers))]
-    for place, k in enumerate(complete):
-        lesions = len(places[0][0][place].lesions) if places else int(reads.truth[k])
+    for index, k in enumerate(complete):
+        lesions = len(marks[0][0][index].lesions) if marks else int(reads.truth[k])
         for n in range(max(lesions, 1)):
             weight = 1 / lesions if lesions else 0
-            labels = [", ".join(codes), ", ".join(reads.arms), "FROC" if places else "ROC"]
+            labels = [", ".join(codes), ", ".join(reads.arms), "FROC" if marks else "ROC"]
             truth.append([k + 1, n + 1 if lesions else 0, _number(weight), *labels])
         for i, arm in enumerate(reads.arms):
             for j, code in enumerate(codes):
-                if places:
-                    read = places[i][j][place]
+                if marks:
+                    read = marks[i][j][index]
                     missed += [[code, arm, k + 1, _number(v)] for v in read.misses]
                     hit += [[code, arm, k + 1, n + 1, _number(v)] for n, v in enumerate(read.lesions) if np.isfinite(v)]
                 elif reads.truth[k]:
@@ -112,11 +113,11 @@ def _csv(head: list[str], rows: list[list]) -> str:
     return out.getvalue()
 
 
-# Tables, as text; both page and PDF are made of them.
+# Tables as text, for both page and PDF.
 
 
-def _f(value: float | None, places: int = 3) -> str:
-    return "–" if value is None else f"{value:.{places}f}"
+def _f(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 def _p(value: float) -> str:
@@ -124,20 +125,20 @@ def _p(value: float) -> str:
 
 
 def _with(row: dict | None) -> str:
-    """A value with its interval."""
+    """Formats a value with its interval."""
     if row is None or row["value"] is None:
         return "–"
     return f"{row['value']:.3f} ({row['low']:.3f} to {row['high']:.3f})"
 
 
 def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
-    """Writes every table of the report."""
-    given = row["plan"]
+    """Returns all tables of the report."""
+    trial_plan = row["plan"]
     codes = [f"R{j + 1}" for j in range(len(results["readers"]))]
     out: list[Table] = [_of_plan(row), _of_flow(results, codes)]
     if not results["enough"]:
         return out
-    truth = "labels as imported" if given.reference == "labels" else f"a panel of {len(given.panel)}"
+    truth = "imported labels" if trial_plan.reference == "labels" else f"a panel of {len(trial_plan.panel)}"
     against = f"Reference standard: {truth}, of {row['created'][:10]}."
     if results["analysis"]:
         rows = []
@@ -149,9 +150,9 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
                     f"{-test['high']:+.4f} to {-test['low']:+.4f}", _f(test["error"], 4), _f(test["statistic"], 3), df,
                     _p(test["p"]),
                 ])  # fmt: skip
-        head = ["Measure", "Holds for", "Aided less unaided", "95 % interval", "Standard error", "F", "df", "p"]
+        head = ["Measure", "Generalises to", "Aided minus unaided", "95 % interval", "Standard error", "F", "df", "p"]
         note = f"Obuchowski-Rockette with Hillis' degrees of freedom; covariances by {results['method']}. {against}"
-        out.append(("Does the machine help these readers?", note, head, rows))
+        out.append(("Effect of AI assistance", note, head, rows))
         rows = [
             [name, arm, f"{a['mean']:.4f} ({max(a['low'], 0.0):.4f} to {min(a['high'], 1.0):.4f})"]
             for name, result in results["analysis"].items()
@@ -159,8 +160,8 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
         ]
         out.append(
             (
-                "Each arm",
-                f"Mean over readers, readers and cases random; intervals are cut at 0 and 1. {against}",
+                "Results by arm",
+                f"Mean over readers, with random readers and cases; intervals are clipped to 0 and 1. {against}",
                 ["Measure", "Arm", "Mean (95 %)"],
                 rows,
             )
@@ -171,23 +172,23 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
             for name, result in results["analysis"].items()
         ]  # fmt: skip
         head = ["Measure", "Error", "Cov1", "Cov2", "Cov3", "Reader", "Arm x reader"]
-        out.append(("Variance components", "For the planning of another trial.", head, rows))
+        out.append(("Variance components", "For planning further trials.", head, rows))
     rows = []
-    for arm, each in zip(results["arms"], results["by_reader"], strict=True):
-        for code, fit_row in zip(codes, each, strict=True):
+    for arm, arm_rows in zip(results["arms"], results["by_reader"], strict=True):
+        for code, fit_row in zip(codes, arm_rows, strict=True):
             fit = fit_row["binormal"]
             rows.append([
                 code, arm, _with(fit_row["area"]), "–" if fit is None else f"{fit['area']:.3f} ({fit['error']:.3f})",
                 _f(fit_row.get("jafroc")), _with(fit_row["sensitivity"]), _with(fit_row["specificity"]),
             ])  # fmt: skip
     head = ["Reader", "Arm", "Area (95 %)", "Binormal (SE)", "JAFROC", "Sensitivity", "Specificity"]
-    note = f"Unsure counts as abnormal. A dash under binormal: no such curve fits. {against}"
-    out.append(("Each reader", note, head, rows))
+    note = f"Unsure counts as abnormal. A dash under binormal means that no binormal curve could be fitted. {against}"
+    out.append(("Results by reader", note, head, rows))
     if "machine" in results:
         m = results["machine"]
         out.append(
             (
-                "The machine alone",
+                "AI alone",
                 against,
                 ["Sensitivity", "Specificity"],
                 [[_with(m["sensitivity"]), _with(m["specificity"])]],
@@ -199,12 +200,12 @@ def tables(row: dict[str, Any], results: dict[str, Any]) -> list[Table]:
              _share(c.get("corrected")), _share(c.get("misled"))]
             for code, c in zip(codes, results["changes"], strict=True)
         ]  # fmt: skip
-        head = ["Reader", "Right in both", "Helped", "Harmed", "Wrong in both", "McNemar p", "Corrected", "Misled"]
+        head = ["Reader", "Correct in both", "Helped", "Harmed", "Wrong in both", "McNemar p", "Corrected", "Misled"]
         note = (
-            "Helped: wrong without the machine, right with it; harmed: the other way round. Corrected: of decisions "
-            "that were wrong where the machine is right; misled: of those that were right where it is wrong."
+            "Helped: only the aided decision is correct; harmed: only the unaided one is. Corrected: of the wrong "
+            "unaided decisions with a correct AI result; misled: of the correct ones with a wrong AI result."
         )
-        out.append(("Who was helped and who was harmed", note, head, rows))
+        out.append(("Changes of decision", note, head, rows))
     return out + _of_agreement(results, codes)
 
 
@@ -213,26 +214,26 @@ def _share(row: dict | None) -> str:
 
 
 def _of_plan(row: dict[str, Any]) -> Table:
-    given = row["plan"]
+    trial_plan = row["plan"]
     rows = [
-        ["Arms", f"{given.design}: {options.DESIGNS[given.design]}"],
-        ["Readers", str(len(given.readers))],
-        ["Cases", "every test case with a known truth" if given.cases == "all" else
-         f"drawn: {given.normal} normal, {given.abnormal} abnormal"],
-        ["Wash-out", f"{given.washout} days"],
-        ["Cases read twice", str(given.repeats)],
-        ["Scale", ("0 to 100, and " if given.scale == "percent" else "") + "normal, unsure, abnormal"],
-        ["Places", f"marked; a mark hits by {given.rule}" if given.marks else "not asked for"],
-        ["Run of the aided arm", given.run or "none"],
-        ["Reference standard", "labels as imported" if given.reference == "labels" else
-         f"panel of {len(given.panel)}, blind to {given.blind_to}; disagreements: {given.disagreement}"],
-        ["Its date", row["created"]],
-        ["Seed", str(given.seed)],
-        ["To be found", f"a difference of {given.difference:g}"],
+        ["Arms", f"{trial_plan.design}: {options.DESIGNS[trial_plan.design]}"],
+        ["Readers", str(len(trial_plan.readers))],
+        ["Cases", "all test cases with ground truth" if trial_plan.cases == "all" else
+         f"random sample: {trial_plan.normal} normal, {trial_plan.abnormal} abnormal"],
+        ["Wash-out", f"{trial_plan.washout} days"],
+        ["Cases read twice", str(trial_plan.repeats)],
+        ["Scale", ("0 to 100, and " if trial_plan.scale == "percent" else "") + "normal, unsure, abnormal"],
+        ["Marks", f"yes; rule of a hit: {trial_plan.rule}" if trial_plan.marks else "none"],
+        ["Run of the aided arm", trial_plan.run or "none"],
+        ["Reference standard", "imported labels" if trial_plan.reference == "labels" else
+         f"panel of {len(trial_plan.panel)}, blind to {trial_plan.blind_to}; disagreements: {trial_plan.disagreement}"],
+        ["Date of the reference standard", row["created"]],
+        ["Seed", str(trial_plan.seed)],
+        ["Difference to detect", f"{trial_plan.difference:g}"],
         ["Started, frozen, closed", " / ".join((row[k] or "–")[:19] for k in ("started", "frozen", "closed"))],
         ["Digest of the plan", row["digest"]],
     ]  # fmt: skip
-    return ("The plan", "As it stood when the first decision was stored.", ["", ""], rows)
+    return ("The plan", "The plan when the first decision was stored.", ["", ""], rows)
 
 
 def _of_flow(results: dict[str, Any], codes: list[str]) -> Table:
@@ -241,11 +242,11 @@ def _of_flow(results: dict[str, Any], codes: list[str]) -> Table:
     rows = [
         ["Test cases of the study", str(flow["in_study"])],
         ["In the trial", f"{flow['in_trial']} ({flow['normal']} normal, {flow['abnormal']} abnormal)"],
-        *([["Of patients", f"{patients}; images of one patient are not independent, and count as if they were"]]
+        *([["Patients", f"{patients}; images of one patient are not independent, but are analysed as if they were"]]
           if patients is not None and patients < flow["in_trial"] else []),
         *([f"Read by {code}", ", ".join(f"{arm} {n}" for arm, n in read.items())]
           for code, read in zip(codes, flow["read"].values(), strict=True)),
-        ["Left out: not read by everyone in every arm", str(flow["left_out"])],
+        ["Excluded: not read by all readers in all arms", str(flow["left_out"])],
         ["Analysed", f"{flow['analysed']['normal']} normal, {flow['analysed']['abnormal']} abnormal"],
     ]  # fmt: skip
     return ("Flow of cases", "", ["", ""], rows)
@@ -267,9 +268,9 @@ def _of_agreement(results: dict[str, Any], codes: list[str]) -> list[Table]:
         for name, arms in results["seconds"]["by_reader"].items()
     ]
     ratio = results["seconds"]["ratio"]
-    note = "Seconds a case: median and quartiles."
+    note = "Seconds per case: median and quartiles."
     if ratio:
-        note += f" With the machine {ratio['ratio']:.2f} times as long ({ratio['low']:.2f} to {ratio['high']:.2f})."
+        note += f" Aided reading takes {ratio['ratio']:.2f} times as long ({ratio['low']:.2f} to {ratio['high']:.2f})."
     out.append(("Time", note, ["Reader", *results["arms"]], rows))
     return out
 
@@ -278,22 +279,19 @@ def _kappa(row: dict) -> str:
     return "–" if row["kappa"] is None else f"{row['kappa']:.3f} ({row['low']:.3f} to {row['high']:.3f}), n {row['n']}"
 
 
-# Pictures, page and PDF.
+# Figures, page and PDF.
 
 
 def drawn(results: dict[str, Any], marks: bool) -> list[tuple[str, Any]]:
-    """Draws the pictures: the flow of cases, ROC curves, and FROC and AFROC where places were asked for.
-
-    Returns [(title, matplotlib figure)].
-    """
+    """Draws the flow of cases, ROC curves, and FROC and AFROC curves if there are marks: [(title, figure)]."""
     out = [("Flow of cases", _flow_figure(results))]
     if results["enough"]:
         curves = [[reader_row["points"] for reader_row in arm] for arm in results["by_reader"]]
         out.append(("ROC curves", _curves(results, curves, "False positive share", "Sensitivity", fits=True)))
     if marks and "froc" in results:
-        for kind, x in (("froc", "Misses an image"), ("afroc", "Share of normal cases with a miss")):
+        for kind, x in (("froc", "Misses per image"), ("afroc", "Share of normal cases with a miss")):
             turned = [[np.array(curve).T.tolist() for curve in arm] for arm in results[kind]]
-            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Lesions that are hit", fits=False)))
+            out.append((f"{kind.upper()} curves", _curves(results, turned, x, "Share of lesions hit", fits=False)))
     return out
 
 
@@ -317,7 +315,7 @@ def _flow_figure(results: dict[str, Any]):
     ]
     aside = {
         1: f"{flow['in_study'] - flow['in_trial']} not in the trial",
-        3: f"{flow['left_out']} not read by everyone in every arm",
+        3: f"{flow['left_out']} not read by all readers in all arms",
     }
     figure, (axes,) = _figure(7, 2.6 + 0.22 * len(read) + 1.4)
     axes.axis("off")
@@ -341,8 +339,8 @@ def _flow_figure(results: dict[str, Any]):
 
 
 def _curves(results: dict[str, Any], curves: list[list], x: str, y: str, fits: bool):
-    figure, every = _figure(4.2 * len(results["arms"]), 4.2, len(results["arms"]))
-    for i, (axes, arm) in enumerate(zip(every, results["arms"], strict=True)):
+    figure, all_axes = _figure(4.2 * len(results["arms"]), 4.2, len(results["arms"]))
+    for i, (axes, arm) in enumerate(zip(all_axes, results["arms"], strict=True)):
         for j, curve in enumerate(curves[i]):
             at, colour = np.array(curve), COLOURS[j % len(COLOURS)]
             axes.plot(at[:, 0], at[:, 1], "o-", ms=3, lw=1.3, color=colour, label=f"R{j + 1}")
@@ -362,24 +360,24 @@ CAPTIONS = {"ROC curves": "Solid: empirical. Dotted: binormal, where it fits."}
 
 
 def page(row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> str:
-    """Writes the report as one HTML page that loads nothing."""
+    """Returns the report as a self-contained HTML page."""
     escape = html.escape
-    parts = [
+    sections = [
         f"<h1>{escape(row['name'])}</h1><p class=note>A reader trial. Made {now()[:10]} by PMSACL Studio. {WARNING}</p>"
     ]
-    shown = dict(pictures)
+    remaining = dict(pictures)
     for title, note, head, rows in tables(row, results):
-        parts.append(f"<h2>{escape(title)}</h2>" + (f"<p class=note>{escape(note)}</p>" if note else ""))
-        if title in shown:
-            parts.append(_image(title, shown.pop(title)))
+        sections.append(f"<h2>{escape(title)}</h2>" + (f"<p class=note>{escape(note)}</p>" if note else ""))
+        if title in remaining:
+            sections.append(_image(title, remaining.pop(title)))
         top = "".join(f"<th>{escape(c)}</th>" for c in head) if any(head) else ""
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in rows)
-        parts.append(f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>")
-    for title, figure in shown.items():
-        parts.append(f"<h2>{escape(title)}</h2><p class=note>{CAPTIONS.get(title, '')}</p>{_image(title, figure)}")
+        sections.append(f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>")
+    for title, figure in remaining.items():
+        sections.append(f"<h2>{escape(title)}</h2><p class=note>{CAPTIONS.get(title, '')}</p>{_image(title, figure)}")
     title = escape(row["name"])
     top = f"<meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
-    return f"<!doctype html><html lang=en>{top}{''.join(parts)}</html>\n"
+    return f"<!doctype html><html lang=en>{top}{''.join(sections)}</html>\n"
 
 
 WARNING = "For research; not a medical device."
@@ -393,11 +391,11 @@ def _image(title: str, figure) -> str:
     )
 
 
-LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # of a page of text: points, and characters of 8 points
+LENGTH, WIDTH = 0.88 * 11.69 * 72, 100  # of the text area of a page, in points and in characters of 8 points
 
 
 def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: list[tuple[str, Any]]) -> None:
-    """Tables down A4 pages, then a page for each picture."""
+    """Writes the tables on A4 pages, then each figure on a page."""
     import textwrap
 
     from matplotlib.backends.backend_pdf import PdfPages
@@ -457,5 +455,5 @@ def _pdf(path: Path, row: dict[str, Any], results: dict[str, Any], pictures: lis
 
 
 def sizes(difference: float, area: float, abnormal: float) -> list[dict]:
-    """Computes the sample-size table: power of so many readers and cases, before a trial starts."""
+    """Computes the sample-size table: the power by numbers of readers and cases."""
     return mrmc.sample_sizes(difference, mrmc.Expected(area=area, abnormal=abnormal))

@@ -1,8 +1,8 @@
-"""One reader's ROC curve in one arm: empirical and binormal, with intervals.
+"""A reader's ROC curve in an arm: empirical and binormal, with intervals.
 
-What is estimated of ratings here is a mean over pairs of a normal and an abnormal case, a U-statistic of two samples:
-the area under the curve, and weighted JAFROC (localised.py), sensitivity and specificity as well. `Figure` keeps what
-covariances need of it: the figure and each case's mean over its partners (its placement).
+The area under the curve, weighted JAFROC (localised.py), sensitivity and specificity are all means over pairs of a
+normal and an abnormal case, two-sample U-statistics. `Figure` holds such a figure and what its covariances need: each
+case's mean over its partners (its placement).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its parts load when they are first used: stats takes a second
+import scipy  # its modules load on first use; stats takes a second
 
 from core.engine.metrics.compare import placements
 
-BINS = 10  # categories that continuous ratings are put into before a binormal curve is fitted
-STEEP = 20.0  # a binormal fit whose slope or separation runs beyond it is degenerate
+BINS = 10  # number of categories of continuous ratings for a binormal fit
+STEEP = 20.0  # slope beyond which a binormal fit is degenerate
 
 
 class Figure(NamedTuple):
@@ -28,18 +28,18 @@ class Figure(NamedTuple):
 
 
 def of_kernel(kernel: np.ndarray) -> Figure:
-    """Builds a figure from its kernel (..., n0, n1): what each pair of a normal and an abnormal case counts."""
+    """Computes a figure from its kernel (..., n0, n1), the value of each pair of a normal and an abnormal case."""
     return Figure(kernel.mean((-2, -1)), kernel.mean(-1), kernel.mean(-2))
 
 
 def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
-    """Computes the empirical area under the curve of ratings (..., n); truth bool (n,): abnormal. Ties count half.
+    """Computes the empirical area under the curve of ratings (..., n), with ties counting half.
 
-    Raises ValueError unless there are two cases of each kind.
+    truth: bool (n,), True if abnormal. Raises ValueError for fewer than two cases of either label.
     """
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     if min(truth.sum(), (~truth).sum()) < 2:
-        raise ValueError("It takes two normal and two abnormal cases to compare readers.")
+        raise ValueError("At least two normal and two abnormal cases are needed to compare readers.")
     flat = ratings.reshape(-1, ratings.shape[-1])
     both = [placements(row, truth) for row in flat]
     abnormal, normal = (np.stack(ratings_of).reshape(*ratings.shape[:-1], -1) for ratings_of in zip(*both, strict=True))
@@ -47,16 +47,16 @@ def area(ratings: np.ndarray, truth: np.ndarray) -> Figure:
 
 
 def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
-    """Computes sensitivity (of: True) or specificity (False): the share of right decisions (..., n) on such cases."""
+    """Computes sensitivity (of: True) or specificity (of: False) from correct decisions `right`, (..., n)."""
     right, truth = np.asarray(right, np.float64), np.asarray(truth, bool)
-    wanted = right[..., truth == of]
-    value = wanted.mean(-1)
+    selected = right[..., truth == of]
+    value = selected.mean(-1)
     other = np.broadcast_to(value[..., None], (*value.shape, int((truth != of).sum())))
-    return Figure(value, other, wanted) if of else Figure(value, wanted, other)
+    return Figure(value, other, selected) if of else Figure(value, selected, other)
 
 
 def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the empirical curve, from (0, 0) to (1, 1): false and true positive shares for each different rating."""
+    """Computes the empirical curve from (0, 0) to (1, 1): false and true positive rates at each distinct rating."""
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     cuts = np.unique(ratings)[::-1]
     above = ratings[None, :] >= cuts[:, None]
@@ -65,7 +65,7 @@ def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
-    """Computes an area's 95 % interval on the logit scale, so that it stays within 0 and 1; there it has no width."""
+    """Computes the 95 % interval of an area on the logit scale, within 0 to 1; at 0 and 1 it has no width."""
     if not 0 < value < 1 or error == 0:
         return value, value
     z = scipy.stats.norm.ppf(0.975) * error / (value * (1 - value))
@@ -86,10 +86,10 @@ class Binormal(NamedTuple):
 
 
 def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
-    """Fits the maximum-likelihood binormal curve of ordinal ratings (Dorfman and Alf 1969); None if none fits.
+    """Fits the maximum-likelihood binormal curve to ordinal ratings (n,) (Dorfman and Alf 1969).
 
-    Ratings (n,) of more than BINS different values are put into BINS categories of about equal numbers first. None:
-    fewer than three categories, no point of the curve within the unit square, or a fit that runs to a step.
+    Ratings with more than BINS distinct values are first divided into BINS categories of about equal size. Returns None
+    for fewer than three categories, if no point of the curve is inside the unit square, or if the fit is degenerate.
     """
     ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
     if len(np.unique(ratings)) > BINS:
@@ -125,7 +125,7 @@ def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
     with np.errstate(all="ignore"):
         covariance = np.linalg.pinv(_curvature(loss, fit.x), hermitian=True)[:2, :2]
     density = scipy.stats.norm.pdf(a / slope)
-    gradient = density * np.array([1 / slope, -a * b * b / slope**3])  # the second by log b
+    gradient = density * np.array([1 / slope, -a * b * b / slope**3])  # with respect to a and log b
     variance = float(gradient @ covariance @ gradient)
     if not 0 < variance < 0.25:
         return None
@@ -133,7 +133,7 @@ def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
 
 
 def _curvature(loss, at: np.ndarray) -> np.ndarray:
-    """Matrix of second derivatives by central differences."""
+    """Computes the matrix of second derivatives by central differences."""
     n, step = len(at), 1e-3
     moves = np.eye(n) * step
     out = np.empty((n, n))

@@ -48,21 +48,21 @@ def truth_of(store, trial) -> dict[int, str]:
 def test_a_plan_says_what_is_wrong_with_it(staffed):
     store, run = staffed
     for wrong, words in (
-        ({"name": " "}, "has a name"),
-        ({"readers": ("ann",)}, "two readers"),
-        ({"run": ""}, "shows a run"),
-        ({"reference": "panel"}, "has members"),
-        ({"panel": ("ann",)}, "sits on the panel"),
+        ({"name": " "}, "needs a name"),
+        ({"readers": ("ann",)}, "two different readers"),
+        ({"run": ""}, "Name the run"),
+        ({"reference": "panel"}, "Name the members"),
+        ({"panel": ("ann",)}, "member of the panel"),
         ({"washout": -1}, "at least 0|within"),
         ({"rule": "touch"}, "is one of"),
     ):
         with pytest.raises(BadConfig, match=words):
             planned(**{"run": run, **wrong})
     for wrong, words in (
-        ({"readers": ("ann", "root")}, "no plain reader"),
-        ({"readers": ("ann", "nobody")}, "no plain reader"),
-        ({"cases": "drawn", "normal": 500}, "known truth, not 500"),
-        ({"repeats": 400}, "no more can be read again"),
+        ({"readers": ("ann", "root")}, "with the role reader"),
+        ({"readers": ("ann", "nobody")}, "with the role reader"),
+        ({"cases": "drawn", "normal": 500}, "have ground truth, not 500"),
+        ({"repeats": 400}, "at most as many can be read again"),
         ({"run": "nothing"}, "no run"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -310,7 +310,7 @@ def test_the_report_holds_the_figures_and_lists_that_others_read(staffed, tmp_pa
     done = report.write(store, trial, tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(report.FILES)
     page = (tmp_path / "out/report.html").read_text()
-    assert done["digest"] in page and "Who was helped" in page and not any(f">{name}<" in page for name in READERS)
+    assert done["digest"] in page and "Changes of decision" in page and not any(f">{name}<" in page for name in READERS)
     assert (tmp_path / "out/report.pdf").read_bytes().startswith(b"%PDF")
     with (tmp_path / "out/imrmc.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -147,7 +147,7 @@ def test_mistakes_are_named(encoder, images):
     detector = Nearest.fit(encoder, images, WHOLE)
     with pytest.raises(ValueError, match="64 x 64"):
         detector.predict(np.zeros((1, 32, 32, 3), np.uint8))
-    with pytest.raises(ValueError, match="no normal images"):
+    with pytest.raises(ValueError, match="at least 1 normal image"):
         Nearest.fit(encoder, images[:0], WHOLE)
     with pytest.raises(Stopped):
         Nearest.fit(encoder, images, WHOLE, FitContext(should_stop=lambda: True))
