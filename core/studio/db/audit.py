@@ -1,8 +1,8 @@
-"""The audit trail: one row per act, append-only, each sealed by a hash over itself and the row before.
+"""The audit trail: an append-only table of events, each sealed by a hash over itself and the previous event.
 
-Events hold ids, kinds, numbers and hashes, never words or names: those stay in the rows that the events are about, and
-`trail` joins them. So a patient can be erased without changing an event. Triggers refuse UPDATE, DELETE and REPLACE;
-the chain shows changes made around the triggers.
+Events contain ids, kinds, numbers and hashes, but no words or names: those stay in the rows that the events refer to,
+and `trail` adds them. A patient can therefore be erased without changing an event. Triggers refuse UPDATE, DELETE and
+REPLACE; the chain of hashes reveals changes that bypass the triggers.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SEALED = ("id", "at", "who", "kind", "study", "case_id", "before", "after", "sho
 ERASED = "(erased)"
 
 _REVIEW = ("id", "case_id", "reader", "stage", "decision", "comment")
-# Keys whose text is an id, a kind, a hash or the name of an account; any other text is kept as a hash (`word`).
+# Keys whose text is an id, a kind, a hash or an account's name; any other text is stored as a hash (`word`).
 _PLAIN = frozenset(
     ("arm", "bundle", "case", "choice", "decision", "digest", "file", "fingerprint", "format", "head", "kept", "kind")
     + ("reader", "readers", "role", "run", "runs", "sha256", "source", "stage", "state", "studies")
 )
 _KEY = re.compile(r"[a-z_0-9]{1,24}")
 _WORD = re.compile(r"#[0-9a-f]{16}")
-# Where words stand that an event may hold the hash of.
+# Queries for the words whose hashes events may contain.
 _WORDS = (
     "SELECT folder AS word FROM roots UNION SELECT folder FROM watches UNION SELECT name FROM tokens "
     "UNION SELECT name FROM runs UNION SELECT name FROM studies UNION SELECT tag FROM case_tags "
@@ -41,12 +41,12 @@ def _json(value: Any) -> str:
 
 
 def seal(row: Row) -> str:
-    """Computes the SHA-256 over all columns of an event but its own hash."""
+    """Computes the SHA-256 over all columns of an event except the hash."""
     return hashlib.sha256(_json([row[c] for c in SEALED]).encode()).hexdigest()
 
 
 def key(store: Store, name: str = "audit key") -> bytes:
-    """Returns a key of the home, with which what must not be read back is hashed; made when first asked for."""
+    """Returns a secret key of the home for keyed hashes, creating it on first use."""
     text = store.setting(name)
     if text is None:
         with store.write():
@@ -56,17 +56,17 @@ def key(store: Store, name: str = "audit key") -> bytes:
 
 
 def word(store: Store, text: str) -> str:
-    """Computes the hash by which events name a word."""
+    """Computes the hash that stands for a word in events."""
     return "#" + hmac.new(key(store), text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
 
 
 def review_sha256(row: Row) -> str:
-    """Computes the hash that a decision's event keeps of its review: over what was said, and the row's salt."""
+    """Computes the hash of a review for its event, over its contents and the row's salt."""
     return hashlib.sha256(_json([row["salt"], *(row[column] for column in _REVIEW)]).encode()).hexdigest()
 
 
 def _without_words(store: Store, value: Any, name: str) -> Any:
-    """Replaces texts by their hashes, unless `name`, the key of the value, is one of _PLAIN."""
+    """Replaces texts by their hashes unless `name`, the key of the value, is in _PLAIN."""
     if isinstance(value, dict):
         inside = {k if _KEY.fullmatch(k) or name == "readers" else word(store, k): v for k, v in value.items()}
         return {k: _without_words(store, v, "readers" if name == "readers" else k) for k, v in inside.items()}
@@ -89,7 +89,7 @@ def record(
 ) -> int:
     """Appends an event; returns its id. Call it inside the `store.write()` that makes the change.
 
-    Texts in `before`, `after` and `shown` are kept as hashes, unless their key says that they are an id or a kind.
+    Texts in `before`, `after` and `shown` are stored as hashes, unless their key marks them as an id or a kind.
     """
     with store.write() as db:
         last = db.execute("SELECT id, hash FROM events ORDER BY id DESC LIMIT 1").fetchone()
@@ -114,9 +114,9 @@ def record(
 
 
 def seal_reviews(store: Store, study: str) -> Row | None:
-    """Seals a study's reviews that came from elsewhere: {"first", "last", "sha256"}; None if it has none.
+    """Returns a seal {"first", "last", "sha256"} of the imported reviews of a study, or None if it has none.
 
-    They have no events of their own here: the event of their import carries this seal.
+    Imported reviews have no events here; the event of the import contains this seal.
     """
     query = "SELECT id FROM reviews WHERE case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY id"
     numbers = [r["id"] for r in store.query(query, [study])]
@@ -133,23 +133,25 @@ def _digest_of_reviews(store: Store, span: Row) -> str:
 
 
 def sealed_again(store: Store) -> list[Row]:
-    """Seals the reviews that came from elsewhere anew, as they are now: for the event of an erasure."""
+    """Returns new seals of all imported reviews for the event of an erasure."""
     rows = store.query("SELECT after FROM events WHERE kind = 'import' ORDER BY id")
     spans = [(json.loads(row["after"]) or {}).get("reviews") for row in rows]
     return [{**span, "sha256": _digest_of_reviews(store, span)} for span in spans if span]
 
 
 def verify(store: Store) -> Row:
-    """Checks the chain, and that each review has its event and back: {"ok", "events", "head", "problems": [sentences]}.
+    """Checks the chain of hashes, and that reviews and masks match their events.
 
-    Reviews and masks that were erased with a patient, and comments that named one, are named by the erasure's event.
+    Reviews, masks and comments that were erased with a patient are listed in the event of the erasure.
+
+    Returns {"ok", "events", "head", "problems": [sentences]}.
     """
     problems: list[str] = []
     sealed: dict[tuple[int, int], str] = {}
     previous, expected = START, 1
     decided: dict[int, list[Any]] = {}
     masks: dict[int, str] = {}
-    spans: list[Row] = []  # of reviews that came with bundles
+    spans: list[Row] = []  # of imported reviews
     for row in store.db.query("SELECT * FROM events ORDER BY id"):
         if row["id"] != expected:
             problems.append(f"event {expected} is missing")
@@ -206,13 +208,13 @@ def trail(
     until: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the latest events, newest first, with their JSON columns as values, and the name of their `case`.
+    """Returns the latest events, newest first, with JSON columns as values, and the name of their `case`.
 
-    Words are joined from where they stand now: a decision's comment, a finding's label, a tag, a folder. One that is no
-    longer there is "(erased)".
+    Words (a decision's comment, a finding's label, a tag, a folder) are added from the current rows; missing ones are
+    "(erased)".
 
-    since, until: times or days in ISO 8601 (UTC), a day counted whole. before: only events with a smaller number, so
-    that the last one's `id` asks for the next page.
+    since, until: times or days in ISO 8601 (UTC), days inclusive. before: only events with smaller ids, so that the
+    last event's `id` requests the next page.
     """
     tests: dict[str, object] = {
         "study = ?": study, "case_id = ?": case_id, "who = ?": who, "kind = ?": kind, "at >= ?": since,
@@ -253,7 +255,7 @@ def _spelled(value: Any, words: dict[str, str]) -> Any:
 
 
 def values(store: Store) -> dict[str, list[str]]:
-    """Lists the {"kinds", "people", "studies"} that occur in the trail, sorted: what it can be filtered by."""
+    """Lists the values of the trail's filters, sorted: {"kinds", "people", "studies"}."""
     columns = {"kinds": "kind", "people": "who", "studies": "study"}
     by_column = {name: store.query(f"SELECT DISTINCT {c} AS v FROM events ORDER BY v") for name, c in columns.items()}
     return {name: [r["v"] for r in rows if r["v"]] for name, rows in by_column.items()}

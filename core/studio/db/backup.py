@@ -1,7 +1,7 @@
-"""Backups of the database: made while people work, read back, rotated, once a day while the studio is open; restored.
+"""Backups of the database: made while people work, verified, rotated, daily while the studio is open; and restored.
 
-A backup is NAME.sqlite with NAME.json beside it: its hash, the version of its schema, the events and the trail's last
-hash. Runs' files and images are no part of it: `doctor` says what of them is missing.
+A backup is NAME.sqlite and NAME.json with its hash, the version of its schema, the number of events and the trail's
+last hash. It does not contain the files of runs or images: `doctor` lists those that are missing.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from core.studio.db import audit, migrations
 from core.studio.db.home import BadHome, Home
 from core.studio.db.store import Row, Store, now
 
-KEPT = 14  # of each kind, the newest
+KEPT = 14  # number of backups of each kind that are kept
 REGULAR, BEFORE, ASIDE = "studio", "before-migration", "replaced"
 DAY = 86400.0  # seconds
 
 
 class BadBackup(ValueError):
-    """A backup that is damaged, of a newer version, or not there; the message says so."""
+    """Raised if a backup is damaged, missing, or from a newer version; the message says which."""
 
 
 @dataclass(frozen=True)
 class Backup:
-    """What is known of a backup: its file's hash, what it holds, and when it was made."""
+    """The description of a backup: its hash, contents and time."""
 
     file: str
     created: str
@@ -48,9 +48,9 @@ class Backup:
 
 
 def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str = REGULAR) -> Backup:
-    """Copies the database to `folder` (default: the home's own), reads it back, and deletes the oldest of its kind.
+    """Copies the database to `folder` (default: that of the home), verifies it, and deletes the oldest of its kind.
 
-    One is made at a time in a folder. Raises BadBackup, and leaves nothing, if the copy is not sound.
+    Only one backup is made at a time in a folder. Raises BadBackup, and removes the copy, if it is invalid.
     """
     folder = folder or home.backups
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str =
 
 
 def delete_before(folder: Path, name: str) -> None:
-    """Deletes the backups that were begun before the one of that name. Raises BadBackup if that one is gone."""
+    """Deletes the backups older than the one of that name. Raises BadBackup if that one is missing."""
     with files.locked(folder / "backup"):
         if not (folder / name).is_file():
             raise BadBackup(f"{name} is gone, so the backups before it stay")
@@ -81,7 +81,7 @@ def delete_before(folder: Path, name: str) -> None:
 
 
 def _time_of(name: str) -> str:
-    """The time in a backup's name; the empty text for a file with another name."""
+    """Returns the time in a backup's name; "" for other names."""
     match = re.search(r"\d{8}T\d{9}Z", name)
     return match.group() if match else ""
 
@@ -92,7 +92,7 @@ def _delete(file: Path) -> None:
 
 
 def backups(folder: Path) -> list[Backup]:
-    """Lists the backups in a folder that are described, newest first."""
+    """Lists the backups in a folder that have a description, newest first."""
     listed = []
     for note in folder.glob("*.json"):
         with contextlib.suppress(OSError, ValueError, TypeError):
@@ -101,31 +101,31 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def check(file: Path) -> Backup:
-    """Reads a whole backup. Raises BadBackup if it is damaged, or of a version that this one does not read."""
+    """Verifies a backup. Raises BadBackup if it is damaged, or from a version that cannot be read."""
     if not file.is_file():
         raise BadBackup(f"there is no backup {file}")
     described = _described(file, file.name)
     note = file.with_suffix(".json")
     if note.exists():
         try:
-            said = json.loads(note.read_text())["sha256"]
+            expected = json.loads(note.read_text())["sha256"]
         except (OSError, ValueError, KeyError, TypeError):
             raise BadBackup(f"{note.name}, which describes the backup, cannot be read") from None
-        if said != described.sha256:
+        if expected != described.sha256:
             raise BadBackup(f"{file.name} is damaged: it is not what was written")
     return described
 
 
 def copy(source: Path, target: Path, once_alone: Callable[[], object] | None = None) -> None:
-    """Copies a database by SQLite's own means.
+    """Copies a database by SQLite's backup API.
 
-    The copy is one state of the source, whoever writes to it; the target's readers see all or nothing.
+    The copy is a consistent state of the source even if others write to it; readers of the target see all or nothing.
 
     Args:
-        source: the database.
-        target: the file, new or a database that others have open.
-        once_alone: called when nobody else can write to the target any more, before anything in it has changed for its
-            readers. If it raises, the target stays as it was.
+        source: The database.
+        target: A new file, or a database that others may have open.
+        once_alone: Called once nobody else can write to the target, before its readers see any change. If it raises,
+            the target does not change.
     """
     waiting = [] if once_alone is None else [once_alone]
 
@@ -137,13 +137,13 @@ def copy(source: Path, target: Path, once_alone: Callable[[], object] | None = N
     with contextlib.closing(reading), contextlib.closing(sqlite3.connect(target, timeout=30)) as written:
         reading.backup(written, pages=1 if waiting else -1, progress=step)
         if target.suffix == ".partial":
-            written.execute("PRAGMA journal_mode=DELETE")  # one file, which can be carried elsewhere
+            written.execute("PRAGMA journal_mode=DELETE")  # a single file, which can be moved
     with open(target, "rb+") as content:
         os.fsync(content.fileno())
 
 
 def _described(file: Path, name: str, strict: bool = True) -> Backup:
-    """What a copy holds. Raises BadBackup unless it is a sound database of this studio; strict: its trail unbroken."""
+    """Describes a copy. Raises BadBackup if it is not a valid database of this studio, or its trail if `strict`."""
     try:
         with _reading(file) as store:
             wrong = [r["integrity_check"] for r in store.query("PRAGMA integrity_check")]
@@ -158,7 +158,7 @@ def _described(file: Path, name: str, strict: bool = True) -> Backup:
     except BadHome as error:
         raise BadBackup(f"{name}: {error}") from None
     except sqlite3.OperationalError:
-        raise  # the disk is full, or somebody has locked the file: that says nothing of it
+        raise  # a full disk or a locked file does not mean that the backup is damaged
     except sqlite3.DatabaseError as error:
         raise BadBackup(f"{name} is no database of this studio, or is damaged: {error}") from None
     return Backup(name, now(), file.stat().st_size, files.file_sha256(file), version, trail["events"], trail["head"])
@@ -174,7 +174,7 @@ def _reading(file: Path) -> Iterator[Store]:
 
 
 def free(folder: Path, kind: str) -> Path:
-    """Returns a path that no backup has yet; names sort as the times at which they were given."""
+    """Returns an unused path for a backup; names sort by time."""
     while True:
         target = folder / f"{kind}-{re.sub('[^0-9TZ]', '', now())}.sqlite"
         if not target.exists():
@@ -183,11 +183,11 @@ def free(folder: Path, kind: str) -> Path:
 
 
 def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
-    """Puts a backup in the place of the database; returns where the one that was there is kept, if there was one.
+    """Replaces the database by a backup; returns the path of a copy of the previous one, if there was any.
 
-    Whoever has the database open goes on with the restored one. Nobody can write between the copy that is kept aside
-    and the restored database, so whatever was answered is in one of the two. Raises BadBackup, and changes nothing, if
-    the backup is not sound.
+    Processes that have the database open continue with the restored one. Nobody can write between the copy and the
+    restoration, so everything that was confirmed is in one of the two. Raises BadBackup, and changes nothing, if the
+    backup is invalid.
     """
     described = check(file)
     aside: Path | None = None
@@ -220,7 +220,7 @@ def restore(home: Home, file: Path, by: str = "command line") -> Path | None:
 
 
 def _carry_over(store: Store, aside: Path) -> None:
-    """Takes over what must not go back in time: which ids were given, and which images were erased."""
+    """Copies state that must not be reset: used ids and the list of erased images."""
     tables: dict[str, list[Row]] = {"sqlite_sequence": [], "erased": [], "settings": []}
     try:
         before = Store.reading(aside)
@@ -229,7 +229,7 @@ def _carry_over(store: Store, aside: Path) -> None:
                 tables[table] = before.query(f"SELECT * FROM {table}")
         finally:
             before.close()
-    except sqlite3.DatabaseError:  # it could not be read, and was moved aside
+    except sqlite3.DatabaseError:  # it was unreadable and was moved aside
         return
     for row in tables["sqlite_sequence"]:
         numbers = [row["seq"], row["name"]]
@@ -242,7 +242,7 @@ def _carry_over(store: Store, aside: Path) -> None:
 
 
 def _moved_aside(home: Home) -> Path:
-    """A database that cannot even be read is kept as its files are."""
+    """Moves the files of an unreadable database to the backups."""
     home.backups.mkdir(parents=True, exist_ok=True)
     aside = free(home.backups, ASIDE)
     for suffix in ("-wal", "-shm", ""):
@@ -253,19 +253,19 @@ def _moved_aside(home: Home) -> Path:
 
 
 class DailyBackup:
-    """A thread that makes backups: `with DailyBackup(home):` makes one when the newest is `every` seconds old.
+    """A thread that makes backups while the block `with DailyBackup(home):` runs.
 
-    It does so now and while the block runs. also: called after each.
+    A backup is made whenever the newest is `every` seconds old. also: called after each.
     """
 
     def __init__(self, home: Home, every: float = DAY, also: Callable[[], object] = lambda: None):
         self.home, self.every, self.also = home, every, also
-        self.made = threading.Event()  # set after each backup, for whoever waits for one
+        self.made = threading.Event()  # set after each backup
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
 
     def _due(self) -> float:
-        """Seconds until the next one."""
+        """Returns the seconds until the next backup."""
         times = [f.stat().st_mtime for f in self.home.backups.glob(f"{REGULAR}-*.sqlite")]
         return max(0.0, max(times, default=0.0) + self.every - time.time())
 
@@ -277,7 +277,7 @@ class DailyBackup:
                 backup(self.home)
                 self.also()
                 self.made.set()
-            except Exception as error:  # the studio goes on; the log and `doctor` say that there is none
+            except Exception as error:  # the studio continues; the log and `doctor` report it
                 logging.getLogger(__name__).warning("no backup could be made: %s", error)
                 self._end.wait(min(self.every, 3600.0))
 

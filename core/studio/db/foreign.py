@@ -1,7 +1,7 @@
-"""The reader of everything that another installation or program wrote: typed, bounded, refused with one sentence.
+"""Validation of content from other installations or programs: typed, bounded, refused with one sentence.
 
-A format is a `Record`, whose fields say what each value may be. `read` holds a document against it, and `refusing`
-stands around all that is done with foreign content before it is stored. No name in a foreign document becomes a path.
+A format is a `Record`, whose fields define the valid values. `read` validates a document, and `refusing` wraps all
+processing of foreign content before it is stored. Names in foreign documents are never used as paths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, T
 
 from core.studio.db.store import is_full
 
-LARGEST = 2**63 - 1  # that SQLite holds
+LARGEST = 2**63 - 1  # largest integer in SQLite
 DEEPEST, MOST_VALUES, LONGEST_TEXT = 32, 10_000_000, 16 << 20
 MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE)
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class Refused(ValueError):
-    """Foreign content that is not taken in; the message says what is wrong with it."""
+    """Raised for invalid foreign content; the message says what is wrong with it."""
 
 
 def plain(text: str) -> str:
-    """Returns a text that SQLite and UTF-8 can hold. Raises ValueError for NUL and for halves of characters."""
+    """Returns `text` if SQLite and UTF-8 can store it. Raises ValueError for NUL and lone surrogates."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("it is no text")
     return text
@@ -47,15 +47,15 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Record(BaseModel):
-    """Base class of a foreign document, or a part of one. Keys that no field names are refused."""
+    """Base class of foreign documents and their parts. Unknown keys are refused."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: int = LONGEST_TEXT) -> T:
-    """Returns a JSON value whose depth, number of values, texts and numbers are within bounds.
+    """Returns a JSON value if its depth, number of values, texts and numbers are within bounds.
 
-    Raises ValueError for any other, also for NaN and for what UTF-8 cannot hold.
+    Raises ValueError otherwise, also for NaN and text that is not valid UTF-8.
     """
     waiting: list[tuple[Any, int]] = [(value, 0)]
     count = 0
@@ -79,22 +79,22 @@ def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: 
 
 
 def read_json(text: str | bytes, what: str) -> Any:
-    """Reads a foreign JSON document of any shape, within bounds. what: names it in the sentence of a refusal."""
+    """Reads a foreign JSON document of any structure, within bounds. what: its name in error messages."""
     with refusing(what):
         return bounded(json.loads(text))
 
 
 def read(kind: Any, value: Any, what: str) -> Any:
-    """Checks a value of a foreign JSON document against a type, such as a `Record`, and returns it as that type."""
+    """Validates a value of a foreign JSON document as a type, such as a `Record`, and returns it as that type."""
     with refusing(what):
         return TypeAdapter(kind).validate_json(json.dumps(bounded(value)))
 
 
 @contextlib.contextmanager
 def refusing(what: str, kind: type[Refused] = Refused) -> Iterator[None]:
-    """Turns whatever foreign content can cause in the block into a `Refused`. what: names the content in the sentence.
+    """Converts errors that foreign content causes in the block to `Refused`. what: its name in error messages.
 
-    Errors of this machine (a full disk, a locked database, an interrupt) pass, and so do the studio's own sentences.
+    Errors of this machine (a full disk, a locked database, an interrupt) and the studio's own errors pass unchanged.
     """
     try:
         yield
@@ -123,7 +123,7 @@ _SHOULD = re.compile(r"^(Input|String|List|Tuple|Dictionary|Data|Bytes|Value) sh
 
 
 def fault(problem: Any) -> str:
-    """Says in words what is wrong with a value. problem: one of pydantic's errors."""
+    """Describes one of pydantic's errors in words."""
     where = ".".join(str(step) for step in problem["loc"])[:200] or "it"
     kind, message = problem["type"], str(problem["msg"])
     if kind == "missing":
@@ -140,16 +140,16 @@ def fault(problem: Any) -> str:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Splits the name of a file inside an archive into its parts. Raises Refused if it could lead out of a folder."""
-    parts = tuple(name.split("/"))
-    bad = any(p in ("", ".", "..") or len(p.encode(errors="replace")) > 240 or not p.isprintable() for p in parts)
-    if bad or len(name) > 1000 or "\\" in name or ":" in parts[0]:
+    """Splits a file name in an archive into path components. Raises Refused if it could lead out of a folder."""
+    components = tuple(name.split("/"))
+    bad = any(c in ("", ".", "..") or len(c.encode(errors="replace")) > 240 or not c.isprintable() for c in components)
+    if bad or len(name) > 1000 or "\\" in name or ":" in components[0]:
         raise Refused(f"it names a file outside itself: {name[:200]!r}")
-    return parts
+    return components
 
 
 def safe_name(name: str) -> str:
-    """Makes the last part of any path a name that `parts_of` takes."""
+    """Converts the last component of any path to a name that `parts_of` accepts."""
     safe = "".join(letter if letter.isprintable() else "_" for letter in name.replace("\\", "/").rpartition("/")[2])
     while len(safe.encode(errors="replace")) > 240:
         safe = safe[1:]  # the suffix is kept

@@ -1,4 +1,4 @@
-"""The folder in which one installation keeps everything: the database, the runs, the caches."""
+"""The home: the folder of an installation's database, runs and caches."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ VARIABLE = "PMSACL_HOME"
 
 
 class BadHome(ValueError):
-    """A home that cannot be used; the message says why."""
+    """Raised if a home cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """The paths of one home. `Home.at(path)` makes the folders; a plain `Home(path)` touches nothing."""
+    """The paths of a home. `Home.at(path)` creates the folders; `Home(path)` does not."""
 
     path: Path
 
     @classmethod
     def at(cls, path: str | os.PathLike[str] | None = None) -> Home:
-        """Returns the home at `path`, else $PMSACL_HOME, else the platform's user-data folder; made if it is not there.
+        """Returns the home at `path`, else at $PMSACL_HOME, else in the platform's user-data folder, creating it.
 
-        Raises BadHome if it cannot be made.
+        Raises BadHome if it cannot be created.
         """
         chosen = path or os.environ.get(VARIABLE) or user_data_dir("pmsacl-studio", appauthor=False)
         home = cls(Path(chosen).expanduser().absolute())
@@ -42,20 +42,21 @@ class Home:
         return home
 
     def close_to_others(self, fresh: bool = False) -> None:
-        """Takes from other accounts of the machine the right to read the home: 0700, its database 0600.
+        """Removes the permissions of other accounts: mode 0700 for the home, 0600 for its database.
 
-        A folder that is not a home yet keeps its rights, unless it is `fresh`; so does one with the sticky bit (/tmp).
+        The mode of a folder that is not a home yet is only changed if it is `fresh`, and never if it has the sticky bit
+        (/tmp).
         """
         if not fresh and not self.db.exists():
             return
-        for place in (self.path, self.db):
+        for path in (self.path, self.db):
             with contextlib.suppress(FileNotFoundError, PermissionError):
-                mode = place.stat().st_mode
+                mode = path.stat().st_mode
                 if mode & 0o077 and not mode & stat.S_ISVTX:
-                    place.chmod(stat.S_IMODE(mode) & ~0o077)
+                    path.chmod(stat.S_IMODE(mode) & ~0o077)
 
     def left_out_of(self, text: str) -> str:
-        """Returns `text` with paths relative to the home: where that is, is not for whoever reads the page."""
+        """Returns `text` with paths relative to the home, whose location is not shown on the page."""
         for path in {str(self.path), str(self.path.resolve())}:
             text = text.replace(f"{path}/", "").replace(path, "the studio's home")
         return text

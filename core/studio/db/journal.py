@@ -1,4 +1,4 @@
-"""What a run records while it is at work: metrics by step, and log lines for people."""
+"""The records of a run in progress: metrics by step, and log lines for people."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 
 from core.studio.db.store import Row, Store, now
 
-KEPT = 2000  # steps of a run whose metrics stay, at most about twice as many
-RECENT = 1000  # steps before the last that stay whole
+KEPT = 2000  # approximate number of steps whose metrics are kept, at most about twice as many
+RECENT = 1000  # number of last steps whose metrics are all kept
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
-    """Writes (step, name, value) rows in one transaction; a step written again (after a resume) replaces itself."""
+    """Writes (step, name, value) rows in one transaction; those of a repeated step are replaced."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
 
 
 def stride_of(last: int, most: int) -> int:
-    """Returns the power of two that thins steps 1..last to at most 2 * most; a longer run changes it seldom."""
+    """Returns the power of two that thins steps 1 to `last` to at most 2 * `most`."""
     stride = 1
     while last // stride > 2 * most:
         stride *= 2
@@ -26,9 +26,9 @@ def stride_of(last: int, most: int) -> int:
 
 
 def thin_metrics(store: Store, run_id: str, last: int) -> None:
-    """Thins a run's metrics to about KEPT steps: each `stride_of`-th, the first two, those of the last RECENT steps.
+    """Deletes metrics except those of every `stride_of`-th step, the first two and the last RECENT steps.
 
-    What is stored once an epoch (val_...) stays. The page draws fewer points, at strides that this one divides.
+    Metrics per epoch (val_...) are kept. The page draws fewer points, at multiples of this stride.
     """
     stride = stride_of(last, KEPT)
     if stride > 1:

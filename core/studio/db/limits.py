@@ -1,7 +1,7 @@
-"""Every limit on what readers and strangers may keep or do at once: its number and the sentence that says so.
+"""All limits on what readers may store or do at once, with their error messages.
 
-A limit is claimed where it is used: rows are counted in the transaction that adds one (`demand` inside of
-`Store.write`), streams and connections under the lock that admits them. Sizes of requests: app/access/limits.py.
+Limits are checked where they apply: rows are counted in the transaction that adds one (`demand` inside `Store.write`),
+streams and connections under the lock that admits them. Limits on request sizes are in app/access/limits.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MB, GB = 2**20, 2**30
 
 @dataclass(frozen=True)
 class Limit:
-    """most: so many, or so many bytes. sentence: what is said beyond it; {most} is the number."""
+    """A limit: the largest number or number of bytes, and the error message, in which {most} is the number."""
 
     most: int
     sentence: str
@@ -57,27 +57,27 @@ LIMITS: dict[str, Limit] = {
 
 
 class TooMuch(ValueError):
-    """Error: no more is kept, or the disk is full; the message says what to do."""
+    """Raised if a limit is exceeded or the disk is full; the message says what to do."""
 
 
 def demand(name: str, held: int, adding: int = 1) -> None:
-    """Raises TooMuch if `adding` more than the `held` ones, or bytes, pass the limit of that name."""
+    """Raises TooMuch if `adding` more than the existing `held` ones, or bytes, exceed the limit of that name."""
     limit = LIMITS[name]
     if held + adding > limit.most:
         raise TooMuch(limit.sentence.format(most=limit.most))
 
 
 def demand_rows(store: Store, name: str, table: str, where: str, values: list[object], adding: int = 1) -> None:
-    """Raises TooMuch if `adding` more rows pass the limit; call it in the transaction that adds them."""
+    """Raises TooMuch if `adding` more rows exceed the limit. Call it in the transaction that adds them."""
     demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"], adding)
 
 
 def demand_owned(store: Store, kind: str, reader: str, adding: int = 1) -> None:
-    """Raises TooMuch if a reader may not own `adding` more; call it in the transaction that makes them theirs."""
+    """Raises TooMuch if a reader may not own `adding` more. Call it in the transaction that adds them."""
     demand(kind, len(owners.owned(store, kind, reader)), adding)
 
 
-SPARE = 1 * GB  # of the disk, that nothing started on the page may eat into
+SPARE = 1 * GB  # free disk space below which nothing can be started on the page
 
 
 def demand_room(store: Store, kind: str, reader: str) -> None:
@@ -89,7 +89,7 @@ def demand_room(store: Store, kind: str, reader: str) -> None:
 
 
 def kept_bytes(store: Store, reader: str) -> int:
-    """Counts the bytes in the folders of a reader's runs, those in the bin as well."""
+    """Counts the bytes in the folders of a reader's runs, including those in the bin."""
     marks = owners.owned(store, "run", reader)
     rows = store.query("SELECT folder FROM runs WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(marks)])
     folders = [store.home.path / row["folder"] for row in rows]

@@ -1,4 +1,4 @@
-"""What of an error goes to a log: where it came from, and its text unless that may name a file, and so a person."""
+"""The log entry of an error: its traceback, and its text unless it may contain a file name and so a person's name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _NAMES = re.compile(r"""['"‘“\\/]|\.\w{2,5}\b""")  # quoted text, a path, a 
 
 
 def text_of(error: BaseException) -> str:
-    """Returns the error's own text, or LEFT_OUT where it quotes something or holds a path."""
+    """Returns the text of an error, or LEFT_OUT if it contains a quotation or a path."""
     text = str(error)
     return LEFT_OUT if _NAMES.search(text) else text
 
 
 def trace_of(error: BaseException) -> str:
-    """Returns the traceback of an error and of those that led to it, without texts that may name patients' files."""
+    """Returns the traceback of an error and its causes, without texts that may contain names of patients' files."""
     before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     first = f"{trace_of(before)}which led to:\n" if before is not None else ""
     frames = "".join(traceback.format_tb(error.__traceback__))

@@ -1,7 +1,7 @@
-"""The version of a database, and the steps that bring an older one to `schema.sql`.
+"""The version of a database, and the steps that migrate older ones to `schema.sql`.
 
-A new home gets `schema.sql`. Whoever changes that file adds a step here, which makes the same change in a home that
-holds data: a function with `@step(N)`, N being the next version. All steps that are due run in one transaction.
+A new home is created by `schema.sql`. A change of that file needs a step here that makes the same change in existing
+homes: a function with `@step(N)`, where N is the next version. All due steps run in one transaction.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from core.studio.db.home import BadHome
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 Step = Callable[[sqlite3.Connection], None]
-STEPS: dict[int, Step] = {}  # by the version that the step leads to; 1 is the schema of version 1.0
+STEPS: dict[int, Step] = {}  # by the resulting version; 1 is the schema of version 1.0
 
 
 def step(version: int) -> Callable[[Step], Step]:
-    """Registers the function that brings a database from the version before to `version`."""
+    """Registers the function that migrates a database from the previous version to `version`."""
 
     def register(function: Step) -> Step:
         if version != latest() + 1:
@@ -38,7 +38,7 @@ def latest() -> int:
 def version_of(conn: sqlite3.Connection) -> int:
     """Returns the version of a database, 0 for an empty one.
 
-    Raises BadHome if it was made by version 0.2 or older, or by one that is newer than this.
+    Raises BadHome if the database was created by version 0.2 or older, or by a newer version than this one.
     """
     version = int(conn.execute("PRAGMA user_version").fetchone()[0])
     if not version and conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'").fetchone():
@@ -52,16 +52,16 @@ def version_of(conn: sqlite3.Connection) -> int:
 
 
 def migrate(conn: sqlite3.Connection, before: Callable[[], object] | None = None) -> None:
-    """Applies the schema to an empty database, and the steps that are due to an older one.
+    """Applies the schema to an empty database, and the due steps to an older one.
 
-    Two processes may call this at once: the second waits, then finds nothing to do.
+    If two processes call this at once, the second waits and then finds nothing to do.
 
     Args:
-        conn: the database, outside of a transaction.
-        before: called first if the database holds anything that a step could harm.
+        conn: The database, outside of a transaction.
+        before: Called first if the database is not empty.
 
     Raises:
-        BadHome: as `version_of`; nothing is changed.
+        BadHome: As `version_of`; nothing is changed.
     """
     version = version_of(conn)
     if version == latest():
@@ -84,7 +84,7 @@ def migrate(conn: sqlite3.Connection, before: Callable[[], object] | None = None
 
 
 def statements(script: str) -> Iterator[str]:
-    """Splits a script into its statements. (`executescript` would commit the transaction that a step runs in.)"""
+    """Splits a script into statements, because `executescript` would commit the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -93,12 +93,12 @@ def statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-# The tables as SQLite describes them, and as a page.
+# The tables as described by SQLite, and as a documentation page.
 
 
 @dataclass
 class Column:
-    """A column as SQLite describes it. refers: TABLE.COLUMN of its foreign key."""
+    """A column as described by SQLite. refers: TABLE.COLUMN of its foreign key."""
 
     name: str
     type: str
@@ -110,7 +110,7 @@ class Column:
 
 @dataclass
 class Table:
-    """A table with its columns in their order, and the statements of its indexes and triggers by name."""
+    """A table with its columns in order, and the statements of its indexes and triggers by name."""
 
     name: str
     columns: list[Column] = field(default_factory=list)
@@ -124,11 +124,11 @@ def tables() -> list[Table]:
     try:
         db.executescript(SCHEMA.read_text("utf-8"))
         rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")
-        parts = [row for row in rows.fetchall() if not row[1].startswith("sqlite_")]
-        listed = {name: Table(name, _columns(db, name)) for kind, name, _, _ in parts if kind == "table"}
+        objects = [row for row in rows.fetchall() if not row[1].startswith("sqlite_")]
+        listed = {name: Table(name, _columns(db, name)) for kind, name, _, _ in objects if kind == "table"}
     finally:
         db.close()
-    for kind, name, table, sql in parts:
+    for kind, name, table, sql in objects:
         if kind != "table":
             (listed[table].indexes if kind == "index" else listed[table].triggers)[name] = sql
     return list(listed.values())
@@ -144,7 +144,7 @@ def _columns(db: sqlite3.Connection, table: str) -> list[Column]:
 
 
 def markdown() -> str:
-    """Returns the page, as Markdown."""
+    """Returns the documentation page in Markdown."""
     lines = ["# The database", "", "Made from `core/studio/db/schema.sql` by `launch.py schema`."]
     for table in tables():
         lines += ["", f"## {table.name}", "", "| column | type | |", "|---|---|---|"]

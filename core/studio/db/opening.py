@@ -1,4 +1,4 @@
-"""Opening a home's database: made if there is none, brought up to date, a backup taken before that."""
+"""Opening a home's database: it is created if missing, and backed up and migrated if it is older."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from core.studio.db.store import Store
 
 
 def open(home: Home | str | None = None) -> Store:
-    """Opens (and if need be makes) the store of a home, given as Home, path or None for the default.
+    """Opens or creates the store of a home, given as Home, path or None for the default.
 
-    Raises BadHome, and changes nothing, for a home of version 0.2 or older, or of a newer version.
+    Raises BadHome, and changes nothing, if the home is from version 0.2 or older, or from a newer version.
     """
     store = Store(home if isinstance(home, Home) else Home.at(home))
     try:

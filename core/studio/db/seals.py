@@ -1,6 +1,6 @@
-"""Seals: the hashes of a file's blocks, kept beside the file as NAME.seal, so that damage is seen before use.
+"""Seals: the hashes of a file's blocks, stored as NAME.seal next to it, to detect damage before use.
 
-A file that is opened is checked in a sample of its blocks (a small one in all of them), `doctor` checks all.
+When a file is opened, a sample of its blocks is checked (all of them if it is small); `doctor` checks all.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.engine import files
 
 SUFFIX = ".seal"
 BLOCK = 1 << 20
-SAMPLE = 16  # blocks that are read when a file is opened
+SAMPLE = 16  # number of blocks that are checked when a file is opened
 
 
 class Damaged(ValueError):
-    """A file that is not what was written; the message names it and says what to do."""
+    """Raised if a file is damaged; the message names it and says what to do."""
 
 
 def seal_of(file: Path) -> Path:
@@ -30,7 +30,7 @@ def seal_of(file: Path) -> Path:
 
 
 def seal(file: Path) -> None:
-    """Writes the seal of a file as it is now. Call this right after the file was written."""
+    """Writes the seal of a file. Call this right after writing the file."""
     with file.open("rb") as content:
         blocks = [_digest(block) for block in iter(lambda: content.read(BLOCK), b"")]
     note = {"bytes": file.stat().st_size, "block": BLOCK, "blocks": blocks}
@@ -38,17 +38,17 @@ def seal(file: Path) -> None:
 
 
 def built_array(file: Path, make: Callable[[Path], object]) -> np.ndarray:
-    """Maps a sealed .npy file. One that is absent or damaged is first written by `make(path)`, once for all who ask."""
+    """Memory-maps a sealed .npy file; if it is missing or damaged, `make(path)` first writes it, only once."""
 
-    def make_sealed(own: Path) -> None:
-        make(own)
-        seal(own)
+    def make_sealed(draft: Path) -> None:
+        make(draft)
+        seal(draft)
 
     return files.built(file, lambda: kept_array(file), make_sealed)
 
 
 def kept_array(file: Path) -> np.ndarray | None:
-    """Maps a sealed .npy file; None if it is absent or damaged."""
+    """Memory-maps a sealed .npy file; None if it is missing or damaged."""
     try:
         return files.mapped(file) if is_sealed(file) and not problem(file) else None
     except FileNotFoundError:
@@ -56,12 +56,12 @@ def kept_array(file: Path) -> np.ndarray | None:
 
 
 def is_sealed(file: Path) -> bool:
-    """Returns whether a seal was ever kept for the file."""
+    """Returns whether the file has a seal."""
     return seal_of(file).exists()
 
 
 def problem(file: Path, full: bool = False) -> str | None:
-    """Returns what is wrong with a file, or None if it is sound, or was never sealed. full: look at every block."""
+    """Returns what is wrong with a file, or None if it is intact or not sealed. full: whether all blocks are checked."""
     try:
         seal = json.loads(seal_of(file).read_text())
         size, block, blocks = int(seal["bytes"]), int(seal["block"]), list(seal["blocks"])
@@ -86,7 +86,7 @@ def problem(file: Path, full: bool = False) -> str | None:
 
 
 def problems(files: Iterable[Path], full: bool = False) -> list[str]:
-    """Lists what is wrong with any of the files."""
+    """Lists the problems of the files."""
     return [text for text in (problem(file, full) for file in files) if text]
 
 

@@ -1,4 +1,4 @@
-"""One SQLite file per home, by sqlite-utils: WAL, foreign keys on, a busy timeout; `opening` brings it up to date."""
+"""The SQLite database of a home, by sqlite-utils: WAL, foreign keys, a busy timeout; `opening` migrates it."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _CUT = re.compile(r"\d+ requested and \d+ written")  # of ndarray.tofile, whose 
 
 
 class NotFound(ValueError):
-    """No such study, run, case or job; the message names what there is."""
+    """Raised for an unknown study, run, case or job."""
 
 
 def now() -> str:
-    """Returns the present time in UTC, ISO 8601 with milliseconds: it sorts as text."""
+    """Returns the current time in UTC, ISO 8601 with milliseconds, which sorts as text."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _opened(conn: sqlite3.Connection) -> sqlite_utils.Database:
-    """The database of a connection, which is closed when nobody has the database any more.
+    """Returns the database of a connection, which is closed when the database is no longer referenced.
 
-    A connection and its cache of statements refer to each other: let go of alone, it would keep its files and its
-    pages (2 MB) until the next full garbage collection, for which a server may take hours.
+    A connection and its statement cache refer to each other. Without this it would keep its files and pages (2 MB)
+    until the next full garbage collection, which may take hours in a server.
     """
     db = sqlite_utils.Database(conn)
     weakref.finalize(db, _close, conn).atexit = False
@@ -63,10 +63,10 @@ def _close(conn: sqlite3.Connection) -> None:
 
 
 def _log_ahead(conn: sqlite3.Connection) -> None:
-    """Have changes written to a log first (WAL), so that readers do not wait for writers.
+    """Sets the journal mode WAL, so that readers do not wait for writers.
 
-    The file keeps the mode. Where several processes open a new file at once and each would change it, SQLite tells all
-    but one that it is locked, at once and whatever the busy timeout: they ask again.
+    The mode is stored in the file. If several processes set it in a new file at once, SQLite reports the file as locked
+    to all except one, regardless of the busy timeout, so they try again.
     """
     until = time.monotonic() + BUSY_SECONDS
     while True:
@@ -80,9 +80,9 @@ def _log_ahead(conn: sqlite3.Connection) -> None:
 
 
 class Store:
-    """A home's database as it is: `opening.open` gives one that is up to date.
+    """The database of a home; `opening.open` returns a migrated one.
 
-    One connection per thread, closed with it; safe between threads, not across a fork.
+    There is one connection per thread, closed when the thread ends. It is safe between threads, but not across a fork.
     """
 
     def __init__(self, home: Home):
@@ -95,7 +95,7 @@ class Store:
 
     @classmethod
     def reading(cls, file: Path) -> Store:
-        """Opens a database file to read it as it is: nothing in it is changed, no migration is applied."""
+        """Opens a database file for reading only, without migrations."""
         store = cls(Home(file.parent))
         store._opened = True
         store._local.db = _opened(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True))
@@ -103,36 +103,36 @@ class Store:
 
     @property
     def db(self) -> sqlite_utils.Database:
-        """This thread's connection, opened when it is first asked for."""
+        """The connection of this thread, opened on first use."""
         db = getattr(self._local, "db", None)
         if db is None:
             if not self._opened:
-                # Made here, for SQLite would let other accounts read it; its -wal and -shm have the rights that it has.
-                # One that is there is not opened: closing it would let go of all locks of this process on it (POSIX).
+                # Created here, as SQLite would let other accounts read it; -wal and -shm get the same permissions. An
+                # existing file is not opened: closing it would release all locks of this process on it (POSIX).
                 with contextlib.suppress(FileExistsError):
                     os.close(os.open(self.home.db, os.O_CREAT | os.O_EXCL, 0o600))
-            # A database that has gone since is not made anew: a home that was deleted stays deleted.
+            # A database that was deleted since is not created again: a deleted home stays deleted.
             conn = sqlite3.connect(f"{self.home.db.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_SECONDS)
             self._opened = True
             _log_ahead(conn)
-            conn.execute("PRAGMA synchronous=FULL")  # a review that was answered "saved" survives a power cut
+            conn.execute("PRAGMA synchronous=FULL")  # a review that was confirmed as saved survives a power failure
             conn.execute("PRAGMA foreign_keys=ON")
             db = self._local.db = _opened(conn)
         return db
 
     def query(self, sql: str, params: Params = ()) -> list[Row]:
-        """Returns all rows, as dictionaries; a statement that writes and returns rows is committed."""
+        """Returns all rows as dictionaries; a statement that writes and returns rows is committed."""
         db = self.db
         if not sql.startswith("SELECT "):
             return list(db.query(sql, params))
-        # sqlite-utils puts a savepoint around each query: three statements, each of which gives other threads the
-        # interpreter. A page asks some fifty queries for one decision, so a plain read is executed by itself.
+        # sqlite-utils adds a savepoint to each query, so that it has three statements, each of which releases the
+        # interpreter lock. The page makes about fifty queries per decision, so plain reads are executed directly.
         cursor = db.conn.execute(sql, params)
         names = [column[0] for column in cursor.description]
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def columns(self, sql: str, params: Params = ()) -> list[tuple[Any, ...]]:
-        """Reads the columns of a query, each as a tuple: where rows are many, in a tenth of the time of `query`."""
+        """Returns the columns of a query as tuples; for many rows it takes a tenth of the time of `query`."""
         cursor = self.db.conn.execute(sql, params)
         rows = cursor.fetchall()
         return [tuple(map(itemgetter(i), rows)) for i in range(len(cursor.description))]
@@ -143,7 +143,7 @@ class Store:
         return rows[0] if rows else None
 
     def first(self, sql: str, params: Params = ()) -> Row:
-        """Returns the first row of a query that always gives one. Raises NotFound if it gives none."""
+        """Returns the first row of a query. Raises NotFound if there is none."""
         row = self.one(sql, params)
         if row is None:
             raise NotFound(f"there is no row for: {sql}")
@@ -156,9 +156,10 @@ class Store:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite_utils.Database]:
-        """Opens a transaction with the write lock from its first line, so what it reads stays true; nested, it joins.
+        """Opens a transaction that holds the write lock from the start, so that what it reads stays valid.
 
-        Raises RuntimeError inside of `snapshot`: another writer may have committed since that began.
+        Nested calls join the outer transaction. Raises RuntimeError inside `snapshot`, because another writer may have
+        committed since it began.
         """
         db = self.db
         if db.conn.in_transaction:
@@ -180,7 +181,7 @@ class Store:
             act()
 
     def after(self, act: Callable[[], object]) -> None:
-        """Does `act` once this thread's transaction is committed, at once outside of one; never if it is undone."""
+        """Calls `act` after this thread's transaction is committed, not after a rollback; immediately without one."""
         if self.db.conn.in_transaction:
             self._local.after.append(act)
         else:
@@ -188,7 +189,7 @@ class Store:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Opens a transaction that reads: every query in it sees the database as at the first. Nested, it joins."""
+        """Opens a read transaction, in which all queries see the same state. Nested calls join the outer one."""
         db = self.db
         if db.conn.in_transaction:
             yield
@@ -202,7 +203,7 @@ class Store:
 
     @property
     def in_snapshot(self) -> bool:
-        """Whether this thread is inside of `snapshot`."""
+        """Whether this thread is inside `snapshot`."""
         return getattr(self._local, "snapshot", False)
 
     @staticmethod
@@ -217,12 +218,12 @@ class Store:
         db.conn.execute("COMMIT")
 
     def setting(self, key: str, default: Any = None) -> Any:
-        """Returns the value kept under `key`, or `default`."""
+        """Returns the value of a setting, or `default`."""
         row = self.one("SELECT value FROM settings WHERE key = ?", [key])
         return default if row is None else json.loads(row["value"])
 
     def set_setting(self, key: str, value: Any) -> None:
-        """Keeps any JSON value under `key`."""
+        """Stores a JSON value as a setting."""
         with self.write() as db:
             db.table("settings").upsert({"key": key, "value": json.dumps(value)}, pk="key")
 
@@ -235,7 +236,7 @@ class Store:
 
 
 def is_full(error: BaseException) -> bool:
-    """Returns whether an error, or one that led to it, says that the disk is full (of the system, SQLite or NumPy)."""
+    """Returns whether an error or its cause (of the system, SQLite or NumPy) means that the disk is full."""
     text = str(error)
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in text
     if full or os.strerror(errno.ENOSPC) in text or _CUT.search(text):
@@ -245,5 +246,5 @@ def is_full(error: BaseException) -> bool:
 
 
 def parsed(row: Row, *columns: str) -> Row:
-    """Returns a row with its JSON columns turned into values."""
+    """Returns a row with its JSON columns as values."""
     return {k: json.loads(v) if k in columns and isinstance(v, str) else v for k, v in row.items()}

@@ -1,4 +1,4 @@
-"""A job as its worker process sees it: claim it, report on it, go to its next step, end it."""
+"""The worker's operations on a job: claim it, report progress, go to the next step, end it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from core.studio.jobs.records import JSON, at_position, finish, get_job
 
 
 def claim(store: Store, queue: str | None = None, job: int | None = None) -> dict | None:
-    """Claims the oldest queued job for this process and returns it, or None. The demo's jobs go last.
+    """Claims the oldest queued job for this process and returns it, or None. Jobs of the demo come last.
 
-    queue None: of any queue that is free. job: that one alone. It is one statement, so that two workers cannot claim
+    queue: None for any idle queue. job: None for any job. This is a single statement, so that two workers cannot claim
     the same job.
     """
     rows = store.query(
@@ -29,7 +29,7 @@ def claim(store: Store, queue: str | None = None, job: int | None = None) -> dic
 
 
 def wants(store: Store, job: int) -> str:
-    """Returns what was last asked of a job: 'run' | 'pause' | 'cancel'."""
+    """Returns the last request on a job: 'run', 'pause' or 'cancel'."""
     row = store.one("SELECT wants FROM jobs WHERE id = ?", [job])
     return row["wants"] if row else "cancel"
 
@@ -40,7 +40,7 @@ def heartbeat(store: Store, job: int) -> None:
 
 
 def progress(store: Store, job: int, fraction: float, message: str) -> None:
-    """Records how far a job is, as a fraction 0..1 of the whole chain, and what it is doing."""
+    """Records the progress of a job, from 0 to 1 of the whole chain, and what it is doing."""
     store.execute(
         "UPDATE jobs SET progress = ?, message = ?, heartbeat = ? WHERE id = ?", [fraction, message, now(), job]
     )
@@ -66,6 +66,6 @@ def end(store: Store, job: int, status: str, message: str = "", error: str | Non
 
 
 def defer(store: Store, job: int, message: str) -> bool:
-    """Sends a running job back to wait in the long queue; returns False if something else is wanted of it."""
+    """Returns a running job to the long queue; returns False if it is to be paused or cancelled."""
     change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
     return store.execute(change, [LONG, message, job]).rowcount == 1

@@ -1,4 +1,4 @@
-"""A job that the calling process executes itself, for a command that torchrun has started several times."""
+"""Executing a job in the calling process, for commands that torchrun starts in several processes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import get_job
 
-GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # jobs that did not get to their end
+GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs that ended early
 
 
 def unfinished(store: Store, run: str) -> int | None:
-    """Returns the last job on a run, if it ended before it was done."""
+    """Returns the last job on a run if it ended early, else None."""
     jobs.reap(store)
     for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
         if any(step["run"] == run for step in json.loads(row["chain"])):
@@ -25,12 +25,12 @@ def unfinished(store: Store, run: str) -> int | None:
 def execute(store: Store, job: int) -> dict:
     """Executes a queued job in this process; returns its row. SIGTERM stops it at a checkpoint.
 
-    Raises ValueError, and cancels the job, where another job of its queue is at work.
+    If another job of its queue is running, the job is cancelled and ValueError raised.
     """
     claimed = execution.claim(store, job=job)
     if claimed is None:
         jobs.cancel(store, job)
-        raise ValueError("another training is at work in this home: wait for it, or pause it")
+        raise ValueError("another training is running in this home: wait for it, or pause it")
     before = signal.signal(signal.SIGTERM, worker.stop)
     try:
         worker.execute(store, claimed)

@@ -1,4 +1,4 @@
-"""Memory that the two queues share: a job that finds no room waits for the other one instead of failing."""
+"""Memory that the two queues share: a job that runs out of memory waits for the other one instead of failing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from core.studio.jobs import execution, queues
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import TRAINS
 
-TRIES = 5  # times that one step of the long queue waits for room
-LOOK = 0.2  # seconds between two looks
+TRIES = 5  # largest number of waits of a step of the long queue
+LOOK = 0.2  # seconds between two checks
 
 
 def ran_out(error: BaseException) -> bool:
-    """Returns whether an error says that memory, the device's or the machine's, is used up."""
+    """Returns whether an error means that the memory of the device or the machine is exhausted."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "alloc_failed" in text
 
 
 def release() -> None:
-    """Frees the memory that an ended step leaves occupied on the device."""
+    """Frees device memory that a finished step still occupies."""
     gc.collect()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         sys.modules["torch"].cuda.empty_cache()
 
 
 def set_aside(store: Store, job: dict) -> bool:
-    """Puts a short job behind the training that leaves it no room; False if none is running, so it is to fail."""
+    """Queues a short job after the running training; returns False if none is running, so that the job fails."""
     if job["queue"] != queues.SHORT or (long := queues.beside(store, queues.SHORT)) is None:
         return False
     deferred = execution.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
@@ -40,7 +40,7 @@ def set_aside(store: Store, job: dict) -> bool:
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
-    """Makes a training wait for the short job beside it, to go on from its checkpoint then; False if there was none."""
+    """Makes a training wait for the running short job, to resume from its checkpoint; False if there is none."""
     if job["queue"] != queues.LONG or (short := queues.beside(store, queues.LONG)) is None:
         return False
     if job["step"] in TRAINS:

@@ -1,4 +1,4 @@
-"""Runs marked 'running' whose process ended without recording it, and which no job has."""
+"""Runs with the status 'running' whose process has ended, and that belong to no job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.studio.db.store import Store
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.processes import is_alive, start_of
 
-FILE = "process.json"  # in the run's folder, while a process is at it
+FILE = "process.json"  # in the run's folder while a process works on it
 
 
 def sign(folder: Path) -> None:
@@ -21,14 +21,14 @@ def sign(folder: Path) -> None:
 
 
 def leave(folder: Path) -> None:
-    """Removes what `sign` recorded: this process has left the run."""
+    """Removes the record of `sign` when this process is done with the run."""
     (folder / FILE).unlink(missing_ok=True)
 
 
 def mark(store: Store) -> list[str]:
-    """Marks as 'interrupted' runs that say 'running' though their worker, or the command that had them, is gone.
+    """Sets runs to 'interrupted' whose status is 'running' although their process has ended; returns their ids.
 
-    A job's run is left to the job, which knows how to go on. Returns the runs' ids; to be called at start-up.
+    Runs of jobs are not changed, as jobs handle them. Call it at start-up.
     """
     at_work = {j["run"] for j in jobs.list_jobs(store, "running")}
     gone = []

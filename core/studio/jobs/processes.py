@@ -1,6 +1,6 @@
-"""Processes that outlive their starter, and how to tell whether a process is still the one that was known.
+"""Detached processes, and how to check that a process id still belongs to the same process.
 
-A process id alone is reused after a while; together with its start time it is unique.
+Process ids are reused after a while; together with the start time they are unique.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def start_of(pid: int) -> str | None:
-    """Returns a text that names this very process, or None if there is none (a zombie counts as none)."""
+    """Returns a text that identifies the start of process `pid`, or None if it does not run (or is a zombie)."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -31,7 +31,7 @@ def start_of(pid: int) -> str | None:
 
 
 def is_alive(pid: int | None, started: str | None) -> bool:
-    """Returns whether process `pid` runs and is the one that `start_of` named `started`."""
+    """Returns whether process `pid` is running and `start_of` still returns `started` for it."""
     if not pid:
         return False
     here = start_of(pid)
@@ -47,7 +47,7 @@ def is_alive(pid: int | None, started: str | None) -> bool:
 
 
 def detached(line: list[str], folder: Path, log: Path) -> int:
-    """Starts a command in a session of its own, so that it goes on when its starter ends; returns its process id."""
+    """Starts a command in a new session, so that it outlives this process; returns its process id."""
     with open(log, "ab") as out:
         process = subprocess.Popen(
             line, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -56,4 +56,4 @@ def detached(line: list[str], folder: Path, log: Path) -> int:
     return process.pid
 
 
-_CHILDREN: list[subprocess.Popen] = []  # polled, so that ended ones do not stay as zombies
+_CHILDREN: list[subprocess.Popen] = []  # polled, so that ended ones do not become zombies

@@ -1,6 +1,6 @@
-"""Jobs: chains of steps (pretrain -> fit -> score -> evaluate) that worker processes execute, one for each queue.
+"""Jobs: chains of steps (pretrain -> fit -> score -> evaluate) that worker processes execute, one per queue.
 
-The page writes what it wants into the column `wants` and reads the progress; jobs go on when the page is closed.
+The page writes requests to the column `wants` and reads the progress; jobs continue when the page is closed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = [
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
-    """Queues one chain; returns its job id. steps: [{"step", "run", "args"}]; `start` wakes a worker.
+    """Queues a chain of steps [{"step", "run", "args"}]; returns the job's id. start: whether a worker is started.
 
-    Raises ValueError for an unknown step or run, and for a run that is in a job that has not ended.
+    Raises ValueError for an unknown step or run, or if a run belongs to a job that has not ended.
     """
     if not steps:
         raise ValueError("a job needs at least one step")
     chain = [{"step": s["step"], "run": s.get("run") or "", "args": s.get("args") or {}} for s in steps]
     for step in chain:
-        STEPS[step["step"]]  # raises ValueError, naming the steps there are
+        STEPS[step["step"]]  # raises ValueError for an unknown step
     with store.write() as db:
         for run in {step["run"] for step in chain if step["run"]}:
             if store.one("SELECT 1 FROM runs WHERE id = ?", [run]) is None:
@@ -53,10 +53,10 @@ def submit(store: Store, steps: list[dict], start: bool = True) -> int:
 
 
 def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], start: bool = True) -> dict:
-    """Returns the job of `key` that waits or runs; without one, queues what `chain` makes, in the same transaction.
+    """Returns the queued or running job with `key`; if there is none, queues a new one in the same transaction.
 
-    key: JSON values that say what is asked for, so that what is asked for twice is done once. chain: makes the runs
-    that its steps name, and returns the steps.
+    key: JSON values that identify the request, so that equal requests share a job. chain: creates the runs and returns
+    the steps.
     """
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     reap(store)
@@ -70,7 +70,7 @@ def once(store: Store, key: Sequence[Any], chain: Callable[[], list[dict]], star
 
 
 def runs_of(job: dict, *steps: str) -> list[str]:
-    """Lists the runs that a job's steps of these names work on, in their order."""
+    """Lists the runs of a job's steps with these names, in order."""
     return list(dict.fromkeys(step["run"] for step in job["chain"] if step["step"] in steps))
 
 
@@ -82,7 +82,7 @@ def _refuse_twice(store: Store, run: str) -> None:
 
 
 def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
-    """Lists jobs that have not ended, then those that have, each newest first; dead workers are noticed on the way."""
+    """Lists jobs that have not ended, then those that have, newest first, after `reap`."""
     reap(store)
     where = f"WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
     ended = "status IN ('done', 'failed', 'cancelled')"
@@ -91,12 +91,12 @@ def list_jobs(store: Store, *statuses: str, limit: int = 200) -> list[dict]:
 
 
 def pause(store: Store, job: int) -> str:
-    """Stops a job so that `resume` can go on from there; returns its status ('running' until the worker stops)."""
+    """Pauses a job so that `resume` can continue it; returns its status ('running' until the worker stops)."""
     return _ask(store, job, "pause", "paused", ("queued", "interrupted"))
 
 
 def cancel(store: Store, job: int) -> str:
-    """Ends a job for good; what its runs have already written stays."""
+    """Cancels a job; everything its runs have written is kept."""
     return _ask(store, job, "cancel", "cancelled", ("queued", "paused", "interrupted"))
 
 
@@ -116,12 +116,12 @@ def _ask(store: Store, job: int, wants: str, status: str, idle: tuple[str, ...])
 
 
 def resume(store: Store, job: int, start: bool = True) -> str:
-    """Queues a paused, interrupted, failed or cancelled job again; it goes on from its last checkpoint."""
+    """Queues a paused, interrupted, failed or cancelled job again; it continues from its last checkpoint."""
     reap(store)
     with store.write() as db:
         row = get_job(store, job)
         if row["status"] in ("queued", "running"):
-            if row["wants"] == "pause":  # asked to pause, not yet stopped: simply let it go on
+            if row["wants"] == "pause":  # asked to pause but not stopped yet: it simply continues
                 db.execute("UPDATE jobs SET wants = 'run' WHERE id = ?", [job])
             return row["status"]
         if row["status"] == "done":
@@ -138,9 +138,9 @@ def resume(store: Store, job: int, start: bool = True) -> str:
 
 
 def ensure_worker(store: Store) -> list[int]:
-    """Starts a worker process for each queue in which a job waits; returns their process ids.
+    """Starts a worker process for each queue with queued jobs; returns their process ids.
 
-    A worker that is one too many ends by itself.
+    Superfluous workers end automatically.
     """
     reap(store)
     waiting = {row["queue"] for row in store.query("SELECT DISTINCT queue FROM jobs WHERE status = 'queued'")}

@@ -1,4 +1,4 @@
-"""Rows of jobs: reading one, ending one, and noticing that its worker process is gone."""
+"""Rows of jobs: reading one, ending one, and detecting that its worker process has ended."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from core.studio.db.store import NotFound, Store, now, parsed
 from core.studio.jobs.processes import is_alive
 
 JSON = ("chain", "args")
-NOT_ENDED = ("queued", "running", "paused", "interrupted")  # statuses of a job that can still go on
-TRAINS = ("pretrain", "fit")  # steps that make a run: its status follows the job's
+NOT_ENDED = ("queued", "running", "paused", "interrupted")  # statuses of jobs that can continue
+TRAINS = ("pretrain", "fit")  # steps that create a run, whose status follows the job's
 _RUN_STATUS = {
     "queued": "queued", "paused": "stopped", "cancelled": "stopped", "interrupted": "interrupted", "failed": "failed",
 }  # fmt: skip
 
 
 def at_position(chain: list[dict], position: int) -> dict:
-    """Returns the columns of a job that say at which step of its chain it is."""
+    """Returns the columns of a job that describe the current step of its chain."""
     step = chain[position]
     return {"position": position, "step": step["step"], "run": step["run"] or None, "args": json.dumps(step["args"])}
 
 
 def get_job(store: Store, job: int) -> dict:
-    """Returns the job's row, chain and args as values. Raises NotFound if there is none."""
+    """Returns the row of a job, with chain and args as values. Raises NotFound for an unknown job."""
     row = store.one("SELECT * FROM jobs WHERE id = ?", [job])
     if row is None:
         raise NotFound(f"there is no job {job}; `jobs` lists them")
@@ -31,7 +31,7 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def reap(store: Store) -> list[int]:
-    """Marks jobs whose worker is gone as 'interrupted' (with Resume), paused or cancelled; returns their ids."""
+    """Ends jobs whose worker has died as 'interrupted', paused or cancelled; returns their ids."""
     gone = []
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
@@ -47,7 +47,7 @@ def reap(store: Store) -> list[int]:
 
 
 def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
-    """Writes a job's end, and the status of its runs. Call it inside `store.write()`; row: as `get_job` gives it."""
+    """Records the end of a job and the status of its runs. Call it inside `store.write()`. row: from `get_job`."""
     values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
     store.db.table("jobs").update(row["id"], values)
     if status == "done":

@@ -1,13 +1,13 @@
-"""The steps that jobs are made of, by name. A feature adds a step in its own module and names both in MODULES:
+"""The steps of jobs by name. A feature defines a step in its module and lists both in MODULES:
 
     @step("embed")
     def embed(work: Work) -> None: ...
 
-    @step("pretrain", long=True)  # it makes what others read: see queues.py
+    @step("pretrain", long=True)  # others read its results: see queues.py
     def pretrain(work: Work) -> None: ...
 
-A step reads its run and arguments, reports as it goes, looks at `should_stop()` often and raises `Stopped` when it
-turns true, having left on disk what it needs to go on when it is called again.
+A step reads its run and arguments, reports progress, and calls `should_stop()` often. If that returns True, it saves
+its state, so that it can resume when it is called again, and raises `Stopped`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def never() -> bool:
 
 
 def loading(report: Report) -> Callable[[int, int], None]:
-    """Returns an `on_progress` for `load_arrays` that reports how many images are prepared."""
+    """Returns an `on_progress` for `load_arrays` that reports the number of prepared images."""
 
     def on_progress(done: int, total: int) -> None:
         if done % 20 == 0 or done == total:
@@ -40,7 +40,7 @@ def loading(report: Report) -> Callable[[int, int], None]:
 
 @dataclass
 class Work:
-    """One step of a job as it is executed. `run` may be '' for a step that belongs to no run; job: its id, if any."""
+    """The context of a step that is executed. run: '' for a step without a run. job: id of the job, if any."""
 
     store: Store
     run: str
@@ -54,7 +54,7 @@ class Work:
         return self.args.get("device", "auto")
 
 
-MODULES = {  # imported when somebody first asks for the step: each brings libraries that the others do without
+MODULES = {  # imported when a step is first used, because each needs other libraries
     "pretrain": "core.studio.runs.pipeline",
     "fit": "core.studio.runs.pipeline",
     "score": "core.studio.runs.pipeline",
@@ -68,7 +68,7 @@ MODULES = {  # imported when somebody first asks for the step: each brings libra
     "report": "core.studio.report.job",
 }
 
-DOING = {  # what a step does, as its job says while it goes on
+DOING = {  # messages while a step runs
     "pretrain": "Making the encoder",
     "fit": "Fitting",
     "score": "Scoring",
@@ -87,7 +87,7 @@ _LONG: set[str] = set()
 
 
 def step(name: str, long: bool = False) -> Callable:
-    """Registers the decorated function as a step; its result is ignored. long: one at a time, in the long queue."""
+    """Registers the decorated function as a step. long: whether it runs in the long queue, one at a time."""
 
     def add(function):
         _STEPS[name] = function
@@ -99,13 +99,13 @@ def step(name: str, long: bool = False) -> Callable:
 
 
 def is_long(name: str) -> bool:
-    """Returns whether a step belongs to the long queue: a training, a fit, the drawing of the demo."""
+    """Returns whether a step belongs to the long queue, such as a training, a fit or the drawing of the demo."""
     STEPS[name]
     return name in _LONG
 
 
 class _Steps(dict):
-    """Read as a dict; the module that holds a step is imported the first time anybody asks for the step."""
+    """A mapping of names to steps that imports a step's module when it is first used."""
 
     def __missing__(self, name: str):
         if name not in _STEPS and name in MODULES:

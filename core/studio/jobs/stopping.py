@@ -1,4 +1,4 @@
-"""Pausing jobs so that nothing of a home is at work any more, and saying what goes on when the page is closed."""
+"""Pausing all jobs of a home, and a message on jobs that continue when the page is closed."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.processes import is_alive
 from core.studio.jobs.records import get_job
 
-SECONDS = 7.0  # after which a worker that is in a long step is ended; its job goes on from its last checkpoint
-GIVEN_UP = 2.0  # seconds after that for what cannot be ended: another account's process
+SECONDS = 7.0  # time after which a worker is killed; its job can resume from the last checkpoint
+GIVEN_UP = 2.0  # further seconds to wait for a worker that cannot be killed, such as another account's
 LOOK = 0.1
 
 
 def at_work(store: Store) -> list[dict]:
-    """Lists the jobs that run or wait, oldest first."""
+    """Lists running and queued jobs, oldest first."""
     return sorted(jobs.list_jobs(store, "running", "queued"), key=lambda job: job["id"])
 
 
 def pause(store: Store, only: Collection[int] | None = None, seconds: float = SECONDS) -> list[int]:
-    """Pauses all jobs that run or wait (`only`: those of them), each at a checkpoint; returns their ids.
+    """Pauses running and queued jobs (all, or those in `only`) at a checkpoint; returns their ids.
 
-    A worker that has not stopped after so many seconds is ended. `resume` goes on with each of the jobs.
+    Workers that have not stopped after `seconds` are killed. `resume` continues the jobs.
     """
     until, paused = time.monotonic() + seconds, set[int]()
-    while left := [job for job in at_work(store) if only is None or job["id"] in only]:
-        for job in sorted(left, key=lambda job: job["status"] == "running"):  # or a worker goes on with the next
+    while active := [job for job in at_work(store) if only is None or job["id"] in only]:
+        for job in sorted(
+            active, key=lambda job: job["status"] == "running"
+        ):  # queued ones first, or a worker would start them
             with contextlib.suppress(ValueError):  # it has just ended
                 if job["wants"] == "run" or job["status"] == "queued":
                     jobs.pause(store, job["id"])
                 paused.add(job["id"])
         if time.monotonic() > until:
-            for job in left:
+            for job in active:
                 _end_worker(job)
         if time.monotonic() > until + GIVEN_UP:
             break
@@ -45,7 +47,7 @@ def pause(store: Store, only: Collection[int] | None = None, seconds: float = SE
 
 
 def _end_worker(job: dict) -> None:
-    """Kill the process that has a job, with what it has started, unless it is this one."""
+    """Kills the worker process of a job and its children, unless it is this process."""
     pid = job["pid"]
     if job["status"] != "running" or pid == os.getpid() or not is_alive(pid, job["pid_start"]):
         return
@@ -57,7 +59,7 @@ def _end_worker(job: dict) -> None:
 
 
 def resume(store: Store, paused: Collection[int]) -> None:
-    """Resumes jobs that `pause` has paused and nobody has changed since."""
+    """Resumes jobs that `pause` paused and that are still paused."""
     for job in paused:
         with contextlib.suppress(NotFound):
             if get_job(store, job)["status"] == "paused":
@@ -65,18 +67,18 @@ def resume(store: Store, paused: Collection[int]) -> None:
 
 
 def sentence(store: Store, paused: Collection[int] = ()) -> str:
-    """Says what was paused and what goes on, and how to change that; "" where there was nothing to do."""
+    """Returns a message on paused and continuing jobs and how to change that; "" if there are none."""
     going = [job for job in at_work(store) if job["id"] not in paused]
-    parts = []
+    sentences = []
     if paused:
         named = ", ".join(str(job) for job in paused)
         again = "`jobs resume N` goes on with it" if len(paused) == 1 else "`jobs resume N` goes on with each"
-        parts.append(f"Paused at a checkpoint: {_jobs(len(paused))} {named}; {again}.")
+        sentences.append(f"Paused at a checkpoint: {_jobs(len(paused))} {named}; {again}.")
     if going:
         verb = "goes on" if len(going) == 1 else "go on"
         listed = ", ".join(f"{job['id']} ({job['step']}, {_state(job)})" for job in going)
-        parts.append(f"{_jobs(len(going)).capitalize()} {listed} {verb} without the page; `jobs stop` pauses all.")
-    return " ".join(parts)
+        sentences.append(f"{_jobs(len(going)).capitalize()} {listed} {verb} without the page; `jobs stop` pauses all.")
+    return " ".join(sentences)
 
 
 def _jobs(count: int) -> str:

@@ -1,4 +1,4 @@
-"""How long the steps of jobs took on this machine, and since when the one at work has been running."""
+"""Durations of finished steps on this machine, and of the step that is running."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import time
 
 from core.studio.db.store import Store
 
-LATEST = 12  # finished steps that say how fast the machine is
+LATEST = 12  # number of finished steps used to estimate the machine's speed
 
 
 def share_of(job: dict) -> float:
-    """Computes the part of its present step that a job has done, 0..1. job: as `get_job` gives it."""
+    """Returns the progress of a job's current step, from 0 to 1. job: from `get_job`."""
     return min(max(job["progress"] * len(job["chain"]) - job["position"], 0.0), 1.0)
 
 
 def begin(store: Store, job: dict) -> int:
-    """Notes that a job's worker begins its present step; returns the note's id."""
+    """Records the start of a job's current step; returns the record's id."""
     with store.write() as db:
         row = {"job": job["id"], "position": job["position"], "began": time.time(), "share": share_of(job)}
         added = db.table("step_times").insert(row).last_rowid
@@ -24,25 +24,22 @@ def begin(store: Store, job: dict) -> int:
 
 
 def done(store: Store, noted: int) -> None:
-    """Notes that the step is done."""
+    """Records the end of the step."""
     store.execute("UPDATE step_times SET seconds = ? - began WHERE id = ?", [time.time(), noted])
 
 
 def finished(store: Store, job: int | None = None) -> list[dict]:
-    """Lists steps that ran from their beginning to their end, newest first: {"job", "position", "seconds"}.
-
-    Those of one job, or the latest of any.
-    """
-    where, what = ("AND job = ?", [job]) if job is not None else ("", [])
+    """Lists the latest steps of one job, or of all, that ran without interruption: {"job", "position", "seconds"}."""
+    where, values = ("AND job = ?", [job]) if job is not None else ("", [])
     return store.query(
         f"SELECT job, position, seconds FROM step_times WHERE seconds IS NOT NULL AND share < 0.01 {where} "
         "ORDER BY id DESC LIMIT ?",
-        [*what, LATEST],
+        [*values, LATEST],
     )
 
 
 def present(store: Store, job: dict) -> tuple[float, float] | None:
-    """Returns (seconds since it began, share of it done since then) of the step at which a running job is, or None."""
+    """Returns (seconds since the start, progress since then) of the current step of a running job, or None."""
     row = store.one(
         "SELECT began, share FROM step_times WHERE job = ? AND position = ? AND seconds IS NULL ORDER BY id DESC",
         [job["id"], job["position"]],

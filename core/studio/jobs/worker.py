@@ -1,7 +1,7 @@
 """The process that executes a queue's jobs: `python -m core.studio.jobs.worker --home DIR --queue long`.
 
-It claims queued jobs one after the other and ends when none waits. It has a session of its own, so that closing
-the page, a terminal or the app does not touch it; killed, it is noticed by its process id and the job can be resumed.
+It claims queued jobs one after the other and ends when the queue is empty. It runs in its own session, so that closing
+the page, a terminal or the app does not affect it. If it is killed, that is detected, and its job can be resumed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from core.studio.jobs.steps import DOING, STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
 FLUSH = 1.0  # seconds between two writes of metrics
-LOOK = 0.2  # seconds between two looks at what is wanted
-PATIENCE = 600.0  # seconds for which a worker whose disk is full tries to say so
-NICE = 3  # a training keeps its threads, but gives way to what a person waits for: the page, and the short queue
+LOOK = 0.2  # seconds between two checks for requests
+PATIENCE = 600.0  # seconds for which a worker tries to record an error while the disk is full
+NICE = 3  # lower priority of trainings than of the page and the short queue, for which people wait
 GAVE_WAY = "Goes on when other work is done"
 _terminated = threading.Event()
-_alone = threading.Event()  # set where this process is nothing but a worker
+_alone = threading.Event()  # set if this process is only a worker
 
 
 def stop(*_: object) -> None:
@@ -43,11 +43,11 @@ def stop(*_: object) -> None:
 
 
 class HomeGone(SystemExit):
-    """The home was deleted: this process ends, and makes nothing of it anew."""
+    """Raised if the home was deleted: this process ends without creating it again."""
 
 
 class Place:
-    """The home's database file as it was when a worker began, to notice when the home is deleted."""
+    """The identity of the home's database file when a worker started, to detect that the home was deleted."""
 
     def __init__(self, store: Store):
         self.file = store.home.db
@@ -65,7 +65,7 @@ class Place:
 
 
 class Wish:
-    """The should_stop() of a step: looks into the store, but not at every training step. Raises HomeGone."""
+    """The should_stop() of a step, which reads the store only every LOOK seconds. Raises HomeGone."""
 
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
@@ -101,9 +101,9 @@ def beating(store: Store, job: int):
 
     def beat():
         while not stop.wait(HEARTBEAT):
-            if place.is_gone() and _alone.is_set():  # in a step that looks seldom
+            if place.is_gone() and _alone.is_set():  # in a step that rarely calls should_stop
                 if os.getpgrp() == os.getpid():
-                    os.killpg(os.getpid(), signal.SIGKILL)  # with what the step has started
+                    os.killpg(os.getpid(), signal.SIGKILL)  # and its child processes
                 os._exit(1)
             with contextlib.suppress(Exception):  # a busy database must not end the work
                 execution.heartbeat(store, job)
@@ -119,7 +119,7 @@ def beating(store: Store, job: int):
 
 
 def execute(store: Store, job: dict) -> str:
-    """Runs a claimed job to its end, or to where it is stopped; returns its status."""
+    """Executes a claimed job until it ends or is stopped; returns its status."""
     from core.engine.progress import Stopped
 
     tried = 0
@@ -153,11 +153,11 @@ def execute(store: Store, job: dict) -> str:
                 )
                 return status
             except Exception as error:
-                with contextlib.suppress(sqlite3.OperationalError):  # the disk that is full may be the database's, too
+                with contextlib.suppress(sqlite3.OperationalError):  # the full disk may be that of the database
                     reporter.flush()
                 print(logged.trace_of(error), file=sys.stderr, flush=True)
                 sentence, full = store.home.left_out_of(explain(error)), memory.ran_out(error)
-            if full:  # outside of the handler, whose error holds on to what the step had in memory
+            if full:  # outside of the handler, as the error keeps the step's memory alive
                 memory.release()
                 if memory.set_aside(store, job):
                     return "queued"
@@ -170,7 +170,7 @@ def execute(store: Store, job: dict) -> str:
 
 
 def _end_failed(store: Store, job: int, sentence: str) -> None:
-    """Write down why a job ended; where the disk is full, as soon as there is room for a line."""
+    """Records why a job failed; if the disk is full, as soon as there is space."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
@@ -182,7 +182,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
 
 
 def explain(error: Exception) -> str:
-    """Returns one sentence for people about an error. A ValueError of ours already is one."""
+    """Returns a sentence on an error for people. The text of a ValueError is used unchanged."""
     text = str(error).strip()
     if memory.ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
@@ -194,17 +194,17 @@ def explain(error: Exception) -> str:
 
 
 def run_queue(store: Store, *queues: str) -> int:
-    """Executes the jobs of these queues (default: both, one after the other) until none waits; returns how many."""
+    """Executes the jobs of the queues (default: both, in turn) until they are empty; returns the number of jobs."""
     return sum(_run_one_queue(store, queue) for queue in queues or QUEUES)
 
 
 def _run_one_queue(store: Store, queue: str) -> int:
-    """At most one worker of a queue works, and one waits."""
+    """Executes the jobs of a queue; at most one worker per queue is active, and one waits."""
     done, name = 0, "worker" if queue == LONG else f"worker-{queue}"
     with open(store.home.path / f"{name}.lock", "w") as lock, open(store.home.path / f"{name}.next", "w") as second:
         while _waits(store, queue) and not _terminated.is_set():
             if not _lock(lock):
-                # That worker may take the waiting job or be about to leave: one process stays and looks again.
+                # The other worker may take the job or be about to end, so one process waits and checks again.
                 if not _lock(second):
                     return done
                 time.sleep(0.5)
@@ -213,7 +213,7 @@ def _run_one_queue(store: Store, queue: str) -> int:
             while not _terminated.is_set() and (job := execution.claim(store, queue)):
                 execute(store, job)
                 done += 1
-            fcntl.flock(lock, fcntl.LOCK_UN)  # then look once more: a job queued just now found the lock taken
+            fcntl.flock(lock, fcntl.LOCK_UN)  # then check again: a job may have been queued meanwhile
     return done
 
 
@@ -230,7 +230,7 @@ def _lock(file) -> bool:
 
 
 def give_way() -> None:
-    """Lowers this process's share of the processor where others want it too."""
+    """Lowers the priority of this process."""
     os.nice(NICE)
     if os.getsid(0) == os.getpid():  # Linux may weigh sessions, not processes: man 7 sched, autogroup
         with contextlib.suppress(OSError):
@@ -240,7 +240,7 @@ def give_way() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--home", required=True)
-    parser.add_argument("--queue", choices=QUEUES, help="both, one after the other, if left out")
+    parser.add_argument("--queue", choices=QUEUES, help="default: both, one after the other")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, stop)
     _alone.set()
@@ -250,11 +250,11 @@ def main() -> int:
     return 0
 
 
-# A step's reports, written down.
+# Recording the reports of a step.
 
 
 class Reporter:
-    """Turns a step's reports into metrics by step, the job's progress and one line for people."""
+    """Records a step's reports as metrics, the job's progress and a message for people."""
 
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
@@ -262,7 +262,7 @@ class Reporter:
         self.doing = DOING.get(job["step"], job["step"])
         self.fraction, self.message, self.written = 0.0, f"{self.doing} …", 0.0
         self.shown: str | None = None
-        self.thinned = 0  # the step at which the stored metrics were thinned last
+        self.thinned = 0  # the step at which metrics were last thinned
 
     def __call__(self, values: dict) -> None:
         step, count = int(values.get("step", 0)), max(int(values.get("steps", 0) or 0), 1)
@@ -289,7 +289,7 @@ class Reporter:
 
 
 def flatten(values: dict) -> list[tuple[str, float]]:
-    """Lists a report's numbers by name (a list: name_0, name_1, ...; a matrix: name_0_0, ...); leaves out the rest."""
+    """Lists the numbers of a report by name (a list: name_0, name_1, ...; a matrix: name_0_0, ...)."""
     pairs = []
     for name, value in values.items():
         several = value if isinstance(value, (list, tuple)) and len(value) <= 64 else None

@@ -126,9 +126,7 @@ def _claims(claims: list[Claim], where: str) -> str:
         + "</tr>"
         for c in claims
     )
-    tests = (
-        "AUROC by DeLong's test, Dice by a paired bootstrap, over patients if known; p corrected by Holm"
-    )
+    tests = "AUROC by DeLong's test, Dice by a paired bootstrap, over patients if known; p corrected by Holm"
     return (
         f"<table><caption>{where}: {tests}</caption><thead><tr><th>Claim</th><th>of</th><th>difference</th><th>p</th>"
         f"<th>corrected</th><th></th></tr></thead>\n<tbody>{rows}</tbody></table>"
