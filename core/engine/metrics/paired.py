@@ -77,8 +77,8 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
             "images": images[name],
             "enough": few[name] >= FEW,
         }
-    if drawn.keys() & redrawn.keys() >= {"each"}:
-        pairs = zip(np.flatnonzero(with_lesion), drawn["each"], redrawn["each"], strict=True)
+    if first_draws.keys() & second_draws.keys() >= {"each"}:
+        pairs = zip(np.flatnonzero(with_lesion), first_draws["each"], second_draws["each"], strict=True)
         out["dice"]["each"] = [(int(image), float(before), float(after)) for image, before, after in pairs]
     return out
 
