@@ -23,10 +23,10 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/engine/augment": 2_860,
     "core/engine/backbones": 1_200,
     "core/engine/calibration": 900,
-    "core/engine/detectors": 6_800,
+    "core/engine/detectors": 6_700,
     "core/engine/exported": 600,
     "core/engine/losses": 540,
-    "core/engine/metrics": 1_200,
+    "core/engine/metrics": 1_300,
     "core/engine/objectives": 1_100,
     "core/engine/phantom": 800,
     "core/engine/segment": 600,
@@ -44,11 +44,11 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/programs": 620,
     "core/studio/report": 1_700,
     "core/studio/review": 6_810,
-    "core/studio/runs": 3_990,
+    "core/studio/runs": 4_000,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_030, "files": 405, "script": 17_000, "tests": 43_540, "benches": 8_020}
+WHOLE = {"Python": 59_400, "files": 405, "script": 17_000, "tests": 43_540, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
