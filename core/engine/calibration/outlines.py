@@ -98,8 +98,8 @@ def seen_rows(roi: Rows, side: int) -> tuple[str, ...] | None:
     """
     from core.engine.calibration.heatmap import usually_inside
 
-    seen = usually_inside(roi, side) >= SEEN
-    return None if seen.all() else tuple("".join(map(str, row.astype(int))) for row in seen)
+    grid = usually_inside(roi, side) >= SEEN
+    return None if grid.all() else tuple("".join(map(str, row.astype(int))) for row in grid)
 
 
 def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:

@@ -61,7 +61,7 @@ def is_sealed(file: Path) -> bool:
 
 
 def problem(file: Path, full: bool = False) -> str | None:
-    """Returns what is wrong with a file, or None if it is intact or not sealed. full: whether all blocks are checked."""
+    """Returns what is wrong with a file, or None if it is intact or not sealed. full: whether to check all blocks."""
     try:
         seal = json.loads(seal_of(file).read_text())
         size, block, blocks = int(seal["bytes"]), int(seal["block"]), list(seal["blocks"])

@@ -40,5 +40,5 @@ def test_encode_reports_and_stops(encoder, images):
         embed.encode(encoder, images, should_stop=lambda: True)
     with pytest.raises(ValueError, match="projected or backbone"):
         embed.encode(encoder, images, "centred")
-    with pytest.raises(ValueError, match="no images"):
+    with pytest.raises(ValueError, match="at least 1 image"):
         embed.encode(encoder, images[:0])

@@ -97,7 +97,7 @@ def test_frames_look_like_frames(study):
 def test_bad_requests_are_named():
     with pytest.raises(ValueError, match="64 to 512"):
         draw_study(0, 1, 1, 1, 32)
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="must be 0 or more"):
         draw_study(0, -1, 1, 1, 64)
 
 
