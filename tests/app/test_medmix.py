@@ -187,11 +187,13 @@ def test_lesions_are_cut_from_another_study_and_handed_to_the_training(page, pag
 
     opened = opening.open(str(served.home))
     if opened.one("SELECT 1 FROM studies WHERE id = 'blue'") is None:
+        folder = tmp_path / "blue"  # one whose name says nothing of what the images show
+        folder.mkdir()
         for i in range(4):
             picture = np.zeros((64, 64, 3), np.uint8)
             picture[..., 0] = 240 + i  # OpenCV writes blue first
-            cv2.imwrite(str(tmp_path / f"{i}.png"), picture)
-        studies.import_study(opened, "blue", tmp_path, copy=True)
+            cv2.imwrite(str(folder / f"{i}.png"), picture)
+        studies.import_study(opened, "blue", folder, copy=True)
     open_tab(page, page_url, go)
     assert blue(page) == 0
     page.get_by_text("Colour and grain").click() if not page.locator("[data-key=match]").is_visible() else None

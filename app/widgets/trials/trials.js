@@ -119,7 +119,7 @@ function OneTrial({ trial, act }) {
   const file = (/** @type {string} */ kind, /** @type {string} */ title) =>
     html`<a href=${`./api/trials/${trial.id}/report/${kind}`} target="_blank" rel="noopener">${title}</a>`;
   return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${state}. ${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}.</p>
-    <table class="num"><tr><th>reader</th><th>list</th><th>arm</th><th>read</th><th></th></tr>
+    <table class="num"><tr><th>reader</th><th>list</th><th>arm</th><th>read</th><td></td></tr>
     ${parts.map(
       (
         p,

@@ -48,7 +48,7 @@ def test_another_study_never_stands_beside_the_old_image(page, page_url):
     page.evaluate(f"window.Studio.setStudy('{STUDY}')")
     page.wait_for_function(f"{WIDGET}.review.study === '{STUDY}'")
     assert page.evaluate(f"{WIDGET}.review.picture") is None
-    assert page.locator(".rv-title").inner_text() == "No case"
+    assert page.locator(".rv-title").inner_text() == "Loading…"
     assert page.locator(".rv-row[data-id]").count() == 0 and page.locator(".rv-row.skeleton").count() > 3
     blank = "(c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.every((v) => v === 0)"
     assert page.locator(".rv-pane canvas").first.evaluate(blank)
