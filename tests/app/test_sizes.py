@@ -117,7 +117,7 @@ def test_on_an_upright_tablet_figures_and_reports_keep_their_measure(page, page_
     box = wait(word.bounding_box)
     assert box["height"] < 20, "a drawing is not blown up to the page's width"
     go(page, page_url, "Clusters")
-    assert page.locator(".scatter-room > main").bounding_box()["width"] > 500, "the map has the width"
+    assert page.locator(".scatter-room > .room-main").bounding_box()["width"] > 500, "the map has the width"
 
 
 def test_at_twice_the_size_all_is_in_sight_or_scrolled_to(browser, page_url, go):
