@@ -69,13 +69,13 @@ def test_fit_without_a_class_head_is_refused():
 def test_blend_reads_the_class_head_at_the_side_of_its_training(encoder):
     blend = Blend.fit(encoder, normals(24, 64), SMALL)
     assert blend.config.members["classes"].side == 48
-    assert blend.reading_weights["classes"] == pytest.approx(1 / 3)
+    assert blend.reading_weights["classes"] == pytest.approx(1 / 5)
     assert sum(blend.reading_weights.values()) == pytest.approx(1)
     images = normals(6, 64, 3)
     read = blend.standardised(blend.predict(images))
     others = [value for name, value in read.items() if name != "classes"]
     np.testing.assert_allclose(
-        blend.image_score(blend.predict(images)), np.mean(others, 0) * 2 / 3 + read["classes"] / 3, rtol=1e-4, atol=1e-4
+        blend.image_score(blend.predict(images)), np.mean(others, 0) * 4 / 5 + read["classes"] / 5, rtol=1e-4, atol=1e-4
     )
 
 

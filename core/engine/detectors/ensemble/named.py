@@ -40,8 +40,9 @@ class BlendConfig(Named):
     most (chest X-rays), features trained on photographs look past it. seen: the map is 0 in places that the regions of
     interest of fewer than this share of the given images hold. aligned: how many times the others' weight PaDiM's map
     has where normal images show the same thing at the same place, as products on a line do; 1: never more than they.
-    class_head: share of the score that the class head of a PMSACL pre-training has; an encoder without one gives it to
-    the other readings.
+    class_head: share of the score that the class head of a PMSACL pre-training has; by default that of each of the four
+    other readings, as it tells nothing of lesions that look like none that was pasted. An encoder without one gives
+    it to the other readings.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -54,7 +55,7 @@ class BlendConfig(Named):
     colour: bool = True
     seen: float = 0.05
     aligned: float = 4.0
-    class_head: float = 1 / 3
+    class_head: float = 1 / 5
     seed: int = 0
 
     def __post_init__(self) -> None:
