@@ -9,7 +9,12 @@ const KINDS = {
   Decisions: { csv: 'CSV', findings: 'findings and tags, CSV', scores: 'all scores, CSV' },
   Masks: { coco: 'COCO', png: 'PNG', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO' },
   'Images and masks': { anomalib: 'anomalib' },
-  DICOM: { 'dicom-seg': 'masks', 'dicom-labelmap': 'masks as one label map', 'dicom-map': 'heat maps', 'dicom-sr': 'reports' },
+  DICOM: {
+    'dicom-seg': 'masks',
+    'dicom-labelmap': 'masks as one label map',
+    'dicom-map': 'heat maps',
+    'dicom-sr': 'reports',
+  },
   [WHOLE]: { bundle: 'bundle' },
 };
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
