@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from app.commands._common import BY, UserError, finish, follow, open_store, progress, say, verb
+
+if TYPE_CHECKING:
+    from core.studio.ingest.layouts import Group
 
 
 def add(subparsers) -> None:
@@ -156,7 +161,7 @@ def run_study_import(args) -> int:
         raise UserError(str(question), 1) from None
 
 
-def _groups(args, layout: str, groups: list) -> list[dict]:
+def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
     """Says what a folder means, group by group; returns the same for programs."""
     say(args, f"Read as {layout}:")
     for group in groups:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import cv2
+import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Discriminator, Field
@@ -29,7 +30,8 @@ from core.studio.db.store import Store
 from core.studio.demo import study as demo
 from core.studio.ingest import kind, overview, records, roots, studies
 from core.studio.ingest import uploads as dropped
-from core.studio.ingest.background import Imports
+from core.studio.ingest.background import Imports, Reply
+from core.studio.ingest.layouts import Question, demand_plain
 from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
 from core.studio.review import decisions, people
@@ -41,6 +43,7 @@ from core.studio.training import estimate
 router = APIRouter(prefix="/api/study", tags=["studies"])
 KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
+SAMPLE_SIDE = 144
 # Of one upload by a reader who does not administer: its bytes, its files and folders; and how many uploads are kept.
 
 
@@ -49,7 +52,8 @@ class Import(Body):
 
     folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
-    again: also take images that were erased from this home.
+    again: also take images that were erased from this home. ask: ask before a study is stored whose layout has to be
+    interpreted, and about images that were erased from this home; a folder that is unclear is always asked about.
     """
 
     folder: Line = ""
@@ -59,16 +63,28 @@ class Import(Body):
     per_second: float = 1.0
     patient_letters: int = Field(default=0, ge=0, le=100)
     again: bool = False
+    ask: bool = False
 
 
 class Add(Body):
-    """Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home."""
+    """Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home;
+
+    ask: ask about these first.
+    """
 
     path: Line = ""
     drop: Name | None = None
     keep: bool = False
     per_second: float | None = None
     again: bool = False
+    ask: bool = False
+
+
+class Answered(Body):
+    """What a person answers. answers: what each group is; again: whether to take what was erased from this home."""
+
+    answers: dict[Line, Literal["normal", "abnormal", "out"]] = {}
+    again: bool | None = None
 
 
 class Kind(Body):
@@ -141,7 +157,33 @@ class FailedImport(_Import):
     error: str
 
 
-_Imports = RunningImport | DoneImport | FailedImport
+class ImageGroup(Part):
+    """Images of which the same is understood. meaning: as "train normal"; "": it is asked; samples: how many to see."""
+
+    name: str
+    meaning: str
+    images: int
+    masks: int
+    why: str | None
+    samples: int
+
+
+class ImportQuestion(Part):
+    """What an import asks. erased: how many of its files were erased from this home."""
+
+    layout: str
+    groups: list[ImageGroup]
+    erased: int
+
+
+class AskedImport(_Import):
+    """An import that waits for a person's answer; nothing of it is stored yet."""
+
+    state: Literal["asked"]
+    question: ImportQuestion
+
+
+_Imports = RunningImport | AskedImport | DoneImport | FailedImport
 
 
 ImportState = TypeAliasType("ImportState", Annotated[_Imports, Discriminator("state")])
@@ -248,16 +290,35 @@ def administers(ctx: Context, who: str) -> bool:
 
 
 @contextlib.contextmanager
-def _unpacked(store: Store, home: Home, drop: str) -> Iterator[Path]:
-    """Yields the folder of what was dropped; it is gone afterwards, and a sentence of what went wrong has no path."""
+def _unpacked(store: Store, home: Home, drop: str, reply: Reply) -> Iterator[Path]:
+    """Yields the folder of what was dropped; it is gone afterwards, and a sentence of what went wrong has no path.
+
+    It is kept while a person is asked.
+    """
     try:
-        dropped.unpack(home, drop)
+        if not reply.given:  # a zip inside of a zip stays one when the work is done anew
+            dropped.unpack(home, drop)
         yield dropped.drop_folder(home, drop)
-    except ValueError as error:
-        raise ValueError(dropped.shown(home, drop, str(error))) from None
-    finally:
+    except Question:
+        raise
+    except BaseException as error:
+        _forget(store, home, drop)
+        if isinstance(error, ValueError):
+            raise ValueError(dropped.shown(home, drop, str(error))) from None
+        raise
+    else:
+        _forget(store, home, drop)
+
+
+def _forget(store: Store, home: Home, drop: str | None) -> None:
+    if drop:
         dropped.discard(home, drop)
         owners.forget_owner(store, "drop", drop)
+
+
+def _erased(body: Import | Add, reply: Reply) -> bool | None:
+    """Says whether images that were erased are taken again; None: ask."""
+    return None if body.ask and not body.again and reply.again is None else body.again or bool(reply.again)
 
 
 @router.post("/import", response_model=Task)
@@ -265,7 +326,7 @@ def start(ctx: Studio, who: Administrator, body: Import):
     """Import a folder of this machine, or what was dropped, as a new study."""
     store = ctx.store()
     name, folder, drop = body.name, body.folder.strip(), body.drop
-    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who, "again": body.again}
+    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
     how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
     study = studies.slug(name)
     studies.demand_free_name(store, study)
@@ -273,20 +334,27 @@ def start(ctx: Studio, who: Administrator, body: Import):
         raise ValueError("give the path of a folder, or drop files on the page")
     if drop is None:
         ctx.demand_root(folder)
+    reply = Reply()
+
+    def bring(progress, folder, keep: bool, within: roots.Within) -> dict:
+        plan = demand_plain if body.ask and not reply.given else None
+        again = _erased(body, reply)
+        return studies.import_study(
+            store, name, folder, keep, on_progress=progress, within=within, answers=reply.answers, on_plan=plan,
+            again=again, **how,
+        ).to_dict()  # fmt: skip
 
     def from_path(progress):
-        within = roots.allowed(store, ctx.single_user)
-        report = studies.import_study(store, name, folder, body.keep, on_progress=progress, within=within, **how)
-        return report.to_dict()
+        return bring(progress, folder, body.keep, roots.allowed(store, ctx.single_user))
 
     def from_drop(progress, drop: str):
-        with _unpacked(store, ctx.home, drop) as folder:
-            root, within = dropped.root_of(ctx.home, drop), roots.Within([folder])
-            report = studies.import_study(store, name, root, True, on_progress=progress, within=within, **how)
-            return dropped.shown(ctx.home, drop, report.to_dict())
+        with _unpacked(store, ctx.home, drop, reply) as top:
+            report = bring(progress, dropped.root_of(ctx.home, drop), True, roots.Within([top]))
+            return dropped.shown(ctx.home, drop, report)
 
     import_work = from_path if drop is None else partial(from_drop, drop=drop)
-    return {"ok": True, "task": ctx.held(Imports, ctx.store()).start(import_work, f"{study} {body}")}
+    forget = partial(_forget, store, ctx.home, drop)
+    return {"ok": True, "task": ctx.held(Imports, store).start(import_work, f"{study} {body}", reply, forget)}
 
 
 @router.post("/{study}/add", response_model=Task)
@@ -301,8 +369,10 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
     given = [] if drop else studies.files_at(body.path)
     sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
+    reply = Reply()
+
     def from_drop(progress, drop: str):
-        with _unpacked(store, ctx.home, drop) as folder:
+        with _unpacked(store, ctx.home, drop, reply) as folder:
             return dropped.shown(ctx.home, drop, work(progress, studies.files_at(folder), roots.Within([folder])))
 
     def work(progress, files=given, within=None):
@@ -311,7 +381,7 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
         within = within or roots.allowed(store, ctx.single_user)
         report = studies.add_cases(
             store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within, by=who,
-            again=body.again,
+            again=_erased(body, reply),
         )  # fmt: skip
         if report.accepted and scored_runs(store, study):
             jobs.submit(
@@ -321,7 +391,8 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 
     studies.study_row(store, study)
     add_work = partial(from_drop, drop=drop) if drop else work
-    return {"ok": True, "task": ctx.held(Imports, ctx.store()).start(add_work, f"{study} {body}")}
+    forget = partial(_forget, store, ctx.home, drop)
+    return {"ok": True, "task": ctx.held(Imports, store).start(add_work, f"{study} {body}", reply, forget)}
 
 
 @router.post("/{study}/look", response_model=Look)
@@ -339,6 +410,20 @@ def stop(ctx: Studio, who: Administrator, task: str):
     """Stop an import; nothing of it is kept."""
     ctx.held(Imports, ctx.store()).stop(task)
     return {"ok": True}
+
+
+@router.post("/import/{task}/answer", response_model=Done)
+def answer(ctx: Studio, who: Administrator, task: str, body: Answered):
+    """Answer what an import asks; it goes on."""
+    ctx.held(Imports, ctx.store()).answer(task, dict(body.answers), body.again)
+    return {"ok": True}
+
+
+@router.get("/import/{task}/sample.png", **binary("image/png"))
+def asked_sample(ctx: Studio, who: Administrator, task: str, group: Id, number: Id):
+    """Return one of the first images of a group that an import asks about, small."""
+    path = ctx.held(Imports, ctx.store()).sample(task, group, number)
+    return _png(overview.preview(path, SAMPLE_SIDE))
 
 
 @router.get("/import/{task}", response_model=ImportState)
@@ -451,7 +536,10 @@ def remove(ctx: Studio, who: Administrator, study: str):
 @router.get("/case/{case_id}/tile.png", **binary("image/png"))
 def tile(ctx: Studio, who: Sighted, case_id: Id, side: Side = 320):
     """Return a case's image within `side` x `side` pixels."""
-    image = overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1])))
+    return _png(overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1]))))
+
+
+def _png(image: np.ndarray) -> Response:
     png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(png, media_type="image/png", headers=KEEP)
 

@@ -46,7 +46,11 @@ export interface components {
             /** @default  */
             value: string;
         };
-        /** @description Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home. */
+        /**
+         * @description Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home;
+         *
+         *     ask: ask about these first.
+         */
         Add: {
             /** @default  */
             path: string;
@@ -56,6 +60,8 @@ export interface components {
             per_second?: number | null;
             /** @default false */
             again: boolean;
+            /** @default false */
+            ask: boolean;
         };
         Adjudication: {
             reader: string;
@@ -95,6 +101,29 @@ export interface components {
             cut: number;
             unknown: string[];
             passed_over: string[];
+        };
+        /** @description What a person answers. answers: what each group is; again: whether to take what was erased from this home. */
+        Answered: {
+            /** @default {} */
+            answers: {
+                [key: string]: "normal" | "abnormal" | "out";
+            };
+            again?: boolean | null;
+        };
+        /** @description An import that waits for a person's answer; nothing of it is stored yet. */
+        AskedImport: {
+            /** @constant */
+            ok: true;
+            done: number;
+            total: number;
+            started: number;
+            stop?: boolean;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            state: "asked";
+            question: components["schemas"]["ImportQuestion"];
         };
         AskedLearning: {
             /** @constant */
@@ -930,12 +959,22 @@ export interface components {
             title: string;
             fields: components["schemas"]["Field"][];
         };
+        /** @description Images of which the same is understood. meaning: as "train normal"; "": it is asked; samples: how many to see. */
+        ImageGroup: {
+            name: string;
+            meaning: string;
+            images: number;
+            masks: number;
+            why: string | null;
+            samples: number;
+        };
         /**
          * @description A study to import.
          *
          *     folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
          *     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
-         *     again: also take images that were erased from this home.
+         *     again: also take images that were erased from this home. ask: ask before a study is stored whose layout has to be
+         *     interpreted, and about images that were erased from this home; a folder that is unclear is always asked about.
          */
         Import: {
             /** @default  */
@@ -951,13 +990,21 @@ export interface components {
             patient_letters: number;
             /** @default false */
             again: boolean;
+            /** @default false */
+            ask: boolean;
         };
         ImportJob: {
             id: number;
             status: components["schemas"]["JobStatus"];
             message: string;
         };
-        ImportState: components["schemas"]["RunningImport"] | components["schemas"]["DoneImport"] | components["schemas"]["FailedImport"];
+        /** @description What an import asks. erased: how many of its files were erased from this home. */
+        ImportQuestion: {
+            layout: string;
+            groups: components["schemas"]["ImageGroup"][];
+            erased: number;
+        };
+        ImportState: components["schemas"]["RunningImport"] | components["schemas"]["AskedImport"] | components["schemas"]["DoneImport"] | components["schemas"]["FailedImport"];
         /** @description A box round a lesion. box: x0, y0, x1, y1 in the image's pixels. */
         InBox: {
             box: [
@@ -3097,6 +3144,8 @@ export type Adopted = components['schemas']['Adopted'];
 export type Agreement = components['schemas']['Agreement'];
 export type Ahead = components['schemas']['Ahead'];
 export type AnnotationsIn = components['schemas']['AnnotationsIn'];
+export type Answered = components['schemas']['Answered'];
+export type AskedImport = components['schemas']['AskedImport'];
 export type AskedLearning = components['schemas']['AskedLearning'];
 export type AskedReport = components['schemas']['AskedReport'];
 export type Assign = components['schemas']['Assign'];
@@ -3183,8 +3232,10 @@ export type Freed = components['schemas']['Freed'];
 export type GridHead = components['schemas']['GridHead'];
 export type GridSource = components['schemas']['GridSource'];
 export type Group = components['schemas']['Group'];
+export type ImageGroup = components['schemas']['ImageGroup'];
 export type Import = components['schemas']['Import'];
 export type ImportJob = components['schemas']['ImportJob'];
+export type ImportQuestion = components['schemas']['ImportQuestion'];
 export type ImportState = components['schemas']['ImportState'];
 export type InBox = components['schemas']['InBox'];
 export type Job = components['schemas']['Job'];
@@ -3409,6 +3460,7 @@ export interface Api {
   (path: `/api/clusters/maps/${string}/placed${Query}`, body: object): Promise<JobAsked>;
   (path: `/api/accounts/set/removed${Query}`, body: object): Promise<KeptAccountName>;
   (path: `/api/study/case/${string}/outlines${Query}`): Promise<Outlines>;
+  (path: `/api/study/import/${string}/answer${Query}`, body: object): Promise<Done>;
   (path: `/api/training/run/${string}/repeat${Query}`, body: object): Promise<Repeated>;
   (path: `/api/accounts/set/tokens${Query}`, body: object): Promise<KeptAccountName>;
   (path: `/api/clusters/maps/${string}/stop${Query}`, body: object): Promise<StatusOfJob>;
@@ -3592,6 +3644,7 @@ export interface Post {
   (path: `/api/accounts/set/password`, body?: Params): Promise<Answer<NewPassword>>;
   (path: `/api/clusters/maps/${string}/placed`, body?: Params): Promise<Answer<JobAsked>>;
   (path: `/api/accounts/set/removed`, body?: Params): Promise<Answer<KeptAccountName>>;
+  (path: `/api/study/import/${string}/answer`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/repeat`, body?: Params): Promise<Answer<Repeated>>;
   (path: `/api/accounts/set/tokens`, body?: Params): Promise<Answer<KeptAccountName>>;
   (path: `/api/clusters/maps/${string}/stop`, body?: Params): Promise<Answer<StatusOfJob>>;
@@ -3662,6 +3715,7 @@ export interface PostBytes {
   (path: `/api/accounts/set/password`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
   (path: `/api/clusters/maps/${string}/placed`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
   (path: `/api/accounts/set/removed`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
+  (path: `/api/study/import/${string}/answer`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/repeat`, params: Params, content: Uint8Array): Promise<Answer<Repeated>>;
   (path: `/api/accounts/set/tokens`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
   (path: `/api/clusters/maps/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<StatusOfJob>>;

@@ -103,3 +103,37 @@ def test_removing_a_study_is_red_and_says_what_goes(page, page_url, study):
     button.click()
     page.wait_for_function("(name) => window.Studio.study !== name", arg=study)
     assert study not in studies(page, page_url)
+
+
+@pytest.mark.long
+def test_a_folder_that_is_unclear_is_asked_about_with_its_images(page, page_url, go, tmp_path):
+    for i, (name, count) in enumerate({"benign": 6, "malignant": 3}.items()):
+        for k in range(count):
+            (tmp_path / f"{name} ({k + 1}).png").write_bytes(base64.b64decode(image(500 + 10 * i + k)))
+    name, before = f"asked-{next(NUMBERS)}", studies(page, page_url)
+    go(page, page_url, "Study")
+
+    def start():
+        page.locator(".import .name").fill(name)
+        page.locator(".import .folder").fill(str(tmp_path))
+        page.locator(".import .go-path").click()
+        dialog = page.locator("dialog.ask")
+        dialog.wait_for()
+        page.wait_for_function("[...document.querySelectorAll('dialog.ask img')].every((i) => i.naturalWidth)")
+        return dialog
+
+    start().get_by_role("button", name="Cancel").click()
+    page.get_by_text("Nothing was imported").wait_for()
+    assert studies(page, page_url) == before
+    dialog = start()
+    asked = dialog.locator("[role=radiogroup]")
+    assert asked.count() and dialog.locator("img").count() >= 2
+    dialog.get_by_role("button", name="Import").click()
+    assert dialog.count(), "nothing is taken for normal unanswered"
+    for group in asked.all():
+        answer = "Leave out" if "malignant" in group.get_attribute("aria-label") else "Normal"
+        group.get_by_label(answer, exact=True).check()
+    dialog.get_by_role("button", name="Import").click()
+    page.get_by_role("heading", name=name).wait_for()
+    overview = page.request.get(f"{page_url}api/study/{name}/overview").json()
+    assert "abnormal" not in overview["table"]["train"] or not overview["table"]["train"]["abnormal"]

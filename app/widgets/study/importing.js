@@ -5,6 +5,7 @@ import { dropZone, finder, finderOfAll, onEnter } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { chosenFiles, dropAnywhere, droppedFiles } from './files.js';
+import { askImport } from './import_question.js';
 import { overview } from './room.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
@@ -49,6 +50,12 @@ export function importing(root, studio) {
       const state = await api(`/api/study/import/${task}`);
       if (state.state === 'failed') throw new Error(state.error);
       if (state.state === 'done') return state.report;
+      if (state.state === 'asked') {
+        const answer = await askImport(task, state.question);
+        await api(`/api/study/import/${task}/${answer ? 'answer' : 'stop'}`, answer || {});
+        if (!answer) return null;
+        continue;
+      }
       const { done, total } = state;
       const took = (performance.now() - began) / 1000;
       const left = done && took > 2 ? `, ${about((took * (total - done)) / done)} left` : '';
@@ -64,6 +71,7 @@ export function importing(root, studio) {
     report(`${doing}…`);
     try {
       const report = await follow((await start()).task, doing);
+      if (!report) return toast('Nothing was imported.');
       const { study, accepted, rejected } = report;
       const left = rejected.length;
       toast(`${plural(accepted, 'image')} imported${left ? `, ${left} left out` : ''}.`, left ? 'note' : 'good');
@@ -82,6 +90,7 @@ export function importing(root, studio) {
     name: $('.name').value.trim() || fallback,
     per_second: Number($('.per-second').value) || 1,
     patient_letters: Number($('.patient-letters').value) || 0,
+    ask: true,
   });
   $('.go-path').onclick = () => {
     const folder = $('.folder').value.trim();
@@ -126,7 +135,7 @@ export function importing(root, studio) {
   async function join(files) {
     const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
     const per_second = Number($('.per-second').value) || 1;
-    const got = await bring(async () => api(path, { drop: await send(files), per_second }), 'Reading');
+    const got = await bring(async () => api(path, { drop: await send(files), per_second, ask: true }), 'Reading');
     studio.emit('cases', studio.study);
     if (got?.first) studio.openCase(got.first);
   }

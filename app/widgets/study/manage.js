@@ -58,7 +58,7 @@ export function manage(root, studio, { bring, join, refresh }) {
   }
   const add = (/** @type {Values} */ values) => {
     const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
-    return bring(() => api(path, values), 'Reading').then(refresh);
+    return bring(() => api(path, { ...values, ask: true }), 'Reading').then(refresh);
   };
   function watching() {
     if (data)

@@ -6,40 +6,87 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from core.studio.db.store import Store
+from core.studio.db.store import NotFound, Store
+from core.studio.ingest.layouts import Question
 
 
 class ImportStopped(ValueError):
     """An import that somebody stopped before anything of it was written."""
 
 
+@dataclass
+class Reply:
+    """What a person has answered so far. answers: of groups; again: to images that were erased; None: not asked."""
+
+    answers: dict[str, str] = field(default_factory=dict)
+    again: bool | None = None
+    given: bool = False
+
+
 class Imports:
-    """The imports of one server. States: {"state": "running"|"done"|"failed", "done", "total", "report"|"error"}."""
+    """The imports of one server.
+
+    States: {"state": "running"|"asked"|"done"|"failed", "done", "total", "question"|"report"|"error"}. One that is
+    asked about waits for `answer`, then its work is done anew.
+    """
 
     KEPT = 50
+    _HIDDEN = ("key", "work", "reply", "forget", "samples")
 
     def __init__(self, store: Store):
         self._store = store
         self._tasks: dict[str, dict] = {}
         self._lock = threading.Lock()
 
-    def start(self, work: Callable, key: str) -> str:
+    def start(
+        self, work: Callable, key: str, reply: Reply | None = None, forget: Callable[[], object] = lambda: None
+    ) -> str:
         """Starts `work(on_progress)`, which gives the report, a dict with "study". Returns a token for `state`.
 
         key: what is imported, and how; while an import of the same key runs, its token is given, as at a double click.
+        reply: where `work` finds what a person has answered; forget: called if an import is given up while it is asked.
         """
         token = secrets.token_hex(8)
         task = {"state": "running", "done": 0, "total": 0, "started": time.time(), "key": key}
+        task |= {"work": work, "reply": reply or Reply(), "forget": forget}
         with self._lock:
             for running, other in self._tasks.items():
                 if other["state"] == "running" and other["key"] == key:
                     return running
             self._tasks[token] = task
-            for old in list(self._tasks)[: -self.KEPT]:
-                del self._tasks[old]
+            old = [self._tasks.pop(name) for name in list(self._tasks)[: -self.KEPT]]
+        for other in old:
+            if other["state"] == "asked":
+                other["forget"]()
+        self._run(token, task)
+        return token
 
+    def answer(self, token: str, answers: dict[str, str], again: bool | None) -> None:
+        """Goes on with an import that is asked about. Raises ValueError if it is not."""
+        with self._lock:
+            task = self._asked(token)
+            reply = task["reply"]
+            reply.answers |= answers
+            reply.again, reply.given = reply.again if again is None else again, True
+            task.update(state="running", done=0, total=0)
+        self._run(token, task)
+
+    def sample(self, token: str, group: int, number: int) -> Path:
+        """Returns the path of one of the first images of a group that an import asks about."""
+        try:
+            return self._asked(token)["samples"][group][number]
+        except IndexError:
+            raise NotFound("there is no such image in this import") from None
+
+    def _asked(self, token: str) -> dict:
+        if self.state(token)["state"] != "asked":
+            raise ValueError("this import does not wait for an answer any more")
+        return self._tasks[token]
+
+    def _run(self, token: str, task: dict) -> None:
         def progress(done: int, total: int) -> None:
             if task.get("stop"):
                 raise ImportStopped("The import was stopped; nothing was brought in.")
@@ -47,8 +94,14 @@ class Imports:
 
         def run() -> None:
             try:
-                report = work(progress)
+                report = task["work"](progress)
                 task.update(state="done", report=report)
+            except Question as question:
+                listed = [{**vars(g), "samples": len(g.samples)} for g in question.groups]
+                shown = {"layout": question.layout, "groups": listed, "erased": question.erased}
+                task.update(samples=[g.samples for g in question.groups], question=shown, state="asked")
+                if task.get("stop"):
+                    self.stop(token)
             except ValueError as error:
                 task.update(state="failed", error=str(error))
             except OSError as error:
@@ -62,15 +115,22 @@ class Imports:
                 self._store.close()
 
         threading.Thread(target=run, name=f"import-{token}", daemon=True).start()
-        return token
 
     def stop(self, token: str) -> None:
-        """Ends an import at its next image. Raises ValueError if it is not known (any more)."""
-        self.state(token)
-        self._tasks[token]["stop"] = True
+        """Ends an import at its next image, one that is asked about at once. Raises ValueError if it is unknown."""
+        with self._lock:
+            self.state(token)
+            task = self._tasks[token]
+            task["stop"] = True
+            if task["state"] != "asked":
+                return
+            task.update(state="failed", error="The import was cancelled; nothing was stored.")
+        task["forget"]()
 
     def state(self, token: str) -> dict:
         """Returns how far an import is. Raises ValueError if it is not known (any more)."""
         if token not in self._tasks:
             raise ValueError("this import is not known any more; look whether its study is in the list")
-        return {name: value for name, value in self._tasks[token].items() if name != "key"}
+        task = self._tasks[token]
+        hidden = self._HIDDEN if task["state"] == "asked" else (*self._HIDDEN, "question")
+        return {name: value for name, value in task.items() if name not in hidden}

@@ -10,6 +10,7 @@ from pathlib import Path
 from core.studio.db import audit
 from core.studio.db.store import Row, Store
 from core.studio.ingest import dicom
+from core.studio.ingest.layouts import Question
 from core.studio.ingest.reader import Found, printable
 from core.studio.ingest.unreadable import Unreadable
 
@@ -41,17 +42,19 @@ def known(store: Store, *names: str | None) -> bool:
     return bool(gone) and not gone.isdisjoint(digests(store, names))
 
 
-def sift(store: Store, images: list[Found], rejected: list[Row], again: bool) -> list[Found]:
+def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
     """Returns the images that were not erased; the files of the others are added to `rejected`.
 
-    again: the person wants them back, so all are returned.
+    again: the person wants them back, so all are returned; None: raises Question if there are any.
     """
     gone = {f.entry.path for f in images if not again and known(store, f.row["sha256"], f.uid)}
+    if gone and again is None:
+        raise Question("Nothing was stored: some of the images were erased from this home.", erased=len(gone))
     rejected += [{"path": printable(path), "reason": REASON} for path in sorted(gone)]
     return [f for f in images if f.entry.path not in gone]
 
 
-def take(store: Store, names: Iterable[str | None], again: bool = False) -> None:
+def take(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
     """Called in the transaction that stores images: forgets their digests if the person wants them `again`.
 
     Raises Erased if one of them was erased, perhaps since they were read, and nobody wants it back.

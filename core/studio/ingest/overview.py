@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections import Counter
 
@@ -10,6 +11,7 @@ import cv2
 import numpy as np
 
 from core.studio.db.store import NotFound, Row, Store
+from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import get_mask, reference_mask, reference_masks
 from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import ROI_SIDE, fit
@@ -74,6 +76,11 @@ def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "al
 def tile(store: Store, case_id: int, side: int) -> np.ndarray:
     """Reads a case's image, uint8 (h, w, 3), its longer side at most `side`."""
     return fit(shown(_file(store, case_id)), side)
+
+
+def preview(path: str | os.PathLike, side: int) -> np.ndarray:
+    """Reads the first frame of a file that is not imported yet, as `tile` does."""
+    return fit(read_image(path), side)
 
 
 def outlines(store: Store, case_id: int) -> dict:

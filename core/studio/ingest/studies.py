@@ -75,7 +75,7 @@ def import_study(
     patients: str | None = None,
     within: Within = ANYWHERE,
     by: str | None = None,
-    again: bool = False,
+    again: bool | None = False,
     answers: Mapping[str, str] | None = None,
     on_plan: Callable[[str, list[Group]], object] | None = None,
 ) -> ImportReport:
@@ -85,9 +85,9 @@ def import_study(
     `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
     `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
 
-    `again`: also take images that were erased from this home. `size` also builds the arrays of that size. `answers`:
-    group -> normal, abnormal or out, where the folder does not say it. `on_plan(layout, groups)`: called with what was
-    concluded before any image is read.
+    `again`: also take images that were erased from this home; None: raise Question if there are any. `size` also
+    builds the arrays of that size. `answers`: group -> normal, abnormal or out, where the folder does not say it.
+    `on_plan(layout, groups)`: called with what was concluded before any image is read.
 
     Raises ValueError if the name is in use, if no file of the folder can be read, and as Unclear if it is not clear
     which images are normal.
@@ -159,13 +159,13 @@ def add_cases(
     copy: bool = False,
     within: Within = ANYWHERE,
     by: str | None = None,
-    again: bool = False,
+    again: bool | None = False,
 ) -> ImportReport:
     """Adds files to a study that exists; those it already has are passed over, copies of its files are named.
 
     `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
     where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
-    `again`: also take images that were erased from this home.
+    `again`: also take images that were erased from this home; None: raise Question if there are any.
     """
     row = show_study(store, study)
     known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}

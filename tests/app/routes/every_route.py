@@ -64,6 +64,15 @@ def ask_studies(ask: Asked, tmp_path) -> None:
     assert ask("POST /api/study/demo", {})["job"]
     failed = ask("POST /api/study/import", {"name": "none", "folder": str(tmp_path / "nowhere")})["task"]
     wait(lambda: ask(f"GET /api/study/import/{failed}")["state"] == "failed")
+    draw_folder(tmp_path / "asked", 3, 1, 1)
+    (tmp_path / "asked/train/normal").rename(tmp_path / "asked/train/site")
+    asked = (
+        f"/api/study/import/{ask('POST /api/study/import', {'name': 'a', 'folder': str(tmp_path / 'asked')})['task']}"
+    )
+    wait(lambda: ask(f"GET {asked}")["state"] == "asked")
+    assert ask(f"GET {asked}/sample.png?group=0&number=0").startswith(b"\x89PNG")
+    ask(f"POST {asked}/answer", {"answers": {"train/site": "normal"}})
+    wait(lambda: ask(f"GET {asked}")["state"] == "done")
     for part in ("overview", "next", "sample"):
         ask(f"GET /api/study/more/{part}")
     ask("POST /api/study/more/kind", {"kind": "endoscopy"})

@@ -113,6 +113,17 @@ def test_table(tmp_path, start):
         assert [r.split(":")[0].split(" of")[0] for r in reasons] == ["line 7", "line 8", "line 10 has no path"]
 
 
+@pytest.mark.parametrize("names", [("0",), ("1", "2"), ("ward0", "ward1"), ("p_01", "p_02", "p_17"), ("A-3", "A-4")])
+@pytest.mark.parametrize("above", ["train/normal", "normal", "train", "abnormal", ""])
+def test_numbered_folders_are_no_classes_inside_one_that_is_called_normal(tmp_path, above, names):
+    for name in names:
+        write(tmp_path / above / name / "a.png", picture(1)[0])
+    _, entries = read_layout(tmp_path)
+    labels = {entry.label if not entry.doubt else "asked" for entry in entries}
+    called = above.rpartition("/")[2]
+    assert labels == {called if called in ("normal", "abnormal") else "asked"}
+
+
 def test_a_missing_an_empty_and_an_unknown_layout_say_what_to_do(tmp_path):
     with pytest.raises(BadFolder, match="no folder"):
         read_layout(tmp_path / "nowhere")

@@ -19,6 +19,7 @@ from core.studio.ingest.layouts.entries import (
     Entries,
     Entry,
     Group,
+    Question,
     Unclear,
     files_under,
     walk,
@@ -26,9 +27,17 @@ from core.studio.ingest.layouts.entries import (
 from core.studio.ingest.roots import Within
 
 __all__ = [
-    "ANSWERS", "ANYWHERE", "OUTSIDE", "BadFolder", "Entries", "Entry", "Group", "Unclear", "conclude", "confined",
-    "files_under", "read_layout",
+    "ANSWERS", "ANYWHERE", "OUTSIDE", "BadFolder", "Entries", "Entry", "Group", "Question", "Unclear", "conclude",
+    "confined", "demand_plain", "files_under", "read_layout",
 ]  # fmt: skip
+
+PLAIN = ("flat", "plain")  # layouts whose folders leave nothing to interpret
+
+
+def demand_plain(layout: str, groups: list[Group]) -> None:
+    """Raises Question if a person should confirm what was understood of a folder."""
+    if layout not in PLAIN or any(group.meaning == "left out" for group in groups):
+        raise Question("Nothing was stored: what was understood is to be confirmed first.", layout, groups)
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
@@ -104,7 +113,7 @@ def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] |
         group = groups.setdefault((entry.group, meaning), Group(entry.group, meaning, why=entry.doubt or entry.problem))
         group.images += 1
         group.masks += bool(entry.masks)
-        if len(group.samples) < SAMPLES:
+        if len(group.samples) < SAMPLES and not entry.problem:  # what lies outside of the roots is not shown
             group.samples.append(entry.path)
     listed = sorted(groups.values(), key=lambda g: (bool(g.meaning), g.meaning == "left out", g.name))
     if unknown := set(answers or ()) - {g.name for g in listed}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,18 +60,27 @@ class Group:
     samples: list[Path] = field(default_factory=list)
 
 
-class Unclear(BadFolder):
-    """The error that a folder does not say which of its images are normal: it is asked about, nothing is stored.
+class Question(ValueError):
+    """The error that an import needs a person's answer; nothing is stored.
 
-    groups: what was understood and what is asked about; layout: what the folder was read as.
+    layout: what the folder was read as; groups: what was understood of it, and what is asked about; erased: how many
+    of its files were erased from this home.
     """
 
+    def __init__(self, message: str, layout: str = "", groups: Sequence[Group] = (), erased: int = 0) -> None:
+        self.layout, self.groups, self.erased = layout, groups, erased
+        super().__init__(message)
+
+
+class Unclear(BadFolder, Question):
+    """The error that a folder does not say which of its images are normal."""
+
     def __init__(self, layout: str, groups: list[Group]) -> None:
-        self.layout, self.groups = layout, groups
         asked = [g for g in groups if not g.meaning]
         listed = "; ".join(f"{g.name}: {_count(g.images)}, {g.why}" for g in asked[:8])
         more = f"; and {len(asked) - 8} more groups" if len(asked) > 8 else ""
-        super().__init__(f"Nothing was stored, because it is not clear which images are normal: {listed}{more}")
+        text = f"Nothing was stored, because it is not clear which images are normal: {listed}{more}"
+        super().__init__(text, layout, groups)
 
 
 def _count(images: int) -> str:

@@ -7,8 +7,9 @@ another is called normal. What the names do not say is asked about, and never ta
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -45,14 +46,17 @@ class Place:
     reduced: tuple[str, ...] = ()
 
 
-def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False) -> Place:
+def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered: Container[str] = ()) -> Place:
     """Returns what the names of these folders say together.
 
-    normal_elsewhere: others are called normal, so that a class of unknown meaning is abnormal.
+    normal_elsewhere: others are called normal, so that a class of unknown meaning is abnormal. numbered: names that
+    only count, so that inside a folder called normal they are no classes.
     """
     split, label, mask, kind, last, reduced = None, None, False, "", 0, list[str]()
     for number, name in enumerate(folders, 1):
         said = meaning(name)
+        if said.label == "other" and label == "normal" and name in numbered:
+            continue
         if said.label == "mask":
             mask = True
         elif said.label is not None:
@@ -62,6 +66,15 @@ def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False) -> Place:
         if not said.generic:
             reduced.append(folded(name))
     return Place(split, label, mask, kind, "/".join(folders[:last]) or ".", tuple(reduced))
+
+
+def _numbered(folders: Iterable[tuple[str, ...]]) -> set[str]:
+    """The names that only count: numbers, and words that several numbers follow, as in ward1 and ward2."""
+    alike = defaultdict[str, set[str]](set)
+    for name in {name for path in folders for name in path}:
+        if parts := re.fullmatch(r"(\D*?)[-_ ]?\d+", name):
+            alike[folded(parts[1])].add(name)
+    return {name for word, names in alike.items() if len(names) > 1 or not word for name in names}
 
 
 def _deeper(above: str | None, said: Meaning, normal_elsewhere: bool) -> str | None:
@@ -103,9 +116,10 @@ class Tree:
         skipped = _wrapper(list(by_folder))
         normal = any(p.label == "normal" and not p.mask for p in (place_of(f[skipped:]) for f in by_folder))
         self.images, self.masks, stems = list[_File](), list[_File](), set[str]()
-        patients = self._patients(by_folder)
+        patients, numbered = self._patients(by_folder), _numbered(by_folder)
         for folders, names in by_folder.items():
-            place = Place(group="/".join(folders)) if folders in patients else place_of(folders[skipped:], normal)
+            apart = folders in patients
+            place = Place(group="/".join(folders)) if apart else place_of(folders[skipped:], normal, numbered)
             here = {folded(stem(name)) for name in names}
             stems |= here
             for name in names:
@@ -189,7 +203,7 @@ class Tree:
         elif word:
             group, doubt = (
                 f"{group} ({word if abnormal_word(name.stem) else 'masks'})",
-                "these names are of no normal image",
+                "these file names suggest a lesion or a mask",
             )
         elif not label and self.beside:
             doubt = f"{', '.join(self.beside[:3])} may say which are abnormal"

@@ -149,7 +149,7 @@ class Tables:
             return "", "their label is empty"
         if table.other:
             return "", f"{table.file.name} has no column of labels, but {', '.join(table.other[:8])}"
-        return "normal", "these names are of no normal image" if abnormal_word(stem(path.name)) else None
+        return "normal", "these file names suggest a lesion or a mask" if abnormal_word(stem(path.name)) else None
 
 
 def _number(text: str) -> float | None:
