@@ -17,7 +17,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app": 1_000,
     "app/access": 1_200,
     "app/commands": 2_300,
-    "app/routes": 6_160,
+    "app/routes": 6_240,
     "core/api/pmsacl_studio": 100,
     "core/engine": 1_220,
     "core/engine/augment": 2_860,
@@ -38,7 +38,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/doctor": 300,
     "core/studio/forms": 100,
     "core/studio/incoming": 930,
-    "core/studio/ingest": 5_560,
+    "core/studio/ingest": 5_640,
     "core/studio/jobs": 1_200,
     "core/studio/medmix": 900,
     "core/studio/programs": 620,
@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_400, "files": 405, "script": 17_000, "tests": 43_540, "benches": 8_020}
+WHOLE = {"Python": 59_500, "files": 405, "script": 17_000, "tests": 43_720, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
