@@ -17,7 +17,7 @@ from core.studio.programs.estimator import AnomalyDetector
 from tests.benches import bench
 
 DETECTORS = ("padim", "mahalanobis", "nearest", "blend")
-SIDE, SEEDS, UNSEEN = 64, 5, 0.3
+SIDE, SEEDS, UNSEEN = 64, 20, 0.3
 RUN, ALONE = 10, "run"  # images by name that are unseen together, where no patient is known
 PATIENT = r"^(TCGA_\w\w_\w{4}|\d{8})_"  # how names of images say whose they are
 
@@ -26,9 +26,9 @@ PATIENT = r"^(TCGA_\w\w_\w{4}|\d{8})_"  # how names of images say whose they are
 def unseen(quick: bool = False, data: str | None = None, contamination: float = 0.05) -> dict[str, Any]:
     """Share of unseen normals that AnomalyDetector calls outliers, beside the share asked for, by set and detector.
 
-    --data FOLDER holds sets: NAME/train/normal, NAME/test/normal. For each of five seeds 30 % of a set's normals (train
-    and test together) are drawn as unseen: whole patients where names say whose an image is, elsewhere runs of ten
-    images by name, since neighbours are often of one patient. The detector is fitted on the others at 64 px.
+    --data FOLDER holds sets: NAME/train/normal, NAME/test/normal. For each of twenty seeds 30 % of a set's normals
+    (train and test together) are drawn as unseen: whole patients where names say whose an image is, elsewhere runs of
+    ten images by name, since neighbours are often of one patient. The detector is fitted on the others at 64 px.
 
     "rows": of each set and detector the mean over seeds, its range, and seconds of a fit.
     """

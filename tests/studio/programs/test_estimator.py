@@ -7,7 +7,9 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.utils import estimator_checks
 
 from core.engine.phantom.frame import draw_case
 from core.studio.programs.estimator import AnomalyDetector
@@ -42,6 +44,22 @@ def test_images_of_one_group_are_left_out_together():
         quick().fit(copies[shuffled], groups=groups).left_out_scores_.mean() for groups in (None, owners[shuffled])
     )
     assert together < apart
+
+
+HELD = (  # scikit-learn's checks whose data is not a table of numbers, which images are not
+    "estimator_cloneable", "estimator_repr", "estimator_tags_renamed", "estimators_unfitted", "get_params_invariance",
+    "mixin_order", "no_attributes_set_in_init", "parameters_default_constructible", "set_params", "valid_tag_types",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("check", HELD)
+def test_checks_of_scikit_learn_hold_where_they_can(check):
+    getattr(estimator_checks, f"check_{check}")("AnomalyDetector", quick("padim"))
+
+
+def test_check_estimator_passes():
+    with pytest.warns(SkipTestWarning, match="[Cc]an't test"):
+        estimator_checks.check_estimator(quick("padim"))
 
 
 @pytest.mark.slow
