@@ -1,4 +1,4 @@
-"""Open the page, and show what it does on a study drawn by our own code: app, demo."""
+"""Open the page, and show what it does on drawn images: app, demo."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _add_app(subparsers) -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
     parser.add_argument("--window", action="store_true", help="a window of its own instead of the browser")
-    asked = "draw the demo study, train on it and score it, where there is no study yet"
+    asked = "open the ready demo study, where there is no study yet"
     parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=asked)
     parser.add_argument("--no-browser", action="store_true", help="only serve")
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
@@ -53,7 +53,8 @@ def open_page(args, tour: bool = False) -> int:
     store.set_setting("device", args.device)
     if tour:
         guided.prepare(store, args.device, wake=False)
-    elif getattr(args, "demo", False) and demo.is_fresh(store):
+    fresh = not tour and getattr(args, "demo", False) and demo.is_fresh(store)
+    if fresh:
         demo.offer(store, args.device)
     jobs.ensure_worker(store)  # also wakes what an earlier session left queued
     from app.server import serve
@@ -64,7 +65,7 @@ def open_page(args, tour: bool = False) -> int:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
-        address = url + ("tour" if tour else "")
+        address = url + ("tour" if tour else "?study=demo&tab=review" if fresh else "")
         say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs {'pause' if stop_jobs else 'go on'}")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
@@ -131,7 +132,7 @@ def _add_demo(subparsers) -> None:
     parser = verb(subparsers, "demo", "Draw a study, train on it, fit the detectors, score and evaluate", run_demo)
     parser.add_argument("--seed", type=int, default=0, help="of the study and of the training")
     parser.add_argument("--epochs", type=int, help="instead of the quick preset's")
-    parser.add_argument("--show", action="store_true", help="a guided tour of the page instead: five minutes, live")
+    parser.add_argument("--show", action="store_true", help="a guided tour of the page instead: six minutes")
 
 
 def run_demo(args) -> int:

@@ -195,8 +195,14 @@ class Look(Answer):
     fit: str
 
 
+class DemoAsked(Body):
+    """What is asked for. train: whether to train on the demo study here, where it is open."""
+
+    train: bool = False
+
+
 class DemoJob(Answer):
-    """The job that draws the demo study. job: null where the demo study is there, or is being made."""
+    """The job that makes the demo's weights, or trains on it. job: null where the study was there already."""
 
     job: int | None
 
@@ -471,10 +477,11 @@ async def receive(
 
 
 @router.post("/demo", response_model=DemoJob)
-def draw_demo(ctx: Studio, who: Administrator):
-    """Queue the demo study: drawn, looked at, trained on, behind all other work; null where it is there."""
+def open_demo(ctx: Studio, who: Administrator, body: DemoAsked):
+    """Import the ready demo study, or queue its training on this machine, behind all other work."""
     store = ctx.store()
-    job = demo.offer(store, store.setting("device", "auto"))
+    device = store.setting("device", "auto")
+    job = demo.train(store, device) if body.train else demo.offer(store, device)
     jobs.ensure_worker(store)
     return {"ok": True, "job": job}
 

@@ -38,16 +38,8 @@ class TourAct(Part, total=False):
     there: str
     found: bool
     stored: bool
-    grow: bool
     press: list[str]
     seconds: float
-
-
-class TourInstead(Part):
-    """What a step says and does where the machine is at other work and a trained run is stored."""
-
-    text: str
-    do: list[TourAct]
 
 
 class TourStep(Part):
@@ -59,7 +51,6 @@ class TourStep(Part):
     at: str
     do: NotRequired[list[TourAct]]
     once: NotRequired[bool]
-    busy: NotRequired[TourInstead]
     yours: NotRequired[bool]
     seconds: float
 
@@ -86,14 +77,13 @@ class TourState(Answer):
     """How the demo study stands.
 
     found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
-    busy: a training would wait for other work; stored: a run that was trained on the study before.
+    stored: the encoder that was trained on the study last, if any.
     """
 
     study: str
     ready: bool
     job: Job | None
     found: int | None
-    busy: bool
     stored: str | None
     agreement: NotRequired[TourAgreement | None]
 
@@ -125,7 +115,7 @@ def steps(ctx: Studio, who: Reader):
 
 @router.post("/api/tour/prepare", response_model=TourState)
 def prepare(ctx: Studio, who: Administrator):
-    """Make what the tour shows: the demo study and its first look."""
+    """Open what the tour shows: the ready demo study."""
     return {"ok": True, **tour.prepare(ctx.store(), ctx.store().setting("device", "auto"))}
 
 

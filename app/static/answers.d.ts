@@ -554,7 +554,12 @@ export interface components {
         };
         /** @enum {string} */
         Decision: "normal" | "abnormal" | "unsure";
-        /** @description The job that draws the demo study. job: null where the demo study is there, or is being made. */
+        /** @description What is asked for. train: whether to train on the demo study here, where it is open. */
+        DemoAsked: {
+            /** @default false */
+            train: boolean;
+        };
+        /** @description The job that makes the demo's weights, or trains on it. job: null where the study was there already. */
         DemoJob: {
             /** @constant */
             ok: true;
@@ -2757,7 +2762,6 @@ export interface components {
             there?: string;
             found?: boolean;
             stored?: boolean;
-            grow?: boolean;
             press?: string[];
             seconds?: number;
         };
@@ -2773,16 +2777,11 @@ export interface components {
             truth: number;
             missed: number;
         };
-        /** @description What a step says and does where the machine is at other work and a trained run is stored. */
-        TourInstead: {
-            text: string;
-            do: components["schemas"]["TourAct"][];
-        };
         /**
          * @description How the demo study stands.
          *
          *     found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
-         *     busy: a training would wait for other work; stored: a run that was trained on the study before.
+         *     stored: the encoder that was trained on the study last, if any.
          */
         TourState: {
             /** @constant */
@@ -2791,7 +2790,6 @@ export interface components {
             ready: boolean;
             job: components["schemas"]["Job"] | null;
             found: number | null;
-            busy: boolean;
             stored: string | null;
             agreement?: components["schemas"]["TourAgreement"] | null;
         };
@@ -2803,7 +2801,6 @@ export interface components {
             at: string;
             do?: components["schemas"]["TourAct"][];
             once?: boolean;
-            busy?: components["schemas"]["TourInstead"];
             yours?: boolean;
             seconds: number;
         };
@@ -3187,6 +3184,7 @@ export type Confusion = components['schemas']['Confusion'];
 export type Counts = components['schemas']['Counts'];
 export type Decided = components['schemas']['Decided'];
 export type Decision = components['schemas']['Decision'];
+export type DemoAsked = components['schemas']['DemoAsked'];
 export type DemoJob = components['schemas']['DemoJob'];
 export type DetectorForm = components['schemas']['DetectorForm'];
 export type Difference = components['schemas']['Difference'];
@@ -3414,7 +3412,6 @@ export type Times = components['schemas']['Times'];
 export type Title = components['schemas']['Title'];
 export type TourAct = components['schemas']['TourAct'];
 export type TourAgreement = components['schemas']['TourAgreement'];
-export type TourInstead = components['schemas']['TourInstead'];
 export type TourState = components['schemas']['TourState'];
 export type TourStep = components['schemas']['TourStep'];
 export type TourSteps = components['schemas']['TourSteps'];

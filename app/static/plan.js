@@ -45,7 +45,6 @@ function Card({ studio }) {
   const plan = store.plan.value;
   if (!plan?.stages.length) return null;
   const { stages, jobs, scored, left } = plan;
-  const open = store.study.value;
   const stop = async () => {
     const question = 'Stop all of it? What is finished stays, and Training can go on with what was begun.';
     if (!(await confirm(question, 'Stop', 'Let it go on'))) return;
@@ -55,20 +54,16 @@ function Card({ studio }) {
     html`<button type="button" class=${main ? 'main' : ''} title=${title} onClick=${() => studio.openTab(tab)}>${text}</button>`;
   return html`<section class="panel plan" aria-label="Running">
     <header>
-      <h2>${open ? 'Running' : 'The demo study is being made'}</h2>
+      <h2>Running</h2>
       <span class="dim left">${about(left)} left in all · goes on when this page is closed</span>
       <span class="dim num">${stages.filter((s) => s.state === 'done').length} of ${stages.length}</span>
     </header>
     <ol>${stages.map((stage) => html`<${Line} stage=${stage} />`)}</ol>
     <footer>
       ${scored && to('review', 'See the first results', 'Cases by score, with heat maps', true)}
-      ${
-        open
-          ? html`<span class="dim">${scored ? '' : 'Meanwhile:'}</span>
-            ${to('medmix', 'Make lesions in MedMix', 'Works at once: lesions made out of normal images, tuned by eye')}
-            ${to('training', 'Watch the training', 'Curves, epoch by epoch')}`
-          : html`<span class="dim">Meanwhile, images of your own can be imported on the left; they go first.</span>`
-      }
+      <span class="dim">${scored ? '' : 'Meanwhile:'}</span>
+      ${to('medmix', 'Make lesions in MedMix', 'Works at once: lesions made out of normal images, tuned by eye')}
+      ${to('training', 'Watch the training', 'Curves, epoch by epoch')}
       <span class="space" />
       <button type="button" class="stop" onClick=${() => orToast(stop())}>Stop</button>
     </footer>

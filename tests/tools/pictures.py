@@ -157,7 +157,7 @@ def main() -> int:
     parser.add_argument("--minute", type=Path, metavar="FOLDER", help="only first_minute.jpg, of bench first-minute")
     args = parser.parse_args()
     if args.minute:
-        moments = [cv2.imread(str(args.minute / f"{moment}.png")) for moment in ("card", "first_case")]
+        moments = [cv2.imread(str(args.minute / f"{moment}.png")) for moment in ("page", "first_case")]
         _sheet([np.asarray(moment) for moment in moments], ASSETS / "first_minute.jpg")
         return 0
     if args.all:

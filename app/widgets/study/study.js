@@ -21,9 +21,20 @@ function Doors({ demo, own }) {
     <h2>How would you like to begin?</h2>
     <div class="ways">
       <button type="button" class="way own" onClick=${own}><b>Start with my images</b><span>A folder, files or a zip; only normal images are needed to train. Every case has a score in about a minute.</span></button>
-      <button type="button" class="way draw-demo" onClick=${demo}><b>Show me the demo</b><span>Endoscopy-like frames drawn from a seed, with lesions and their exact masks: looked at, then trained on. Your own images go first at any time.</span></button>
+      <button type="button" class="way draw-demo" onClick=${demo}><b>Show me the demo</b><span>Drawn endoscopy frames with lesions, already scored, trained on and marked: open in a few seconds.</span></button>
     </div>
   </div>`;
+}
+
+/** What the open demo study is, with the tour and a training of it on this machine. @param {{train: () => void}} props */
+function Demo({ train }) {
+  if (study.value !== 'demo' || !administers.value) return null;
+  const trains = plan.value?.stages.some((stage) => /^Train/.test(stage.title));
+  return html`<section class="panel demo" aria-label="Demo study">
+    <p>The images of this study are drawn, with lesions chosen to be plain to see. Its figures show how the studio works; they are no results.</p>
+    <button type="button" class="main" title="Six minutes through all tabs, in large type" onClick=${() => location.assign('./tour')}>Take the tour</button>
+    <button type="button" class="train-demo" disabled=${trains} title="An encoder and three detectors, behind all other work; some ten minutes on two cores" onClick=${train}>Train it here</button>
+  </section>`;
 }
 
 /** Asks, naming what goes, and removes a study. @param {string} id @returns {Promise<boolean>} whether it was removed */
@@ -58,16 +69,26 @@ export async function mount(root, studio) {
     removed.show();
     studio.chooseStudy(null);
   };
-  const demo = async () => {
-    await api('/api/study/demo', {});
-    await studio.renewStatus();
+  const demo = async (train = false) => {
+    await api('/api/study/demo', { train });
+    if (train) {
+      toast('Training on the drawn images; the Training tab shows its curves.', 'good');
+      return studio.renewStatus();
+    }
+    studio.chooseStudy('demo');
+    studio.openTab('review');
   };
   const own = () => {
     root.querySelector('.import')?.scrollIntoView({ block: 'nearest' });
     $('.folder').focus();
   };
 
-  show($('.about'), About, { look: () => orToast(look()), remove: () => orToast(removeOpen()), open: studio.openTab });
+  show($('.about'), About, {
+    look: () => orToast(look()),
+    remove: () => orToast(removeOpen()),
+    train: () => orToast(demo(true)),
+    open: studio.openTab,
+  });
   show($('.sampled'), Sample);
   show($('.covered'), Covered, { studio });
   const card = document.createElement('div');
@@ -115,9 +136,9 @@ export async function mount(root, studio) {
   removed.show();
 }
 
-/** @param {{look: () => void, remove: () => void, open: (tab: string) => void}} props */
-function About({ look, remove: away, open }) {
-  return html`<${Heading} look=${look} remove=${away} /><${Next} look=${look} open=${open} /><${Summary} />`;
+/** @param {{look: () => void, remove: () => void, train: () => void, open: (tab: string) => void}} props */
+function About({ look, remove: away, train, open }) {
+  return html`<${Heading} look=${look} remove=${away} /><${Demo} train=${train} /><${Next} look=${look} open=${open} /><${Summary} />`;
 }
 
 // While a study is read blind in an open session, its tab shows no name and no label: a word, and a way to end the session.

@@ -1,12 +1,7 @@
 // What a step of the tour can do in the studio's page: as a hand would, by its own controls.
 //   {tab}  {click, unless}  {tick}  {untick}  {set, value or option}  {slide, through, over}  {wait, seconds}  {there, seconds}
 //   {found}: opens the case with the clearest lesion  {press}: keys  {stored}: chooses the run that was trained before
-//   {grow}: a click where the heat map is hottest
 
-import { hottest } from '../review/js/contour.js';
-import { overlap } from '../review/js/measure.js';
-
-/** @typedef {import('../review/js/review_view.js').ReviewView} ReviewView */
 /** A window of the studio's page. @typedef {Window & typeof globalThis} Page */
 
 const rest = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
@@ -30,9 +25,6 @@ export async function until(found, seconds, going) {
   return null;
 }
 
-/** @param {Uint8Array} mask @param {Uint8Array} truth */
-const overlapWords = (mask, truth) => `Dice ${overlap(mask, truth).dice.toFixed(2)} with the lesion as it was drawn.`;
-
 /** @param {HTMLElement} node @param {...string} names of events */
 function send(node, ...names) {
   for (const name of names)
@@ -41,7 +33,7 @@ function send(node, ...names) {
 
 /** @param {HTMLIFrameElement} frame @param {import('../../static/answers').TourAct} one @param {() => boolean} going
  * false once another step is shown @param {() => import('../../static/answers').TourState | null} state what the
- * studio said last @returns {Promise<string | void>} what came of it, where that is to be said */
+ * studio said last @returns {Promise<void>} */
 export async function act(frame, one, going, state) {
   const page = () => /** @type {Document} */ (frame.contentDocument);
   const view = /** @type {Page} */ (frame.contentWindow);
@@ -62,16 +54,6 @@ export async function act(frame, one, going, state) {
     await until(() => Number(first('.rv-row[aria-current]')?.dataset.id) === found, PATIENCE, going);
   } else if (one.stored) {
     (await find(`.training-room tr[data-run='${state()?.stored}']`))?.click();
-  } else if (one.grow) {
-    const room = /** @type {{review: ReviewView} | null} */ (/** @type {unknown} */ (await find('.widget-review')));
-    if (!room) return;
-    const { review } = room;
-    const heat = await until(() => review.picture && review.heat, PATIENCE, going);
-    if (!heat || !review.picture) return;
-    if (review.editor.tool !== 'click') review.act('click');
-    if (!review.editor.history.length) review.editor.down(hottest(heat.field, review.picture));
-    const done = await until(() => review.editor.history.length && review.editor.mask, PATIENCE, going);
-    if (done && review.lesion) return overlapWords(done, review.lesion.pixels);
   } else if (one.press) {
     const { KeyboardEvent } = view;
     for (const key of one.press) page().body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));

@@ -11,7 +11,7 @@ const LATE = 1500; // milliseconds after which a step says that it waits
 const PERIOD = 1000; // milliseconds between looks at the job
 /** What is at work on the demo study, in a word. @type {Record<string, string>} */
 const DOING = {
-  demo: 'Drawing',
+  weights: 'Making ready to learn',
   pretrain: 'Training',
   fit: 'Fitting',
   score: 'Scoring',
@@ -25,7 +25,7 @@ const frame = $('iframe');
 let steps = [];
 let at = 0;
 let turn = 0; // counts the steps shown: what an earlier one still does is given up
-let ready = false; // the demo study is drawn
+let ready = false; // the demo study is there
 let loaded = ''; // what the frame was last sent to
 let reported = ''; // the part of the chain that was last at work
 
@@ -34,7 +34,6 @@ const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessio
 const studio = () => frame.contentWindow?.Studio;
 let atWork = ''; // what the chain does, in words
 let waits = ''; // that the step waits for what it shows
-let came = ''; // what came of the step's acts
 /** @type {import('../../static/answers').TourState | null} what the studio said last */
 let now = null;
 let follows = 0; // the frame in which the ring is placed next
@@ -43,9 +42,6 @@ const state = (text) => {
   const far = ready && `${at + 1} of ${steps.length}`;
   $('.tour-state').textContent = text ?? [waits || atWork, far].filter(Boolean).join(' · ');
 };
-
-/** Whether the step shows what is stored: the machine is at other work, and the tour has started no training. */
-const stored = () => Boolean(now?.busy && now.stored && !kept('trained'));
 
 /** What the reader's own decisions came to. */
 function counted() {
@@ -57,10 +53,9 @@ function counted() {
 
 function say() {
   const step = steps[at];
-  const drawing = 'Its images are made on this machine, from a seed, and scored by quick detectors. This is done once.';
-  $('.tour-say h1').textContent = ready ? step.title : 'Preparing the demo study';
-  const words = (stored() && step.busy?.text) || step.text;
-  $('.tour-say p').textContent = ready ? [step.yours && counted(), words, came].filter(Boolean).join(' ') : drawing;
+  const opening = 'Its images are drawn; they and their scores come with the program. This takes a few seconds, once.';
+  $('.tour-say h1').textContent = ready ? step.title : 'Opening the demo study';
+  $('.tour-say p').textContent = ready ? [step.yours && counted(), step.text].filter(Boolean).join(' ') : opening;
   $('.tour-back').disabled = !ready || at === 0;
   $('.tour-next').disabled = !ready || at === steps.length - 1;
   const look = (/** @type {number} */ i) => (i < at ? 'past' : i === at ? 'now' : '');
@@ -75,7 +70,7 @@ async function show() {
   const mine = turn;
   const going = () => mine === turn;
   const step = steps[at];
-  came = waits = '';
+  waits = '';
   say();
   ring(frame, null);
   delete document.body.dataset.shown;
@@ -94,14 +89,9 @@ async function show() {
     waits = going() ? 'waiting for it' : '';
     state();
   }, LATE);
-  const instead = stored() && step.busy;
-  if (step.busy && !instead) keep('trained', 'yes');
-  for (const one of again ? [] : (instead || step).do || []) {
-    const said = await act(frame, one, going, () => now).catch((error) =>
-      console.warn(`step ${at + 1}: ${error.message}`),
-    );
+  for (const one of again ? [] : step.do || []) {
+    await act(frame, one, going, () => now).catch((error) => console.warn(`step ${at + 1}: ${error.message}`));
     if (!going()) return clearTimeout(late);
-    came = said || came;
   }
   clearTimeout(late);
   waits = '';

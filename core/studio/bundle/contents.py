@@ -263,7 +263,7 @@ def _evaluation(value: Any, row: Row, ids: Ids) -> Any:
 
 
 Read = Callable[[Any, Row, Ids], Any]  # a JSON value and its row so far -> what is stored
-Extra = Number | bool | None | list[Number] | list[tuple[Integer, Number]]
+Extra = Number | bool | None | list[Number] | list[list[Number]] | list[tuple[Integer, Number]]
 KINDS: dict[str, Any] = {  # of columns that hold more than their type says; a function, or a type of pydantic's
     "cases.name": Name,
     "cases.scale": (JSON, tuple[Number, Number]),

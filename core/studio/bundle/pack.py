@@ -28,6 +28,7 @@ FORMAT = 3
 ROWS = "rows.sqlite"
 MANIFEST = "manifest.json"
 FOLDERS = ("images", "runs", "clusters")
+SHRINK = (ROWS, ".npy", ".jsonl")  # files that are compressed; images and weights gain nothing by it
 BLOCK = 1 << 20
 
 
@@ -204,7 +205,7 @@ class BundleWriter:
 
     def _add(self, out: zipfile.ZipFile, sink: _Sink, path: Path, name: str) -> Iterator[bytes]:
         info = zipfile.ZipInfo(name)
-        info.compress_type = zipfile.ZIP_DEFLATED if name == ROWS else zipfile.ZIP_STORED
+        info.compress_type = zipfile.ZIP_DEFLATED if name.endswith(SHRINK) else zipfile.ZIP_STORED
         digest, size = hashlib.sha256(), 0
         with path.open("rb") as file, out.open(info, "w", force_zip64=True) as entry:
             while block := file.read(BLOCK):

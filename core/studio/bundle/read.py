@@ -149,9 +149,18 @@ def _preset(store: Store, row: Row, ids: Ids) -> bool:
 
 
 def _learnt(store: Store, run: str, said: Any, ids: Ids) -> None:
-    """Keeps what a run has learnt from under the new numbers of cases and masks, if all of them came along."""
+    """Keeps what a run has learnt from, and the cases that show it, under the new numbers of cases and masks.
+
+    What it has learnt from is kept only if all of it came along.
+    """
     had: foreign_runs.Marks = read(foreign_runs.Marks, said, "the marks of a run in the bundle")
     case, mask = ids.of("cases"), ids.of("lesion_masks")
+    row = store.first("SELECT config, summary FROM runs WHERE id = ?", [run])
+    summary = json.loads(row["summary"])
+    if figures := summary.get("comparison"):
+        figures["run"] = run
+        figures["pictured"] = [case[number] for number in figures.get("pictured", []) if number in case]
+        store.db.execute("UPDATE runs SET summary = ? WHERE id = ?", [json.dumps(summary), run])
     try:
         now: dict[str, Any] = {
             "masks": [mask[number] for number in had.masks],
@@ -166,7 +175,7 @@ def _learnt(store: Store, run: str, said: Any, ids: Ids) -> None:
     except (KeyError, ValueError):
         return  # the run stays, and cannot be repeated exactly
     now["sha256"] = marks.fingerprint(store, now)
-    config = {**json.loads(store.first("SELECT config FROM runs WHERE id = ?", [run])["config"]), "marks": now}
+    config = {**json.loads(row["config"]), "marks": now}
     store.db.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(config), run])
 
 

@@ -1,4 +1,4 @@
-"""The demo study, drawn by our own code from a seed, and what is run on it."""
+"""The demo study, drawn by our own code from a seed: ready as a bundle, or drawn here, and what is run on it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
-from core.engine.progress import Stopped
+from core.engine.registry import DETECTORS
+from core.studio.bundle import import_bundle
 from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.demo.drawing import FOLDERS, MASKS, draw
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import stopping
-from core.studio.jobs.steps import Work, step
 from core.studio.runs import bin
-from core.studio.runs.look import look
+from core.studio.runs.look import NAME
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained
-from core.studio.runs.records import get_run
+from core.studio.runs.records import get_run, list_runs
 from core.studio.runs.results import baseline_row, evaluate_run
 from core.studio.training.live import total_steps
+
+READY = Path(__file__).with_name("demo.zip")  # made by `python -m tests.tools.demo`
+READER = "demo reader"  # whose marks the ready study holds
+CAME = "demo:ready"  # the setting that holds the ids of the runs that came with it
 
 COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
 SIDE = 256  # of the frames as they are drawn; training has its own size
@@ -82,8 +87,6 @@ def make_demo(
 
 def shown_detectors() -> list[str]:
     """Returns the names of those of DETECTORS_SHOWN that there are."""
-    from core.engine.registry import DETECTORS
-
     return [name for name in DETECTORS_SHOWN if name in DETECTORS.names()]
 
 
@@ -92,7 +95,6 @@ def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict
 
     changes: to the preset.
     """
-    from core.engine.registry import DETECTORS
     from core.engine.training.pretrain import PRETRAIN_PRESETS
 
     config = PRETRAIN_PRESETS["quick"].replace(**{"seed": seed, "encoder.seed": seed, **changes})
@@ -124,18 +126,47 @@ def is_fresh(store: Store) -> bool:
 
 
 def offer(store: Store, device: str = "auto") -> int | None:
-    """Queue the drawing of the demo study and all that follows, behind all other work; returns the job.
+    """Imports the ready demo study, and queues the weights of its first look, which learning from marks needs.
 
-    None where it is there, under way or in the bin, from which it comes back.
+    It comes scored, with a training, maps, marks and what was learnt from them; weights stay out of the bundle. Returns
+    the job; None if the study is there already. One in the bin is restored.
     """
-    there = store.one("SELECT binned FROM studies WHERE id = ?", [demo_id(0)])
-    if there and there["binned"]:
-        bin.restore(store, "study", demo_id(0), "demo")
-    going = "SELECT 1 FROM jobs WHERE step = 'demo' AND status IN ('queued', 'running', 'paused', 'interrupted')"
+    study = demo_id(0)
+    DETECTORS.names()  # imports torch, for which other writers would wait below
     with store.write():
-        if there or store.one(going):
+        there = store.one("SELECT binned FROM studies WHERE id = ?", [study])
+        if there and there["binned"]:
+            bin.restore(store, "study", study, READER)
+        if there:
             return None
-        return jobs.submit(store, [{"step": "demo", "args": {"seed": 0, "device": device, **BEHIND}}], start=False)
+        import_bundle(store, READY, READER)
+        came = list_runs(store, study)
+        store.set_setting(CAME, [run["id"] for run in came])
+        looks = [run for run in came if run["name"] == NAME]
+        steps = [
+            {"step": "weights", "run": run, "args": {"device": device}}
+            for fit in looks
+            for run in (fit["parent"], fit["id"])
+        ]
+        job = jobs.submit(store, steps, start=False)
+        _own(store, job)
+        return job
+
+
+def train(store: Store, device: str = "auto") -> int:
+    """Queues the demo's training and its detectors on this machine, behind all other work; returns the job."""
+    study = demo_id(0)
+
+    def steps() -> list[dict]:
+        runs_made = create_demo_runs(store, study)
+        listed = demo_steps(runs_made, evaluate=True, device=device, **BEHIND)
+        # The map at once after the training: Clusters then has it while the detectors are fitted.
+        args = {"config": film(store, runs_made["pretrain"]), **BEHIND}
+        return [listed[0], {"step": "embed", "run": runs_made["pretrain"], "args": args}, *listed[1:]]
+
+    job = jobs.once(store, ["demo", study], steps, start=False)["id"]
+    _own(store, job)
+    return job
 
 
 OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the demo queued, and of those paused
@@ -143,8 +174,7 @@ OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the d
 
 def pause(store: Store) -> list[int]:
     """Pauses the demo's own jobs while no page is open, and returns their ids. What people have queued goes on."""
-    drawing = {row["id"] for row in store.query("SELECT id FROM jobs WHERE step = 'demo'")}
-    paused = stopping.pause(store, {*drawing, *store.setting(OWN, [])})
+    paused = stopping.pause(store, set(store.setting(OWN, [])))
     if paused:
         store.set_setting(PAUSED, paused)
     return paused
@@ -156,36 +186,6 @@ def go_on(store: Store) -> None:
     if paused:
         store.set_setting(PAUSED, [])
         stopping.resume(store, paused)
-
-
-@step("demo", long=True)
-def _demo_step(work: Work) -> None:
-    """Draw the demo study, then queue a first look at it and, as a job of its own, its training and detectors."""
-    seed = work.args.get("seed", 0)
-
-    def on_progress(done: int, total: int) -> None:
-        if work.should_stop():
-            raise Stopped
-        work.report({"step": done, "steps": total, "message": f"Drawing the demo study: {done} of {total}"})
-
-    study = make_demo(work.store, seed, on_progress=on_progress)
-    behind = BEHIND if work.args.get("gives_way") else {}
-    first = look(work.store, study, work.device, start=False, **behind)["job"]
-    _own(work.store, first)
-    if not work.args.get("train", True):
-        return  # the guided tour starts its own training
-    runs_made = create_demo_runs(work.store, study, seed)
-    steps = demo_steps(runs_made, evaluate=True, device=work.device, **behind)
-    # The map at once after the training: Clusters then has it while the detectors are fitted.
-    steps.insert(
-        1,
-        {
-            "step": "embed",
-            "run": runs_made["pretrain"],
-            "args": {"config": film(work.store, runs_made["pretrain"]), **behind},
-        },
-    )
-    _own(work.store, jobs.submit(work.store, steps, start=False))
 
 
 def _own(store: Store, job: int) -> None:

@@ -1,4 +1,4 @@
-"""The guided tour's study: the demo study is there, and can be put back as new. No other study is touched."""
+"""The guided tour's study: the demo study is there, and can be put back as it came. No other study is touched."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from core.studio.training.live import brief
 STUDY = demo.demo_id(0)
 PATIENCE = 60.0  # seconds for a worker to leave what it is at
 _LOOKED = f"FROM runs WHERE kind = 'fit' AND name = '{NAME}' AND status = 'done'"
-_FIRST_LOOK = f"SELECT id {_LOOKED} UNION SELECT parent {_LOOKED}"  # runs of finished first looks, and their encoders
+# Runs that stay: those that came with the study; in one that was drawn here, finished first looks and their encoders.
+_STAY = (
+    f"SELECT j.value FROM settings s, json_each(s.value) j WHERE s.key = '{demo.CAME}' "
+    f"UNION SELECT id {_LOOKED} UNION SELECT parent {_LOOKED}"
+)
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Have the demo study drawn and scored by a first look, unless it is or is about to be. Returns `state`."""
-    with store.write():
-        if not _there(store) and _drawing(store) is None:
-            args = {"seed": 0, "device": device, "train": False}
-            jobs.submit(store, [{"step": "demo", "args": args}], start=False)
-        elif _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
-            look(store, STUDY, device, start=False)
+    """Has the ready demo study imported, and one that was drawn here scored, unless that is done. Returns `state`."""
+    demo.offer(store, device)
+    if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
+        look(store, STUDY, device, start=False)
     if wake:
         jobs.ensure_worker(store)
     return state(store)
@@ -40,18 +41,17 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 def state(store: Store) -> dict:
     """Describes the demo study and what is at work on it.
 
-    {"study": its id, "ready": whether it is drawn, "job": what is at work on it (or waits), "found": `found`, "busy":
-    whether a training would wait for other work, "stored": a run that was trained on it before, or None}.
+    {"study": its id, "ready": whether it is there, "job": what is at work on it (or waits), "found": `found`,
+    "stored": the encoder that was trained on it last, or None}.
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
-    busy = any(j["queue"] == "long" for j in jobs.list_jobs(store, "running", "queued"))
     trained = store.one(
         "SELECT id FROM runs WHERE study = ? AND kind = 'pretrain' AND status = 'done' AND method NOT IN "
         "('imagenet', 'untrained') ORDER BY created DESC LIMIT 1",
         [STUDY],
     )
-    return {"study": STUDY, "ready": _there(store), "job": brief(at_work), "found": found(store), "busy": busy,
+    return {"study": STUDY, "ready": _there(store), "job": brief(at_work), "found": found(store),
             "stored": trained and trained["id"]}  # fmt: skip
 
 
@@ -89,31 +89,32 @@ def found(store: Store) -> int | None:
 
 
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
-    """Puts the demo study back to how the tour began, and returns `state`.
+    """Puts the demo study back to how it came, and returns `state`.
 
-    There is then no map, tag, view or finding, no review that counts, no run but the first look. Reviews and their
-    events are never deleted; they are taken back, and an event says so. A lesion mask that was changed gets a new
-    version, equal to the imported one. Raises ValueError if a worker does not leave in time.
+    There is then no tag, view or finding, no review that counts but those that came with it, and no run or map but
+    these. Reviews and their events are never deleted; they are taken back, and an event says so. A lesion mask that was
+    changed gets a new version, equal to the imported one. Raises ValueError if a worker does not leave in time.
     """
     if not _there(store):
         return state(store)
     _end_jobs(store, seconds)
     orphans.mark(store)  # what a killed command left 'running' may go too
     fits_first = store.query(
-        f"SELECT id FROM runs WHERE study = ? AND id NOT IN ({_FIRST_LOOK}) ORDER BY parent IS NULL", [STUDY]
+        f"SELECT id FROM runs WHERE study = ? AND id NOT IN ({_STAY}) ORDER BY parent IS NULL", [STUDY]
     )
-    for row in store.query("SELECT key FROM cluster_maps WHERE study = ?", [STUDY]):
+    for row in store.query(f"SELECT key FROM cluster_maps WHERE study = ? AND run NOT IN ({_STAY})", [STUDY]):
         forget(store, row["key"])
     for row in fits_first:
         runs.delete_run(store, row["id"])
     here = "case_id IN (SELECT id FROM cases WHERE study = :study)"
+    own = {"study": STUDY, "reader": demo.READER}
     with store.write() as db:
-        active = f"FROM reviews WHERE active = 1 AND {here}"
-        counted = store.query(f"SELECT count(*) AS n {active}", {"study": STUDY})[0]["n"]
-        db.execute(f"UPDATE reviews SET active = 0 WHERE active = 1 AND {here}", {"study": STUDY})
+        active = f"active = 1 AND reader != :reader AND {here}"
+        counted = store.first(f"SELECT count(*) AS n FROM reviews WHERE {active}", own)["n"]
+        db.execute(f"UPDATE reviews SET active = 0 WHERE {active}", own)
         for table in ("assignments", "findings", "mask_drafts"):
             db.execute(f"DELETE FROM {table} WHERE {here}", {"study": STUDY})
-        db.execute(f"DELETE FROM evaluations WHERE study = ? AND (run IS NULL OR run NOT IN ({_FIRST_LOOK}))", [STUDY])
+        db.execute(f"DELETE FROM evaluations WHERE study = ? AND run NOT IN ({_STAY})", [STUDY])
         for table in ("cluster_views", "undone"):
             db.execute(f"DELETE FROM {table} WHERE study = ?", [STUDY])
         db.execute("UPDATE cases SET tags = '[]' WHERE study = ?", [STUDY])
@@ -130,16 +131,11 @@ def _there(store: Store) -> bool:
     return store.one("SELECT 1 FROM studies WHERE id = ?", [STUDY]) is not None
 
 
-def _drawing(store: Store) -> dict | None:
-    going = jobs.list_jobs(store, "running", "queued")
-    return next((j for j in going if any(s["step"] == "demo" for s in j["chain"])), None)
-
-
 def _jobs(store: Store, *statuses: str) -> list[dict]:
-    """Jobs that draw the demo study or have a run of it."""
+    """Jobs that have a run of the demo study."""
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [STUDY])}
     listed = jobs.list_jobs(store, *statuses)
-    return [j for j in listed if any(s["run"] in mine or s["step"] == "demo" for s in j["chain"])]
+    return [j for j in listed if any(s["run"] in mine for s in j["chain"])]
 
 
 def _end_jobs(store: Store, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """The two queues of jobs: trainings run one at a time; jobs that only read finished runs run in parallel to them.
 
-Chains that train, fit or draw the demo are long. All others (import, scoring, evaluation, maps) are short, unless they
+Chains that train or fit are long. All others (import, scoring, evaluation, maps) are short, unless they
 use a run on which a long job still has to work: then they wait for it in the long queue. A map needs only a run's
 encoder: it does not wait for the fits that follow the training, nor for the training if its epochs are given, because
 these are saved already.
@@ -15,7 +15,7 @@ from core.studio.db.store import Store
 from core.studio.jobs.steps import is_long
 
 LONG, SHORT = "long", "short"
-# Chains with "gives_way" in the arguments of their steps (the demo's) come last and stop for all others.
+# Chains with "gives_way" in the arguments of their steps (the demo's training) come last and stop for all others.
 GIVES_WAY = "EXISTS (SELECT 1 FROM json_each({job}.chain) s WHERE json_extract(s.value, '$.args.gives_way'))"
 QUEUES = (SHORT, LONG)
 TRAINING = "pretrain"

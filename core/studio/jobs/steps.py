@@ -57,6 +57,7 @@ class Work:
 MODULES = {  # imported when a step is first used, because each needs other libraries
     "pretrain": "core.studio.runs.pipeline",
     "fit": "core.studio.runs.pipeline",
+    "weights": "core.studio.runs.pipeline",
     "score": "core.studio.runs.pipeline",
     "evaluate": "core.studio.runs.pipeline",
     "compare": "core.studio.runs.learnt",
@@ -64,13 +65,13 @@ MODULES = {  # imported when a step is first used, because each needs other libr
     "project": "core.studio.clusters.projected",
     "import": "core.studio.incoming.job",
     "send": "core.studio.incoming.dicomweb",
-    "demo": "core.studio.demo.study",
     "report": "core.studio.report.job",
 }
 
 DOING = {  # messages while a step runs
     "pretrain": "Making the encoder",
     "fit": "Fitting",
+    "weights": "Making the weights",
     "score": "Scoring",
     "evaluate": "Evaluating",
     "compare": "Comparing",
@@ -78,7 +79,6 @@ DOING = {  # messages while a step runs
     "project": "Placing images",
     "import": "Taking in images",
     "send": "Sending",
-    "demo": "Drawing the demo study",
     "report": "Making the report",
 }
 
@@ -99,7 +99,7 @@ def step(name: str, long: bool = False) -> Callable:
 
 
 def is_long(name: str) -> bool:
-    """Returns whether a step belongs to the long queue, such as a training, a fit or the drawing of the demo."""
+    """Returns whether a step belongs to the long queue, such as a training or a fit."""
     STEPS[name]
     return name in _LONG
 

@@ -25,6 +25,7 @@ from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, lesion_similari
 from core.studio.medmix.preview import Scene, strong_of
 from core.studio.medmix.samples import Samples
 from core.studio.runs import records as runs
+from core.studio.runs import weights
 
 SIDE, IMAGES, VIEWS = 64, 96, 8
 SEEN = 0.5  # a lesion is still in a view if half of it, as the view enlarges it, is
@@ -40,7 +41,8 @@ def probe(
 ) -> dict:
     """Measures how well a linear probe on an encoder tells the classes of a scene apart.
 
-    run: an encoder's run, "latest" for the study's newest that is done (if any), or None for an untrained encoder.
+    run: an encoder's run, "latest" for the study's newest that is done and here (if any), or None for an untrained
+    encoder.
     lesions_hidden: nothing is compared with the study's real lesions, which are of cases that are still read blind.
     should_stop: whether nobody waits any more, asked before each class; then Stopped is raised.
 
@@ -52,7 +54,8 @@ def probe(
     """
     started = time.perf_counter()
     if run == "latest":
-        done = [r["id"] for r in runs.list_runs(store, scene.study, "pretrain") if r["status"] == "done"]
+        trained = runs.list_runs(store, scene.study, "pretrain")
+        done = [r["id"] for r in trained if r["status"] == "done" and weights.there(store, r["id"])]
         run = done[-1] if done else None
     samples = Samples(store, most=2 * IMAGES)
     cases = list({c["id"]: c for c in samples.normals(scene.study, scene.seed, IMAGES)}.values())

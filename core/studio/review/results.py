@@ -286,6 +286,7 @@ def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi
 # One plain verdict on each detector: what it finds, what it flags wrongly, whether its promise holds, what to do.
 
 PROMISED = 0.05  # share of normal images that the threshold may flag
+FOUND = 0.75  # share of abnormal cases: with less a detector is read with care
 FEW = 20  # cases of a kind, under which an interval is too wide for a verdict
 
 _NO_LABELS = "No normal and abnormal test cases with labels: nothing can be said of how well it reads."
@@ -296,6 +297,7 @@ _SHIFTED = (
     "The test’s normal images differ from the held-out ones. Hold out normal images of the same source and fit again, "
     "or read with a higher threshold."
 )
+_MISSES = "It misses many: mark lesions in Review, and it learns from them."
 _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you rely on it."
 
 
@@ -328,7 +330,7 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. Its promise, that
     at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share lies above it. It
     is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has fewer than FEW
-    cases, nothing is known yet unless the AUROC itself is no better.
+    cases, nothing is known yet unless the AUROC itself is no better. What finds less than FOUND is not called good.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -341,8 +343,10 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
         if min(sick, well) < FEW and point["auroc"] > 0.5:
             return {**out, "level": "warn", "words": f"{_UNTOLD}. {figures}.", "advice": _SMALL}
         return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
+    misses = out["found"]["value"] < FOUND
+    level, advice = ("warn", _MISSES) if misses else ("good", "")
     if chosen.source in ("dragged", "readers"):  # who moves the threshold promises nothing
-        return {**out, "level": "good", "words": f"{figures}, at the operating point {chosen.words}.", "advice": ""}
+        return {**out, "level": level, "words": f"{figures}, at the operating point {chosen.words}.", "advice": advice}
     limit = f"{100 * PROMISED:.0f} %"
     if out["alarms"]["low"] > PROMISED:
         words = f"{figures}, where its threshold promises at most {limit}: the promise does not hold here."
@@ -350,7 +354,7 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     if min(sick, well) < FEW:
         return {**out, "level": "warn", "words": f"{figures}.", "advice": _SMALL}
     within = "within" if share <= PROMISED else "not clearly above"
-    return {**out, "level": "good", "words": f"{figures}, {within} the promised {limit}.", "advice": ""}
+    return {**out, "level": level, "words": f"{figures}, {within} the promised {limit}.", "advice": advice}
 
 
 def _auroc_low(auroc: float, sick: int, well: int) -> float:

@@ -106,6 +106,7 @@ class Comparison(Lenient):
     left_out: Count
     against: Text = ""
     flags: dict[Literal["abnormal", "normal"], tuple[Count, Count, Count]] | None = None
+    pictured: list[Count] = []
     measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], Beside]
     verdict: Literal["better", "worse", "mixed", "same", "few"]
     words: Text

@@ -133,6 +133,8 @@ def fit_run(
     place = pick_device(device)
     folder = runs.run_folder(store, run_id)
     with Timed(store, run_id, str(place)):
+        for needed in filter(None, (run["parent"], run["config"].get("base_run"))):
+            make_weights(store, needed, device, should_stop, report)
         fitted, images = fit_detector(store, run, place, should_stop, report)
         fitted.save(folder)
         weights.seal(folder)
@@ -144,6 +146,25 @@ def fit_run(
             summary["rule"] = rule.to_dict()
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
     return runs.get_run(store, run_id)
+
+
+def make_weights(
+    store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
+) -> None:
+    """Makes the weights of a finished run that came in a bundle without them; its readings and figures stay.
+
+    Raises ValueError for an encoder that was trained: that takes the training again.
+    """
+    run, folder = runs.get_run(store, run_id), runs.run_folder(store, run_id)
+    if run["status"] != "done" or weights.there(store, run_id):
+        return
+    if run["kind"] == "fit":
+        fit_detector(store, run, pick_device(device), should_stop, report)[0].save(folder)
+    elif run["config"].get("epochs"):
+        weights.check(store, run_id)
+    else:
+        _save_untrained(run, folder)
+    weights.seal(folder)
 
 
 def chain(
@@ -187,6 +208,11 @@ def _pretrain_step(work: Work) -> None:
 @step("fit", long=True)
 def _fit_step(work: Work) -> None:
     fit_run(work.store, work.run, work.device, work.should_stop, work.report)
+
+
+@step("weights", long=True)
+def _weights_step(work: Work) -> None:
+    make_weights(work.store, work.run, work.device, work.should_stop, work.report)
 
 
 @step("score")

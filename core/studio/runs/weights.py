@@ -27,6 +27,11 @@ def files(folder: Path) -> list[Path]:
     return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
 
+def there(store: Store, run_id: str) -> bool:
+    """Says whether a run's files are in this home: a bundle may have left them out."""
+    return bool(files(runs.run_folder(store, run_id)))
+
+
 def digest(folder: Path) -> str:
     """Computes the SHA-256 over the digests of a fitted run's weights, the same in its folder and exported.
 
@@ -54,8 +59,12 @@ def _sealed(folder: Path) -> list[Path]:
 
 
 def check(store: Store, run_id: str) -> None:
-    """Raises Damaged if the run's files are not what was written; the encoders of its epochs check themselves."""
+    """Raises Damaged if the run's files are not what was written, or did not come along; encoders of epochs check
+    themselves."""
     folder = runs.run_folder(store, run_id)
+    if not there(store, run_id):
+        run = runs.get_run(store, run_id)
+        raise seals.Damaged(f"“{run['name']}” came without its weights: repeat that run in Training, or train another")
     damages = seals.problems((f for f in _sealed(folder) if "epochs" not in f.relative_to(folder).parts), full=True)
     if damages:
         raise seals.Damaged(sentence(runs.get_run(store, run_id), damages[0]))

@@ -23,8 +23,6 @@ _IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
 def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
     """Estimates the usual seconds of a step on two quiet cores. run: its row, or the `study`, `method` and `config` of
     one that is not there yet."""
-    if step == "demo":
-        return 60.0
     return 10.0 if run is None else _WORK.get(step, lambda *_: 10.0)(store, run, args)
 
 
@@ -61,6 +59,7 @@ def _map(store: Store, run: dict, args: dict) -> float:
 _WORK: dict[str, Callable[[Store, dict, dict], float]] = {
     "pretrain": _train,
     "fit": _fit,
+    "weights": lambda store, run, args: (_train if run["kind"] == "pretrain" else _fit)(store, run, args),
     "score": lambda store, run, args: 2.0 + _IMAGE * _cases(store, run, "holdout", "test"),
     "evaluate": lambda store, run, args: 2.0 + 0.05 * _cases(store, run, "test"),
     "embed": _map,

@@ -16,15 +16,6 @@ from core.studio.training.live import total_steps
 
 BEFORE = 4  # ended jobs that are listed beside those that are still to do
 GOING = ("running", "queued")
-DEMO_FOLLOWS = (  # what the drawing of the demo study queues when it is done, with usual seconds
-    ("First look: quick detectors, blended", 45.0),
-    ("Train an encoder", 70.0),
-    ("Draw the map of what the encoder sees", 35.0),
-    ("Lesion head: fit and score", 170.0),
-    ("PaDiM: fit and score", 30.0),
-    ("IGD: fit and score", 80.0),
-    ("PaDiM on an untrained encoder, to compare", 30.0),
-)
 
 
 def plan(store: Store, study: str | None) -> dict:
@@ -35,7 +26,7 @@ def plan(store: Store, study: str | None) -> dict:
     has scored the cases to be read, all of those that there were.
     """
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
-    listed = [j for j in jobs.list_jobs(store) if _belongs(j, mine, study)]
+    listed = [j for j in jobs.list_jobs(store) if any(step["run"] in mine for step in j["chain"] if step["run"])]
     going = [j for j in listed if j["status"] in GOING]
     known = store.one(
         "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
@@ -55,9 +46,6 @@ def plan(store: Store, study: str | None) -> dict:
             state = "running" if any(j["status"] == "running" for j in first) else "waiting"
             answer["stages"].append(_stage("Other work, which goes first", state, wait))
         answer["stages"] += _stages(store, job, estimate.steps(job))
-        if job["status"] in GOING and job["step"] == "demo" and job["args"].get("train", True):
-            after = [(title, estimate.slower * seconds) for title, seconds in DEMO_FOLLOWS]
-            answer["stages"] += [_stage(title, "waiting", seconds) for title, seconds in after]
     answer["left"] = round(sum(stage["left"] for stage in answer["stages"]), 1)
     return answer
 
@@ -73,11 +61,6 @@ def _ahead(store: Store, job: dict) -> list[dict]:
 
 def _turn(job: dict) -> tuple[bool, int]:
     return any(step["args"].get("gives_way") for step in job["chain"]), job["id"]
-
-
-def _belongs(job: dict, mine: set[str], study: str | None) -> bool:
-    drawn = job["step"] == "demo" and study in (None, "demo")
-    return drawn or any(step["run"] in mine for step in job["chain"] if step["run"])
 
 
 def _to_be_scored(going: list[dict]) -> set[str]:
@@ -125,12 +108,12 @@ def _state(job: dict, at: list[int]) -> str:
 
 def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
     """None for an encoder that is taken as it is, which is done in a moment."""
-    if step["step"] == "demo":
-        return "Draw the images"
     try:
         run = runs.get_run(store, run_id)
     except NotFound:
         return step["step"]
+    if step["step"] == "weights":
+        return "Make ready to learn from marks" if run["kind"] == "fit" else None
     if maps:
         return "Draw the map of what the encoder sees"
     if run["kind"] == "pretrain":

@@ -77,7 +77,8 @@ def everything(store, run: str) -> None:
         _row(store, "reference_masks", case_id=case, mask=drawn, reader="ann", created=NOW)
         _row(store, "metrics", run="x-1", step=3, name="loss", value=0.25)
         _row(store, "logs", run="x-1", at=NOW, line="a line")
-        db.execute('UPDATE readings SET extra = \'{"outline": 0.5, "nearest": [[3, 0.25]]}\' WHERE case_id = ?', [case])
+        extra = {"outline": 0.5, "maps": [[0.5, 1], [2, 0.25]], "nearest": [[3, 0.25]]}
+        db.execute("UPDATE readings SET extra = ? WHERE case_id = ?", [json.dumps(extra), case])
         unseen = zlib.compress(np.packbits(np.eye(16, dtype=bool)).tobytes())
         db.execute("UPDATE readings SET not_judged = ? WHERE case_id = ?", [unseen, case])
         _row(store, "operating_points", run=run, source="dragged", threshold=0.7, labels=1, reader="ann", created=NOW)

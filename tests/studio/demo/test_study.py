@@ -17,7 +17,7 @@ from core.studio.demo import study as demo
 from core.studio.jobs import execution, steps, worker
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
-from core.studio.runs.pipeline import create_fit, create_pretrain, create_untrained, pretrain_run
+from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained, pretrain_run
 from core.studio.runs.snapshots import snapshots
 from tests.conftest import ARCH, wait
 
@@ -77,21 +77,22 @@ def test_what_draws_the_cases_begins_without_torch():
     assert inspect.getmodule(demo.draw) is drawing
 
 
-def test_the_demo_is_made_once_and_gives_way(store):
-    job = demo.offer(store)
-    assert jobs.get_job(store, job)["step"] == "demo"
-    assert demo.offer(store) is None
-    jobs.cancel(store, job)
-    again = demo.offer(store)
-    assert again, "who stopped it may ask for it once more"
+@pytest.fixture
+def trained_here(store, tiny_study, monkeypatch):
+    """Asks for the demo's training, of which one run is enough here."""
+    monkeypatch.setattr(demo, "demo_id", lambda seed: tiny_study)
+    monkeypatch.setattr(demo, "create_demo_runs", lambda store, study: {"pretrain": create_untrained(store, study, 32)})
+    monkeypatch.setattr(demo, "film", lambda store, run: {})
+    monkeypatch.setattr(demo, "demo_steps", lambda runs, **args: chain(runs["pretrain"], **args))
+    return lambda: demo.train(store, "cpu")
 
 
-def test_own_work_goes_before_the_demo_and_the_demo_goes_on_after_it(store, tiny_study, monkeypatch):
-    """A claimed demo stops where other work waits, goes back into the queue, and is claimed when that is done."""
+def test_own_work_goes_before_the_demos_training_which_goes_on_after_it(store, trained_here, monkeypatch):
+    """A claimed training of the demo stops where other work waits, and is claimed again when that is done."""
     run = create_untrained(store, "tiny", 32, arch=ARCH)
     order = []
 
-    def drawing(work):
+    def training(work):
         order.append("demo")
         if order.count("demo") == 1:
             own.append(jobs.submit(store, [{"step": "fit", "run": create_fit(store, run, "padim")}], start=False))
@@ -99,42 +100,21 @@ def test_own_work_goes_before_the_demo_and_the_demo_goes_on_after_it(store, tiny
                 raise Stopped
 
     own: list[int] = []
-    monkeypatch.setitem(steps._STEPS, "demo", drawing)
+    monkeypatch.setitem(steps._STEPS, "pretrain", training)
+    monkeypatch.setitem(steps._STEPS, "embed", lambda work: None)
     monkeypatch.setitem(steps._STEPS, "fit", lambda work: order.append("own"))
-    job = demo.offer(store, "cpu")
+    job = trained_here()
+    assert trained_here() == job, "asked for twice, it is one job"
     worker.run_queue(store)
     assert order == ["demo", "own", "demo"]
     assert jobs.get_job(store, job)["status"] == jobs.get_job(store, own[0])["status"] == "done"
 
 
-def test_a_waiting_demo_is_claimed_last(store, tiny_study):
-    first = demo.offer(store, "cpu")
+def test_a_waiting_training_of_the_demo_is_claimed_last(store, trained_here):
+    first = trained_here()
     run = create_untrained(store, "tiny", 32, arch=ARCH)
     own = jobs.submit(store, [{"step": "fit", "run": create_fit(store, run, "padim")}], start=False)
     assert execution.claim(store, "long")["id"] == own > first
-
-
-@pytest.mark.slow
-def test_the_demo_step_queues_a_first_look_and_then_the_training(store, monkeypatch):
-    monkeypatch.setattr(demo, "COUNTS", COUNTS)
-    monkeypatch.setattr(demo, "SIDE", 64)
-    claimed = []
-
-    def draw(work):
-        demo._demo_step(work)
-        claimed.extend(jobs.list_jobs(store, "queued"))
-        for job in claimed:
-            jobs.cancel(store, job["id"])
-
-    monkeypatch.setitem(__import__("core.studio.jobs.steps", fromlist=["_STEPS"])._STEPS, "demo", draw)
-    demo.offer(store, "cpu")
-    worker.run_queue(store)
-    training, first = sorted(claimed, key=lambda job: job["id"], reverse=True)
-    assert [s["step"] for s in first["chain"]] == ["pretrain", "fit", "score", "evaluate", "embed"]
-    assert runs.get_run(store, first["chain"][1]["run"])["method"] == "blend"
-    verbs = [s["step"] for s in training["chain"]]
-    assert verbs[:5] == ["pretrain", "embed", "fit", "score", "evaluate"], "Clusters does not wait for the detectors"
-    assert {r["method"] for r in runs.list_runs(store, "demo")} >= {"pmsacl", "padim", "igd", "untrained"}
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The guided tour's study: the demo study is drawn alone, and put back as new without a trace elsewhere."""
+"""The guided tour's study: the ready demo study is opened alone, and put back as it came without a trace elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.studio.db import audit
 from core.studio.demo import study as demo
 from core.studio.demo import tour
 from core.studio.ingest import overview, studies
-from core.studio.jobs import execution, worker
+from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import (
@@ -28,7 +28,7 @@ from tests.conftest import ARCH, plain_folder
 from tests.studio.review.conftest import add_readings, decide, save_mask
 
 COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
-AS_NEW = {"study": "demo", "ready": True, "job": None, "found": None, "busy": False, "stored": None}
+AS_NEW = {"study": "demo", "ready": True, "job": None, "found": None, "stored": None}
 
 
 @pytest.fixture
@@ -37,25 +37,22 @@ def small(monkeypatch):
     looked = []
     monkeypatch.setattr(demo, "COUNTS", COUNTS)
     monkeypatch.setattr(demo, "SIDE", 64)
-    for module in (demo, tour):
-        monkeypatch.setattr(
-            module, "look", lambda store, study, device, start, **args: looked.append(study) or {"job": 0}
-        )
+    monkeypatch.setattr(tour, "look", lambda store, study, device, start: looked.append(study))
     return looked
 
 
 @pytest.mark.slow
-def test_an_empty_home_gets_the_study_a_first_look_and_no_training(store, small):
-    answer = tour.prepare(store, "cpu", wake=False)
-    assert not answer["ready"] and answer["job"]["verb"] == "demo"
-    assert tour.prepare(store, "cpu", wake=False)["job"]["id"] == answer["job"]["id"], "asked for once"
-    worker.run_queue(store)
-    assert tour.state(store) == AS_NEW
-    assert small == ["demo"]
-    assert runs.list_runs(store) == [] and tour.prepare(store, "cpu", wake=False)["job"] is None
+def test_an_empty_home_gets_the_ready_study_and_one_that_was_drawn_here_gets_a_first_look(store, small, monkeypatch):
+    monkeypatch.setattr(demo, "offer", lambda store, device: asked.append(device))
+    asked: list[str] = []
+    tour.prepare(store, "cpu", wake=False)
+    assert asked == ["cpu"] and small == []
+    demo.make_demo(store)
+    assert tour.state(store) == AS_NEW and runs.list_runs(store) == []
     report = overview.overview(store, "demo")["report"]
     assert report["accepted"] == 18 and report["rejected"] == []
-    assert small == ["demo", "demo"], "a study that was drawn before gets its first look too"
+    tour.prepare(store, "cpu", wake=False)
+    assert small == ["demo"]
 
 
 @pytest.mark.slow
@@ -141,17 +138,6 @@ def test_what_a_reader_said_is_held_against_the_machine_and_the_drawn_truth(stor
     assert tour.agreement(store, "ann")["read"] == len(cases) - 1
 
 
-def test_a_busy_machine_and_a_run_that_is_stored_are_told(store, tiny_study, monkeypatch):
-    monkeypatch.setattr(tour, "STUDY", tiny_study)
-    trained = runs.create_run(store, tiny_study, "pretrain", "pmsacl", {"size": 32})
-    assert (tour.state(store)["busy"], tour.state(store)["stored"]) == (False, None)
-    runs.update_run(store, trained, status="done")
-    other = jobs.submit(store, [{"step": "demo", "args": {}}], start=False)
-    assert (tour.state(store)["busy"], tour.state(store)["stored"]) == (True, trained)
-    jobs.cancel(store, other)
-    assert not tour.state(store)["busy"]
-
-
 @pytest.mark.slow
 def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_path):
     plain_folder(tmp_path / "own", 8, 2, 2)
@@ -191,7 +177,7 @@ def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small
     assert runs.exists(store, run)
 
 
-def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, capsys):
+def test_the_verb_opens_the_tour_and_asks_for_the_ready_study(store, monkeypatch, capsys):
     import app.commands.page
     import app.server
     from app.commands import main
@@ -207,4 +193,4 @@ def test_the_verb_opens_the_tour_and_draws_the_study_alone(store, monkeypatch, c
     answer = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert answer["url"] == "http://127.0.0.1:7860/tour"
     [job] = jobs.list_jobs(store, "queued")
-    assert job["args"] == {"seed": 0, "device": "auto", "train": False}
+    assert [s["step"] for s in job["chain"]] == ["weights", "weights"] and tour.state(store)["found"]

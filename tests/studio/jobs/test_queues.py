@@ -35,7 +35,7 @@ def test_what_trains_is_long_and_what_reads_finished_runs_is_short(store, run):
         "short"
     ] * 4
     assert queue(store, add(store, "import", study="tiny")) == "short"
-    assert queue(store, add(store, "demo")) == "long"
+    assert queue(store, add(store, "weights", other)) == "long"
     behind = add(store, "score", run)
     assert queue(store, behind) == "long" and f"job {first}" in jobs.get_job(store, behind)["message"]
     jobs.cancel(store, first)

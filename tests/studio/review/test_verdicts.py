@@ -61,6 +61,14 @@ def test_a_good_detector_is_said_to_be_good(judged):
     assert found["auroc"] == 1 and found["advice"] == ""
 
 
+@pytest.mark.parametrize(("found", "level"), [(9, "warn"), (22, "warn"), (23, "good"), (30, "good")])
+def test_a_detector_that_misses_many_is_not_called_good(judged, found, level):
+    normal, abnormal = [i / 100 for i in range(40)], [0.3 + i / 1000 if i >= found else 1 + i for i in range(30)]
+    verdict = judged(normal, abnormal, 0.385)
+    assert verdict["words"].startswith(f"Finds {found} of 30") and verdict["level"] == level
+    assert ("mark lesions" in verdict["advice"]) == (level == "warn")
+
+
 def test_chance_few_cases_and_no_labels(judged):
     mixed = judged([i / 40 for i in range(40)], [i / 30 for i in range(30)], 2)
     assert mixed["level"] == "bad" and "no better than chance" in mixed["words"] and mixed["advice"]

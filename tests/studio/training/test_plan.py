@@ -6,13 +6,11 @@ import time
 
 import pytest
 
-from core.engine.progress import Stopped
 from core.studio.db.store import now
 from core.studio.demo import study as demo
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import execution, times
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Work
 from core.studio.runs import records as runs
 from core.studio.runs.look import look
 from core.studio.training import estimate, live, plan
@@ -109,23 +107,6 @@ def test_a_machine_that_was_slow_is_expected_to_stay_so(store, chain):
     assert estimate.first_look(store, "tiny") > 10
 
 
-def test_before_the_demo_is_drawn_all_that_follows_is_in_the_list(store):
-    job = demo.offer(store, "cpu")
-    now = plan.plan(store, None)
-    titles = [s["title"] for s in now["stages"]]
-    assert titles[:2] == ["Draw the images", plan.DEMO_FOLLOWS[0][0]] and len(titles) == 1 + len(plan.DEMO_FOLLOWS)
-    assert now["left"] > 300 and now["jobs"] == [job]
-
-
-@pytest.mark.slow
-def test_the_drawing_can_be_stopped(store, monkeypatch):
-    monkeypatch.setattr(demo, "COUNTS", {"train": 4, "test_normal": 1, "test_abnormal": 1})
-    monkeypatch.setattr(demo, "SIDE", 32)
-    with pytest.raises(Stopped):
-        demo._demo_step(Work(store, "", {"seed": 0}, should_stop=lambda: True))
-    assert store.query("SELECT id FROM studies") == [] and jobs.list_jobs(store) == []
-
-
 def test_what_goes_first_is_in_the_time_left_and_the_demo_is_not(store, chain, tiny_folder):
     first = plan.plan(store, "tiny")["left"]
     import_study(store, "own", tiny_folder)
@@ -136,7 +117,8 @@ def test_what_goes_first_is_in_the_time_left_and_the_demo_is_not(store, chain, t
     assert (before["title"], before["state"]) == ("Other work, which goes first", "running")
     assert before["left"] == pytest.approx(first, abs=1) and now["left"] == pytest.approx(first + alone, abs=1)
     assert rest and now["jobs"] == [looked["job"]]
-    # The demo's chain makes room: it is not waited for, and waits itself for both.
-    demo.offer(store, "cpu")
+    # What gives way, as the demo's training does, is not waited for, and waits itself for both.
+    look(store, "tiny", "cpu", start=False, **demo.BEHIND)
     assert plan.plan(store, "own")["left"] == pytest.approx(now["left"], abs=1)
-    assert plan.plan(store, None)["stages"][0]["left"] == pytest.approx(now["left"], abs=1)
+    other = next(s for s in plan.plan(store, "tiny")["stages"] if s["title"] == "Other work, which goes first")
+    assert other["left"] == pytest.approx(alone, abs=1)
