@@ -44,11 +44,11 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/programs": 620,
     "core/studio/report": 1_700,
     "core/studio/review": 6_810,
-    "core/studio/runs": 4_000,
+    "core/studio/runs": 4_030,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_500, "files": 405, "script": 17_000, "tests": 43_720, "benches": 8_020}
+WHOLE = {"Python": 59_520, "files": 405, "script": 17_000, "tests": 43_930, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
