@@ -9,6 +9,8 @@ from typing_extensions import Self
 
 from core.engine.config import Config
 
+LEAST = 16  # images of which some can be held out
+
 
 @dataclass(frozen=True)
 class Scale(Config):
@@ -32,10 +34,10 @@ def places_unseen(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits `count` images: returns the indices of those for the fit and of at least 4 held-out ones.
 
-    patients: (count,), the patient of each image. Raises ValueError for fewer than 16 images.
+    patients: (count,), the patient of each image. Raises ValueError for fewer than LEAST images.
     """
-    if count < 16:
-        raise ValueError(f"an ensemble needs at least 16 normal images; there are {count}")
+    if count < LEAST:
+        raise ValueError(f"an ensemble needs at least {LEAST} normal images; there are {count}")
     return leave_out(count, max(4, round(share * count)), seed, patients)
 
 

@@ -3,11 +3,12 @@
 import pytest
 
 from core.studio.clusters import library
+from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.runs import look
 from core.studio.runs import records as runs
-from tests.conftest import ARCH
+from tests.conftest import ARCH, plain_folder
 
 
 @pytest.mark.slow
@@ -25,6 +26,18 @@ def test_a_look_scores_every_case_and_keeps_its_encoder(store, tiny_study):
     assert scored == cases > 0
     again = look.look_steps(store, made, device="cpu")
     assert [s["step"] for s in again] == ["fit", "score", "evaluate", "embed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normals", [5, 12])
+def test_a_study_of_few_normals_is_looked_at(store, tmp_path, normals):
+    study = import_study(store, "few", plain_folder(tmp_path / "images", normals, 2, 3)).study
+    encoder = look.create_untrained(store, study, 32, init="random", arch=ARCH)
+    made = {"encoder": encoder, "fit": look.create_fit(store, encoder, "blend", name=look.NAME)}
+    job = jobs.submit(store, look.look_steps(store, made, device="cpu"), start=False)
+    worker.run_queue(store)
+    assert jobs.get_job(store, job)["status"] == "done", jobs.get_job(store, job)["error"]
+    assert store.one("SELECT count(*) AS n FROM readings WHERE run = ?", [made["fit"]])["n"] >= 5
 
 
 def test_the_bundled_weights_are_what_a_look_starts_from(store, tiny_study):

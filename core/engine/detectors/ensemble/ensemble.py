@@ -21,9 +21,10 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Self
 
+from core.engine.backbones.embed import remembering
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, cells_inside, counted, roi_at, upsample, usually_inside
-from core.engine.calibration.scale import Scale, places_unseen
+from core.engine.calibration.scale import LEAST, Scale, places_unseen
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
 from core.engine.detectors.ensemble.config import EnsembleConfig, Member, aligned_weights, suited
@@ -95,9 +96,13 @@ class Ensemble(Detector):
     ) -> Self:
         """Fits all members and scales on images uint8 (N, S, S, 3), normal. The encoder given is not changed.
 
-        Raises ValueError under 16 images.
+        Of fewer than 16 images none can be spared: quick members are fitted on all of them, and the scales come from
+        each image as members fitted on the others see it. Raises ValueError for fewer than 3 images, or fewer than 16
+        where a member takes a training.
         """
         whole = suited(config.ensemble() if isinstance(config, Named) else config, encoder.class_head)
+        if 3 <= len(images) < LEAST and all(_is_quick(m) for m in whole.members.values()) and not whole.learn:
+            return cls._fit_few(encoder, images, whole, context)
         split = places_unseen(len(images), whole.unseen, whole.seed, context.patients)
         return cls._fit(encoder, images, whole, context, split)
 
@@ -105,8 +110,40 @@ class Ensemble(Detector):
     def _fit(
         cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
     ) -> Self:
-        fitted_rows, left_out = split
-        known, colours = None, {}
+        ensemble = cls._unscaled(encoder, images, config, context, split)
+        unseen, region = rows_of(images, split[1]), context.of(split[1]).roi
+        side, parts = ensemble._side(images), ensemble._parts(unseen, 32, region)
+        ensemble._take_scales(parts, ensemble._colours(unseen, region), side, region)
+        if config.learn:
+            ensemble._learn_weights(unseen, region)
+        return ensemble
+
+    @classmethod
+    def _fit_few(cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext) -> Self:
+        every = np.arange(len(images))
+        with remembering():  # the encoder reads each image once for all fits
+            ensemble = cls._unscaled(encoder, images, config, context, (every, every[:0]))
+            parts, colours = list[dict[str, Prediction]](), list[dict[str, np.ndarray]]()
+            for i in every:
+                others = cls._unscaled(
+                    encoder, images, config, context.replace(report=None), (np.delete(every, i), every[i : i + 1])
+                )
+                image, region = rows_of(images, every[i : i + 1]), context.of(every[i : i + 1]).roi
+                parts.append(others._parts(image, 1, region))
+                colours.append(others._colours(image, region))
+        ensemble._take_scales(
+            {name: Prediction.joined([part[name] for part in parts]) for name in config.members},
+            {name: np.concatenate([colour[name] for colour in colours]) for name in colours[0]},
+            ensemble._side(images),
+            context.roi,
+        )
+        return ensemble
+
+    @classmethod
+    def _unscaled(
+        cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
+    ) -> Self:
+        fitted_rows, known, colours = split[0], None, {}
         if config.seen and context.roi is not None:
             known = usually_inside(context.roi, -(-images.shape[1] // config.stride)) >= config.seen
         if "colour" in config.readings:
@@ -120,22 +157,18 @@ class Ensemble(Detector):
             if isinstance(member, PaDiM) and name in config.aligned
         }
         ensemble.map_weights = aligned_weights(config.maps, config.aligned, shares)
-        unseen, region = rows_of(images, left_out), context.of(left_out).roi
-        ensemble._take_scales(unseen, region)
-        if config.learn:
-            ensemble._learn_weights(unseen, region)
         return ensemble
 
-    def _take_scales(self, images: np.ndarray, roi: np.ndarray | None) -> None:
-        """From normal images that no member has seen."""
-        parts = self._parts(images, 32, roi)
-        side = self._side(images)
+    def _take_scales(
+        self, parts: dict[str, Prediction], colours: dict[str, np.ndarray], side: int, roi: np.ndarray | None
+    ) -> None:
+        """From what members say of normal images that they have not seen."""
         for name in self.map_weights:
             maps = _whole(parts[name])
             # A blurred map is measured where it is added: its own cells are finer than what it knows.
             maps = self._on_grid(name, maps, side) if self.config.members[name].blur else maps
             self.map_scales[name] = Scale.of(cells_inside(maps, roi))
-        prediction = self._joined(parts, images, roi)
+        prediction = self._joined(parts, colours, side)
         for kind, region in {"": roi if not self.config.by_region else None, ROI: roi}.items():
             for name, values in self._readings(prediction, region).items():
                 # An ensemble's readings are on that scale already.
@@ -151,14 +184,12 @@ class Ensemble(Detector):
         labels = data.labels[data.use]
         if len(set(labels)) < 2:
             return
-        parts = self._parts(data.images, 32, None)
+        side, parts = self._side(images), self._parts(data.images, 32, None)
         if "score" in self.config.learn:
-            read = self.standardised(self._joined(parts, data.images, None), data.roi)
+            read = self.standardised(self._joined(parts, self._colours(data.images, None), side), data.roi)
             self.reading_weights[second] = choose_weight(read[first][data.use], read[second][data.use], labels)
         if "map" in self.config.learn:
-            maps = {
-                name: self._standard_map(name, prediction, self._side(images)) for name, prediction in parts.items()
-            }
+            maps = {name: self._standard_map(name, prediction, side) for name, prediction in parts.items()}
             shape = maps[first].shape[1:]
             lesion = roi_at(data.masks.astype(np.uint8), shape)
             inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
@@ -189,19 +220,21 @@ class Ensemble(Detector):
     def _standard_map(self, name: str, prediction: Prediction, side: int) -> np.ndarray:
         return self.map_scales[name](self._on_grid(name, _whole(prediction), side))
 
-    def _joined(self, parts: dict[str, Prediction], images: np.ndarray, roi: np.ndarray | None) -> Prediction:
-        side = self._side(images)
-        whole = np.zeros((len(images), side, side), np.float32)
+    def _colours(self, images: np.ndarray, roi: np.ndarray | None) -> dict[str, np.ndarray]:
+        """How unusual the mean colours of images are, (N,): of whole images and of regions of interest."""
+        return {
+            name: colour.distances(images, roi if name.endswith(ROI) else None)
+            for name, colour in self.colours.items()
+            if roi is not None or not name.endswith(ROI)
+        }
+
+    def _joined(self, parts: dict[str, Prediction], colours: dict[str, np.ndarray], side: int) -> Prediction:
+        whole = np.zeros((len(next(iter(parts.values())).maps), side, side), np.float32)
         for name, weight in self.map_weights.items():
             whole += np.float32(weight) * self._standard_map(name, parts[name], side)
-        extras: dict[str, np.ndarray] = {EVERYWHERE: whole}
+        extras: dict[str, np.ndarray] = {EVERYWHERE: whole, **colours}
         for name in (n for n in parts if n in self.reading_weights):
             extras |= {f"{name}.maps": parts[name].maps, **{f"{name}.{k}": v for k, v in parts[name].extras.items()}}
-        for name, colour in self.colours.items():
-            if not name.endswith(ROI):
-                extras[name] = colour.distances(images)
-            elif roi is not None:
-                extras[name] = colour.distances(images, roi)
         return Prediction(self.where_known(whole), extras)
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
@@ -209,7 +242,8 @@ class Ensemble(Detector):
 
         They are 0 where nothing is known, and the same with or without `roi`.
         """
-        prediction = self._joined(self._parts(images, batch, roi), images, roi)
+        parts = self._parts(images, batch, roi)
+        prediction = self._joined(parts, self._colours(images, roi), self._side(images))
         named = [name for name in self.reading_weights if name in self.members]
         if len(named) > 1 and not any(isinstance(self.members[name], Ensemble) for name in named):
             scores = {name: self.reading_scales[name](self._reading(name, prediction, None)) for name in named}

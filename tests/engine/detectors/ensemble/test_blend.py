@@ -170,6 +170,17 @@ def test_only_a_padim_whose_map_counts_may_be_named_and_no_weight_falls():
             whole.replace(aligned=aligned)
 
 
-def test_few_images_are_refused(fitted):
+@pytest.mark.parametrize("count", [3, 8, 15])
+def test_few_images_are_all_fitted_on_and_each_is_scored_by_the_others(count):
+    encoder, unseen = build_encoder(EncoderConfig(arch=ARCH, seed=2)), normals(12, 64, 7)
+    images, roi = normals(count, 64), np.ones((count, 64, 64), np.uint8)
+    fitted = Blend.fit(encoder, images, SMALL, FitContext(roi))
+    assert fitted.kept.tolist() == list(range(count))
+    own, other = (fitted.image_score(fitted.predict(x), roi[:1].repeat(len(x), 0)) for x in (images, unseen))
+    assert own.mean() < other.mean(), "the images of the fit look more normal than any that come later"
+    assert abs(np.median(other)) < (12 if count == 3 else 3), "the scale is one of images that were left out"
+
+
+def test_too_few_images_are_refused():
     with pytest.raises(ValueError, match="at least 16"):
-        Blend.fit(build_encoder(EncoderConfig()), normals(8, 64), SMALL)
+        Blend.fit(build_encoder(EncoderConfig()), normals(2, 64), SMALL)
