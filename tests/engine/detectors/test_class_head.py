@@ -7,6 +7,7 @@ import torch
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import ClassHead, Encoder, build_encoder, load_encoder, save_encoder
 from core.engine.detectors.class_head import ClassHeadConfig, ClassHeadDetector
+from core.engine.detectors.ensemble import ensemble
 from core.engine.detectors.ensemble.ensemble import Blend
 from core.engine.detectors.ensemble.named import BlendConfig
 from core.engine.exported.graphs import part_of
@@ -66,7 +67,25 @@ def test_fit_without_a_class_head_is_refused():
         ClassHeadDetector.fit(build_encoder(EncoderConfig(arch=ARCH)), normals(4, 48), ClassHeadConfig())
 
 
-def test_blend_reads_the_class_head_at_the_side_of_its_training(encoder):
+@pytest.mark.parametrize("gain", [-0.2, 0.0, 0.004, 0.006, 0.2])
+def test_class_head_counts_where_it_helps_to_tell_pasted_lesions(encoder, monkeypatch, gain):
+    def judged(detector, images, roi):
+        assert len(images) == 4, "normal images that no member has seen"
+        return {"a": {"auroc": 0.7 + gain * ("classes" in detector.members)}, "b": {"auroc": 0.7}}
+
+    monkeypatch.setattr(ensemble, "judge", judged)
+    monkeypatch.setattr(ensemble, "CLEARLY", 0.005 / 2)  # of the mean over both kinds
+    images, plain = normals(24, 64), SMALL.replace(class_head=0.0)
+    blend = Blend.fit(encoder, images, SMALL)
+    assert ("classes" in blend.reading_weights) == ("classes" in blend.members) == (gain >= 0.005)
+    if gain < 0.005:
+        without = Blend.fit(encoder, images, plain)
+        assert blend.config == without.config and blend.about() == without.about()
+        assert np.array_equal(blend.predict(images).maps, without.predict(images).maps)
+
+
+def test_blend_reads_the_class_head_at_the_side_of_its_training(encoder, monkeypatch):
+    monkeypatch.setattr(ensemble, "CLEARLY", -1.0)
     blend = Blend.fit(encoder, normals(24, 64), SMALL)
     assert blend.config.members["classes"].side == 48
     assert blend.reading_weights["classes"] == pytest.approx(1 / 5)
@@ -86,7 +105,8 @@ def test_blend_without_a_class_head_is_as_one_that_asks_for_none():
     assert np.array_equal(asked.image_score(asked.predict(images)), unasked.image_score(unasked.predict(images)))
 
 
-def test_graph_of_a_blend_reads_the_class_head_too(encoder):
+def test_graph_of_a_blend_reads_the_class_head_too(encoder, monkeypatch):
+    monkeypatch.setattr(ensemble, "CLEARLY", -1.0)
     blend, images = Blend.fit(encoder, normals(24, 64), SMALL), normals(4, 64, 5)
     roi = np.ones(images.shape[:3], np.uint8)
     with torch.no_grad():

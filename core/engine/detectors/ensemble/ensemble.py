@@ -37,7 +37,7 @@ from core.engine.detectors.ensemble.named import (
 )
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
-from core.engine.detectors.lesion_head.synth import SyntheticValidation
+from core.engine.detectors.lesion_head.synth import SyntheticValidation, judge
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.detectors.padim import PaDiM
 from core.engine.mean_colour import MeanColour
@@ -116,7 +116,7 @@ class Ensemble(Detector):
         ensemble._take_scales(parts, ensemble._colours(unseen, region), side, region)
         if config.learn:
             ensemble._learn_weights(unseen, region)
-        return ensemble
+        return ensemble._with_class_head_if_it_helps(unseen, region)
 
     @classmethod
     def _fit_few(cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext) -> Self:
@@ -174,6 +174,23 @@ class Ensemble(Detector):
                 # An ensemble's readings are on that scale already.
                 scaled = name in self.members and isinstance(self.members[name], Ensemble)
                 self.reading_scales[name + kind] = Scale() if scaled else Scale.of(values)
+
+    def _with_class_head_if_it_helps(self, images: np.ndarray, roi: np.ndarray | None) -> Self:
+        """Leaves the class head out unless it helps to tell lesions of kinds that nothing was trained on.
+
+        images: normal ones that no member has seen; the lesions are pasted into them.
+        """
+        config = suited(self.config, None)
+        if config is self.config:
+            return self
+        plain = type(self)(config, {n: self.members[n] for n in config.members}, self.kept, self.known, self.colours)
+        plain.map_weights, plain.map_scales = self.map_weights, self.map_scales
+        plain.reading_scales = {
+            n: scale for n, scale in self.reading_scales.items() if n.removesuffix(ROI) in config.readings
+        }
+        with remembering():
+            told = [np.mean([f["auroc"] for f in judge(d, images, roi).values()]) for d in (plain, self)]
+        return self if told[1] - told[0] >= CLEARLY else plain
 
     def _learn_weights(self, images: np.ndarray, roi: np.ndarray | None) -> None:
         """From normal images that no member has seen, with lesions of families that the lesion head has not either."""
