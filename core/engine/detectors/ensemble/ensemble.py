@@ -97,10 +97,11 @@ class Ensemble(Detector):
         """Fits all members and scales on images uint8 (N, S, S, 3), normal. The encoder given is not changed.
 
         Of fewer than 16 images none can be spared: quick members are fitted on all of them, and the scales come from
-        each image as members fitted on the others see it. Raises ValueError for fewer than 3 images, or fewer than 16
-        where a member takes a training.
+        each image as members fitted on the others see it; a class head is left out. Raises ValueError for fewer than 3
+        images, or fewer than 16 where a member takes a training.
         """
-        whole = suited(config.ensemble() if isinstance(config, Named) else config, encoder.class_head)
+        head = encoder.class_head if len(images) >= LEAST else None
+        whole = suited(config.ensemble() if isinstance(config, Named) else config, head)
         if 3 <= len(images) < LEAST and all(_is_quick(m) for m in whole.members.values()) and not whole.learn:
             return cls._fit_few(encoder, images, whole, context)
         split = places_unseen(len(images), whole.unseen, whole.seed, context.patients)
