@@ -48,7 +48,7 @@ class Cached(StaticFiles):
     """Static files: those whose address carries a version may be kept for ever; the rest is asked for again."""
 
     async def get_response(self, path, scope):
-        if not path.endswith((".js", ".css", ".svg", ".png", ".html")):
+        if not path.endswith((".js", ".css", ".svg", ".png", ".jpg", ".html")):
             raise HTTPException(404)
         response = await super().get_response(path, scope)
         versioned = scope["query_string"].startswith(b"v=")

@@ -122,8 +122,7 @@ class Learning(Answer):
     masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
     sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
-    which learning is offered next. due:
-    whether one was reached since it last learnt. decided: whether a case of the study is decided.
+    which learning is offered next. due: whether one was reached since it last learnt. decided: cases with a decision.
     """
 
     masks: int
@@ -139,7 +138,7 @@ class Learning(Answer):
     none: str | None
     next: int | None
     due: bool
-    decided: bool
+    decided: int
     fits: list[LearnFit]
     learnt: list[LearntRun]
 

@@ -36,7 +36,7 @@ from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
 from core.studio.review import decisions, people
 from core.studio.review.cases import scored_runs
-from core.studio.runs import bin, look
+from core.studio.runs import bin, learnt, look
 from core.studio.runs import records as runs
 from core.studio.training import estimate
 
@@ -260,13 +260,15 @@ class Overview(Answer):
 
 
 class Next(Answer):
-    """What can be done with a new study. guess, kept: of kinds. look: seconds that a first look takes."""
+    """What can be done next with a study. guess, kept: of kinds. look: seconds that a first look takes."""
 
     kinds: dict[str, str]
     guess: str | None
     kept: str | None
     scored: bool
     trained: bool
+    decided: int
+    masks: int
     look: float
 
 
@@ -497,16 +499,20 @@ def show(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/next", response_model=Next)
 def what_next(ctx: Studio, who: Sighted, study: str):
-    """Lists what can be done with a study that has just come in, and the kind of image that it seems to hold."""
+    """Lists what can be done next with a study, and the kind of image that it seems to hold."""
     store = ctx.store()
     studies.study_row(store, study)
+    offered = learnt.offered(store, study)
     return {
         "ok": True,
         "kinds": kind.KINDS,
         "guess": kind.guess(store, study),
         "kept": kind.kept(store, study),
         "scored": bool(scored_runs(store, study)),
-        "trained": bool(runs.list_runs(store, study, "pretrain")),
+        "trained": any(
+            r["config"].get("epochs") and r["status"] == "done" for r in runs.list_runs(store, study, "pretrain")
+        ),
+        **{key: offered[key] for key in ("decided", "masks")},
         "look": estimate.first_look(store, study),
     }
 

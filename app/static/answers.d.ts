@@ -1112,8 +1112,7 @@ export interface components {
          *     masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
          *     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
          *     sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
-         *     which learning is offered next. due:
-         *     whether one was reached since it last learnt. decided: whether a case of the study is decided.
+         *     which learning is offered next. due: whether one was reached since it last learnt. decided: cases with a decision.
          */
         Learning: {
             /** @constant */
@@ -1133,7 +1132,7 @@ export interface components {
             none: string | null;
             next: number | null;
             due: boolean;
-            decided: boolean;
+            decided: number;
             fits: components["schemas"]["LearnFit"][];
             learnt: components["schemas"]["LearntRun"][];
         };
@@ -1526,7 +1525,7 @@ export interface components {
             };
             trial?: number | null;
         };
-        /** @description What can be done with a new study. guess, kept: of kinds. look: seconds that a first look takes. */
+        /** @description What can be done next with a study. guess, kept: of kinds. look: seconds that a first look takes. */
         Next: {
             /** @constant */
             ok: true;
@@ -1537,6 +1536,8 @@ export interface components {
             kept: string | null;
             scored: boolean;
             trained: boolean;
+            decided: number;
+            masks: number;
             look: number;
         };
         /** @description A number. min, max: null where the form knows no limit. */

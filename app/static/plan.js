@@ -78,7 +78,7 @@ function Unscored() {
   const first = stages.findIndex((s) => s.left > 0 && /score|look/i.test(s.title));
   const left = stages.slice(0, first + 1).reduce((sum, s) => sum + s.left, 0);
   return first < 0
-    ? 'No run has scored this study yet. “Look now” in the Study tab takes about a minute; Training makes a better one.'
+    ? 'No run has scored this study yet. “Look” in the Study tab takes about a minute.'
     : `Not scored yet: the first scores are being made, ${about(left)} left. The images can be read without them.`;
 }
 

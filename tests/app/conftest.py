@@ -228,6 +228,13 @@ def open_tab(page, url: str, tab: str, study: str = STUDY) -> None:
         page.locator(".advanced-turn").click()
 
 
+def manage(page, name: str) -> None:
+    """Chooses an entry of the Study tab's menu "Manage"."""
+    menu = page.locator(".study-main details.menu")
+    menu.locator("summary").click()
+    menu.get_by_role("button", name=name).click()
+
+
 def routed(page, address, handler, **more) -> None:
     """`page.route` on a page that is at work: from here on no request to the address goes past the handler.
 

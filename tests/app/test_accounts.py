@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
 
 from core.studio.db import opening
 from core.studio.review import people
-from tests.app.conftest import STUDY, Served, open_tab, routed
+from tests.app.conftest import STUDY, Served, manage, open_tab, routed
 
 pytestmark = pytest.mark.long
 
@@ -42,7 +43,7 @@ def test_a_reader_is_invited_reset_and_removed(signed, browser):
     name = f"Eve{len(people.list_readers(store))}"  # another where a first try has failed
     page = enter(browser, server.url, "Root", PASSWORD)
     open_tab(page, server.url, "Study", STUDY)
-    page.get_by_role("button", name="Accounts", exact=True).click()
+    manage(page, "Accounts")
     panel = page.locator(".m-accounts")
     assert panel.get_by_role("button", name="Remove Root").is_disabled()
     panel.get_by_label("Name", exact=True).fill(name)
@@ -103,8 +104,8 @@ def listed(browser, url):
     """The list of accounts, drawn; the button that shows and hides it; its further questions, held."""
     page, held = enter(browser, url, "Root", PASSWORD), []
     open_tab(page, url, "Study", STUDY)
-    opener = page.get_by_role("button", name="Accounts", exact=True)
-    opener.click()
+    opener = partial(manage, page, "Accounts")
+    opener()
     page.locator(".m-accounts").get_by_role("button", name="Remove Root").wait_for()
     page.wait_for_load_state("networkidle")
     routed(page, f"**/api/accounts/{STUDY}", lambda route: held.append(route))
@@ -115,8 +116,8 @@ def test_what_is_typed_stays_when_the_list_comes_late(signed, browser):
     page, opener, held = listed(browser, signed[0].url)
     panel = page.locator(".m-accounts")
     with page.expect_request(f"**/api/accounts/{STUDY}"):
-        opener.click()  # closes the panel, and asks again all the same
-    opener.click()
+        opener()  # closes the panel, and asks again all the same
+    opener()
     panel.get_by_label("Name", exact=True).fill("Eve")
     panel.get_by_label("Role", exact=True).select_option("adjudicator")
     page.evaluate("document.querySelector('.m-accounts table').dataset.old = 'yes'")
@@ -130,7 +131,7 @@ def test_what_is_typed_stays_when_the_list_comes_late(signed, browser):
 
 def test_one_user_reads_how_sign_in_is_turned_on(page, page_url, go):
     go(page, page_url, "Study", STUDY)
-    page.get_by_role("button", name="Accounts", exact=True).click()
+    manage(page, "Accounts")
     panel = page.locator(".m-accounts")
     panel.get_by_text("--role administrator").wait_for()
     assert panel.get_by_role("button").count() == 0 and panel.get_by_role("textbox").count() == 0
@@ -141,7 +142,7 @@ def test_a_click_is_taken_while_the_list_is_drawn_again(signed, browser):
     remove = page.locator(".m-accounts").get_by_role("button", name="Remove Ada")
     for _ in range(2):  # closes the panel and opens it; each asks anew
         with page.expect_request(f"**/api/accounts/{STUDY}"):
-            opener.click()
+            opener()
     remove.hover()
     page.mouse.down()
     for route in held:

@@ -6,7 +6,7 @@ import pytest
 
 from core.studio.db import opening
 from core.studio.review import decisions
-from tests.app.conftest import STUDY
+from tests.app.conftest import STUDY, manage
 from tests.studio.review.conftest import asks, decide
 
 
@@ -19,7 +19,7 @@ def test_the_trail_opens_filters_and_goes_on(page, served, go):
     decisions.undo(asks(store, "Ada", study=STUDY))
     store.close()
     go(page, served.url, "Study", STUDY)
-    page.get_by_role("button", name="Audit trail").click()
+    manage(page, "Audit trail")
     rows = page.locator(".m-audit tbody tr")
     rows.first.wait_for()
     assert rows.count() == 50 and "undo" in rows.first.inner_text() and case["name"] in rows.first.inner_text()

@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from tests.app.conftest import small_folder
+from tests.app.conftest import manage, small_folder
 
 NUMBERS = itertools.count()
 DROP = """([name, text, where]) => {
@@ -83,7 +83,7 @@ def test_add_cases_takes_dropped_files(page, page_url, study):
 
 @pytest.mark.long
 def test_removing_a_study_is_red_and_says_what_goes(page, page_url, study):
-    page.get_by_role("button", name="Remove study").click()
+    manage(page, "Remove study")
     dialog = page.locator("dialog.ask")
     dialog.wait_for()
     text = dialog.inner_text()
@@ -99,7 +99,7 @@ def test_removing_a_study_is_red_and_says_what_goes(page, page_url, study):
     assert red > 2 * max(green, blue)
     dialog.get_by_role("button", name="Keep it").click()
     assert study in studies(page, page_url)
-    page.get_by_role("button", name="Remove study").click()
+    manage(page, "Remove study")
     button.click()
     page.wait_for_function("(name) => window.Studio.study !== name", arg=study)
     assert study not in studies(page, page_url)

@@ -13,7 +13,7 @@ from core.studio.ingest import studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
 from core.studio.review import decisions, people
-from tests.app.conftest import Served
+from tests.app.conftest import Served, manage
 from tests.conftest import picture, write
 from tests.studio.ingest.recordings import number_in, write_video
 from tests.studio.review.conftest import add_readings, draw_folder
@@ -106,7 +106,7 @@ def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, man
     base, server, store = managed
     (base / "inbox").mkdir()
     go(page, server.url, "Study", "small")
-    page.get_by_text("Watched folder", exact=True).click()
+    manage(page, "Watched folder")
     form = page.locator(".m-watch")
     form.get_by_label("Folder on this machine").fill(str(base / "nowhere"))
     form.get_by_role("button", name="Watch", exact=True).click()
@@ -134,7 +134,7 @@ def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, man
 def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
     base, server, store = managed
     go(page, server.url, "Study", "small")
-    page.get_by_text("Who reads what", exact=True).click()
+    manage(page, "Reading assignments")
     readers = page.locator(".m-readers")
     for name in ("Ada", "Ben"):
         readers.get_by_label(name, exact=True).check()
@@ -143,10 +143,10 @@ def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
     readers.get_by_role("button", name="take back").first.wait_for()
     dealt = store.query("SELECT reader, count(*) AS n FROM assignments GROUP BY reader")
     assert len(dealt) == 2 and dealt[0]["n"] == dealt[1]["n"] >= 12
-    page.get_by_text("Finding labels", exact=True).click()
+    manage(page, "Finding labels")
     labels = page.locator(".m-labels")
     labels.get_by_role("textbox").fill("serrated polyp\nadenoma\n\n")
-    labels.get_by_role("button", name="Keep", exact=True).click()
+    labels.get_by_role("button", name="Save", exact=True).click()
     page.locator(".toast.good").wait_for()
     assert decisions.finding_labels(store, "small") == ["serrated polyp", "adenoma"]
     page.get_by_text("Add cases", exact=True).click()
@@ -166,7 +166,7 @@ def test_a_case_is_erased_after_what_there_is_of_it_was_named(page, managed, go)
     base, server, store = managed
     case = store.one("SELECT id, path FROM cases WHERE study = 'small' AND split = 'test' LIMIT 1")
     go(page, server.url, "Study", "small")
-    page.locator(".manage nav button[data-opens=erase]").click()
+    manage(page, "Erase a patient")
     panel = page.locator(".m-erase")
     panel.get_by_label("Number of a case").fill(str(case["id"]))
     panel.get_by_role("button", name="Find", exact=True).click()

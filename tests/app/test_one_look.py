@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.app.conftest import manage
 from tests.app.test_sizes import TABS, page_url, sized
 
 pytestmark = pytest.mark.long
@@ -24,7 +25,7 @@ def test_every_tab_and_dialog_has_one_typeface_and_the_selector_rests_in_one_pla
         places.append(page.locator("#study-picker").evaluate(SELECTOR))
     assert all(place == places[0] for place in places) and 1280 < places[0][2] < 1340, "beside the switch of the theme"
     go(page, page_url, "Study")
-    page.get_by_role("button", name="Remove study").click()
+    manage(page, "Remove study")
     dialog = page.locator("dialog.ask")
     dialog.wait_for()
     faces = dialog.evaluate("d => [d, ...d.querySelectorAll('*')].map((e) => getComputedStyle(e).fontFamily)")
@@ -39,6 +40,7 @@ def test_a_check_box_has_the_pages_colour_and_is_seen_in_focus(page, page_url, g
         " const found = getComputedStyle(e).color; e.remove(); return found }",
         accent,
     )
+    page.get_by_role("button", name="Import a study").click()
     box = page.locator(".study-room .copy")
     box.focus()
     page.keyboard.press("Tab")

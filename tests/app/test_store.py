@@ -9,7 +9,7 @@ import pytest
 
 from core.studio.db import opening
 from core.studio.ingest import studies
-from tests.app.conftest import Served, arrived, routed, small_folder
+from tests.app.conftest import Served, arrived, manage, routed, small_folder
 from tests.studio.review.conftest import add_readings
 
 pytestmark = pytest.mark.long
@@ -133,7 +133,7 @@ def test_the_heading_and_the_question_before_a_removal_name_the_open_study(page,
     pick(page, "other")
     title.filter(has_text="other").wait_for()
     assert page.locator(".study-main .plan").count() == 0, "what is made for another study is not of this one"
-    page.get_by_role("button", name="Remove study").click()
+    manage(page, "Remove study")
     question = page.locator("dialog.ask").inner_text()
     assert "Remove “other”?" in question and "small" not in question and "12 cases" in question
     page.get_by_role("button", name="Keep it").click()

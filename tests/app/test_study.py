@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.studio.db import opening
-from tests.app.conftest import STUDY, small_folder
+from tests.app.conftest import STUDY, manage, small_folder
 
 
 def test_import_by_path_reports_what_was_left_out(page, page_url, go, tmp_path):
@@ -21,6 +21,7 @@ def test_import_by_path_reports_what_was_left_out(page, page_url, go, tmp_path):
     first = sorted((folder / "train/normal").glob("*.[jp][pn]g"))[0]
     shutil.copy(first, folder / "test/normal/twice.jpg")
     go(page, page_url, "Study")
+    page.get_by_role("button", name="Import a study").click()
     page.get_by_label("Name").fill("Brought in")
     page.get_by_label("Folder or CSV on this machine").fill(str(folder))
     page.get_by_role("button", name="Import", exact=True).click()
@@ -42,6 +43,7 @@ def test_an_import_is_stopped_and_nothing_of_it_stays(page, page_url, go, tmp_pa
     for i in range(600):
         cv2.imwrite(str(folder / f"{i:04}.png"), rng.integers(0, 255, (256, 256, 3), np.uint8))
     go(page, page_url, "Study")
+    page.get_by_role("button", name="Import a study").click()
     page.get_by_label("Name").fill("Stopped")
     page.get_by_label("Folder or CSV on this machine").fill(str(folder.parents[1]))
     page.get_by_role("button", name="Import", exact=True).click()
@@ -70,6 +72,7 @@ def test_a_zip_keeps_its_layout(page, page_url, go, tmp_path):
 @pytest.mark.long
 def test_a_mistake_is_a_sentence(page, page_url, go):
     go(page, page_url, "Study")
+    page.get_by_role("button", name="Import a study").click()
     page.get_by_label("Name").fill("Nowhere")
     page.get_by_label("Folder or CSV on this machine").fill("/no/such/folder")
     page.get_by_role("button", name="Import", exact=True).click()
@@ -91,6 +94,7 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
             cv2.ellipse(image, (80, 60), (76, 57), 0, 0, 360, (30, 110, 210 - len(path.stem) % 9), -1)
             cv2.imwrite(str(path), image)
     go(page, page_url, "Study")
+    page.get_by_role("button", name="Import a study").click()
     page.get_by_label("Folder or CSV on this machine").fill(str(folder))
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("heading", name="next", exact=True).first.wait_for()
@@ -98,7 +102,7 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
     page.wait_for_function("document.querySelector('.study-main .next:not([hidden]) .kind')?.value === 'fundus'")
     assert "guessed" in card.locator(".kind-said").inner_text()
     assert re.search(r"about \d+ (s|min)", card.locator(".go-look").inner_text())
-    card.get_by_role("button", name="Yes").click()
+    card.get_by_role("button", name="Confirm").click()
     card.locator(".kind-said").filter(has_text="microaneurysm").wait_for()
     page.reload()
     card.locator(".kind-said").filter(has_text="confirmed").wait_for()
@@ -117,11 +121,12 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
 def test_a_study_that_is_removed_is_brought_back(page, page_url, go, tmp_path):
     folder = small_folder(tmp_path / "gone", 5, 2, 2)
     go(page, page_url, "Study")
+    page.get_by_role("button", name="Import a study").click()
     page.get_by_label("Name").fill("Gone for now")
     page.get_by_label("Folder or CSV on this machine").fill(str(folder))
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("heading", name="Gone for now").first.wait_for()
-    page.get_by_role("button", name="Remove").first.click()
+    manage(page, "Remove study")
     page.locator("dialog").get_by_role("button", name="Remove “Gone for now”").click()
     line = page.get_by_label("Bin").locator("li").filter(has_text="Study “Gone for now”")  # others remove things, too
     line.get_by_role("button", name="Bring back").click()
@@ -143,3 +148,35 @@ def test_a_visit_that_begins_elsewhere_asks_nothing_of_this_tab_until_it_is_in_s
     page.locator(".tile svg[data-outlined]").first.wait_for()
     page.wait_for_function("document.querySelector('.m-labels form')")
     assert any(path.endswith("/sample") for path in asked)
+
+
+def test_an_open_study_has_its_next_steps_and_the_import_is_folded_away(page, page_url, go):
+    go(page, page_url, "Study", STUDY)
+    turn = page.get_by_role("button", name="Import a study")
+    turn.wait_for()
+    folder = page.get_by_label("Folder or CSV on this machine")
+    assert not folder.is_visible() and turn.get_attribute("aria-expanded") == "false"
+    steps = page.get_by_label("Next steps").get_by_role("listitem")
+    steps.first.wait_for()
+    titles = [text.splitlines()[0].removeprefix("✓ ") for text in steps.all_inner_texts()]
+    assert titles == ["Look", "Review", "Mark five lesions", "Train"]
+    assert "of 5 marked" in steps.nth(2).inner_text()
+    turn.click()
+    assert folder.is_visible()
+    turn.click()
+    assert not folder.is_visible()
+    manage(page, "Finding labels")
+    assert page.locator(".m-labels").is_visible() and not page.locator(".study-main .menu nav").is_visible()
+
+
+@pytest.mark.long
+def test_the_first_screen_has_a_picture_and_two_ways(browser, unused):
+    page = browser.new_page()
+    page.goto(unused.url)
+    page.get_by_role("button", name="Show me the demo").wait_for()
+    picture = page.locator(".study-main .empty img")
+    page.wait_for_function("document.querySelector('.study-main .empty img').complete")
+    assert picture.evaluate("image => image.naturalWidth") > 600
+    page.get_by_role("button", name="Start with my images").click()
+    page.wait_for_function("document.activeElement === document.querySelector('.import .folder')")
+    page.close()

@@ -84,7 +84,7 @@ export function accounts(panel, studio, changed) {
   async function remove(row) {
     const question =
       `Remove the account of ${row.name}? ${row.name} is signed out everywhere and cannot sign in again. ` +
-      'Decisions and marks stay; what is dealt and not read can be taken back under “Who reads what”.';
+      'Decisions and marks stay; unread cases can be taken back under “Reading assignments”.';
     if (!(await confirm(question, `Remove “${row.name}”`, 'Keep it', true))) return;
     await api('/api/accounts/set/removed', { name: row.name });
     toast(`${row.name} can no longer sign in.`, 'good');

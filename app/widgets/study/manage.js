@@ -2,7 +2,7 @@
 // The server checks the right to each of them again.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { el, fill, finder, finderOfAll } from '../../static/dom.js';
+import { closeOnEscape, el, fill, finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { administers } from '../../static/store.js';
 import { accounts } from './accounts.js';
@@ -28,9 +28,11 @@ export function manage(root, studio, { bring, join, refresh }) {
   const address = (/** @type {string} */ path) =>
     /** @type {const} */ (`/api/manage/${encodeURIComponent(studio.study || '')}${path}`);
 
-  const buttons = all('.manage nav button');
+  const buttons = all('[data-opens]');
+  closeOnEscape($('.menu'));
   for (const button of buttons) {
     button.onclick = () => {
+      $('.menu').open = false;
       for (const other of buttons) {
         const open = other === button && other.getAttribute('aria-expanded') === 'false';
         other.setAttribute('aria-expanded', String(open));
@@ -77,7 +79,7 @@ export function manage(root, studio, { bring, join, refresh }) {
   function naming() {
     if (!data) return;
     const keep = async (/** @type {string[]} */ labels) =>
-      (await send('/labels', { labels }, naming)) && toast('Labels kept.', 'good');
+      (await send('/labels', { labels }, naming)) && toast('Labels saved.', 'good');
     fill($('.m-labels'), labelsForm(data.labels, keep));
   }
 
@@ -104,8 +106,8 @@ export function manage(root, studio, { bring, join, refresh }) {
       `/api/export/${encodeURIComponent(studio.study || '')}/annotations?tool=${tool}`
     );
     const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
-    const edge = cut ? `; ${plural(cut, 'shape')} cut off at the image's edge` : '';
-    const rest = unknown.length ? `; of ${plural(unknown.length, 'name')} there is no case` : '';
+    const edge = cut ? `; ${plural(cut, 'shape')} clipped at the image border` : '';
+    const rest = unknown.length ? `; no case found for ${plural(unknown.length, 'name')}` : '';
     const skipped = passed_over.length ? `; skipped: ${passed_over.slice(0, 3).join('; ')}` : '';
     const sentence = `${plural(findings, 'finding')} on ${plural(cases, 'case')}${edge}${rest}${skipped}.`;
     toast(sentence, skipped || rest ? 'bad' : 'good');
@@ -115,9 +117,9 @@ export function manage(root, studio, { bring, join, refresh }) {
   // A bundle is one zip, sent as it is.
   /** @param {File} file */
   async function bundle(file) {
-    toast(`Bringing in ${file.name}…`);
+    toast(`Importing ${file.name}…`);
     const { study, rows } = await api('/api/export/bundle', file);
-    toast(`${plural(rows.cases, 'case')} and ${plural(rows.reviews, 'decision')} brought in.`, 'good');
+    toast(`${plural(rows.cases, 'case')} and ${plural(rows.reviews, 'decision')} imported.`, 'good');
     studio.chooseStudy(study);
   }
   const button = $('.pick-bundle');
@@ -155,12 +157,12 @@ export function manage(root, studio, { bring, join, refresh }) {
 }
 
 // The labels of findings that Review offers.
-const ABOUT = 'One on each line; offered in Review when a mask is saved. Findings that use an older label keep it.';
+const ABOUT = 'One per line. Review offers them when a mask is saved; existing findings keep their labels.';
 
 /** @param {string[]} labels @param {(labels: string[]) => void} keep */
 function labelsForm(labels, keep) {
   const rows = Math.min(Math.max(labels.length + 1, 3), 8);
   const box = el('textarea', { rows, 'aria-label': 'Labels, one on each line' });
   box.value = labels.join('\n');
-  return [form(() => keep(box.value.split('\n')), box, el('button', {}, 'Keep')), el('p', { class: 'dim' }, ABOUT)];
+  return [form(() => keep(box.value.split('\n')), box, el('button', {}, 'Save')), el('p', { class: 'dim' }, ABOUT)];
 }

@@ -1,4 +1,4 @@
-// What a study holds, as views of room.js: heading, what to do next, counts by split and label, the report of its import, a
+// What a study holds, as views of room.js: heading, next steps, counts by split and label, the report of its import, a
 // sample of cases with outlines.
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
@@ -19,6 +19,7 @@ const LABEL = { normal: 'normal', abnormal: 'abnormal', unknown: 'not labelled' 
 const SPLIT = { train: 'train', holdout: 'held out', test: 'test' };
 const SPLITS = /** @type {Split[]} */ (Object.keys(SPLIT));
 const LONGEST = 200; // lines of a list
+const GOAL = 5; // marked lesions, after which the first learning is offered
 const LOOK_AT = 'A name or a date in the picture stays there, whatever is remapped: look before you pass images on.';
 
 /** The labels that the study has cases of. @param {Overview['table']} table */
@@ -34,58 +35,70 @@ export function facts({ study, sizes, size_count: count, bits, modalities }) {
     .join(' · ');
 }
 
-/** @param {{look: () => void, remove: () => void}} props */
-export function Heading({ look, remove }) {
+export function Heading() {
   const answer = overview.value;
-  const buttons = html`<div>
-    <button class="look" title="Quick detectors on pretrained features; about a minute for some hundred images" onClick=${look}>Look now</button>
-    <button class="remove" title="Asks first, and says what goes" onClick=${remove}>Remove study …</button>
-  </div>`;
-  return html`<header>
-    <div><h2 class="title">${answer?.study.name}</h2><p class="dim facts">${answer ? facts(answer) : overview.error}</p></div>
-    ${answer && administers.value && buttons}
-  </header>`;
+  return html`<h2 class="title">${answer?.study.name}</h2><p class="dim facts">${answer ? facts(answer) : overview.error}</p>`;
 }
 
-/** Which kind of image it is, as guessed from the pictures, and what can be done next.
+/** What can be done next, with how far it is, and which kind of image it is, as guessed from the pictures.
  * @param {{look: () => void, open: (tab: string) => void}} props */
 export function Next({ look, open }) {
   const answer = next.value;
   const id = study.value;
-  if (!id || !answer || !administers.value) return null;
-  const { kinds, guess, kept, scored, trained, look: seconds } = answer;
-  if ((scored && trained) || plan.value?.stages.length) return null;
+  if (!id || !answer || !administers.value || plan.value?.stages.length) return null;
+  const { kinds, guess, kept, scored, trained, decided, masks, look: seconds } = answer;
   const labels = findingLabels.value?.study === id ? findingLabels.value.labels : null;
   const list = labels ? `; findings are labelled ${labels.slice(0, 3).join(', ')} …` : '';
   const now = kept || guess || 'other';
   const keep = (/** @type {string} */ kind) => orToast(confirmKind(id, kind));
-  const looking = scored
-    ? 'Done: cases have scores; once more with quick detectors'
-    : `Quick detectors on ready-made features; ${about(seconds)}, then every case has a score`;
-  const reading = scored
-    ? 'Cases by score, with heat maps; one key for a decision'
-    : 'Read the cases now, without scores';
-  const way = (
-    /** @type {string} */ name,
-    /** @type {string} */ title,
-    /** @type {string} */ text,
-    /** @type {() => void} */ go,
-    main = false,
-  ) =>
-    html`<button type="button" class="way ${name} ${main ? 'main' : ''}" onClick=${go}><b>${title}</b><span>${text}</span></button>`;
-  return html`<section class="next panel" aria-label="What next">
-    <header>
-      <h2>Next</h2>
-      <label class="check">These look like<select class="kind" aria-label="Kind of image" value=${now} onChange=${(/** @type {any} */ e) => keep(e.target.value)}>
+  const test = Object.values(overview.value?.table.test || {}).reduce((sum, n) => sum + n, 0);
+  const due = !scored ? 'look' : decided ? 'marks' : 'review';
+  /** @type {[name: string, title: string, text: string, done: boolean, go: () => void][]} */
+  const steps = [
+    [
+      'look',
+      'Look',
+      scored
+        ? 'Done: every case has a score. Click to look again'
+        : `Scores every case without training; ${about(seconds)}`,
+      scored,
+      look,
+    ],
+    [
+      'review',
+      'Review',
+      decided ? `${decided} of ${plural(test, 'test case')} decided` : 'One key per case: normal, abnormal or unsure',
+      decided > 0 && decided >= test,
+      () => open('review'),
+    ],
+    [
+      'marks',
+      'Mark five lesions',
+      masks < GOAL
+        ? `${masks} of ${GOAL} marked; then it learns from them`
+        : `${masks} marked. “Learn from marks” in Review shows the gain`,
+      masks >= GOAL,
+      () => open('review'),
+    ],
+    [
+      'train',
+      'Train',
+      'Optional: an encoder of its own, trained on lesions made from these normal images',
+      trained,
+      () => open('training'),
+    ],
+  ];
+  return html`<section class="next panel" aria-label="Next steps">
+    <ol class="ways">${steps.map(
+      ([name, title, text, done, go]) =>
+        html`<li><button type="button" class="way go-${name} ${name === due ? 'main' : ''}" onClick=${go}><b>${done && html`<i aria-label="done">✓ </i>`}${title}</b><span>${text}</span></button></li>`,
+    )}</ol>
+    <div class="kind-line">
+      <label class="check">Kind of image<select class="kind" aria-label="Kind of image" value=${now} onChange=${(/** @type {any} */ e) => keep(e.target.value)}>
         ${Object.entries(kinds).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
       </select></label>
-      ${!kept && html`<button type="button" class="confirm" onClick=${() => keep(now)}>Yes</button>`}
-      <span class="dim kind-said" role="status">${kept ? `✓ confirmed${list}` : 'guessed from the pictures; is it right?'}</span>
-    </header>
-    <div class="ways">
-      ${way('go-look', 'Look', looking, look, !scored)}
-      ${way('go-train', 'Train', 'An encoder on lesions made from these normals, then a detector', () => open('training'))}
-      ${way('go-review', 'Review', reading, () => open('review'), scored)}
+      ${!kept && html`<button type="button" class="confirm" onClick=${() => keep(now)}>Confirm</button>`}
+      <span class="dim kind-said" role="status">${kept ? `✓ confirmed${list}` : 'guessed from the images: is it right?'}</span>
     </div>
   </section>`;
 }

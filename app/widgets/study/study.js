@@ -1,6 +1,6 @@
 // The Study tab: import, what the open study holds, what goes when it is removed. What administrators set lives in manage.js.
 
-import { effect } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill, finder } from '../../static/dom.js';
@@ -16,11 +16,13 @@ import { covered, renew, seen } from './room.js';
 function Doors({ demo, own }) {
   if (!started.value || study.value || plan.value?.stages.length) return null;
   if (!administers.value)
-    return html`<div class="empty panel"><h2>No study yet</h2><p class="dim">An administrator brings one in.</p></div>`;
+    return html`<div class="empty panel"><h2>No study yet</h2><p class="dim">An administrator can import one.</p></div>`;
   return html`<div class="empty panel">
-    <h2>How would you like to begin?</h2>
+    <h2>Find what does not look normal</h2>
+    <p class="dim">The studio learns from normal images, flags the others, and learns again from the first lesions that you mark.</p>
+    <img src="./page/static/first.jpg" width="1056" height="352" alt="A drawn frame with a lesion, its heat map, and the lesion outlined" />
     <div class="ways">
-      <button type="button" class="way own" onClick=${own}><b>Start with my images</b><span>A folder, files or a zip; only normal images are needed to train. Every case has a score in about a minute.</span></button>
+      <button type="button" class="way own" onClick=${own}><b>Start with my images</b><span>A folder, files or a zip; only normal images are needed. Every case has a score in about a minute.</span></button>
       <button type="button" class="way draw-demo" onClick=${demo}><b>Show me the demo</b><span>Drawn endoscopy frames with lesions, already scored, trained on and marked: open in a few seconds.</span></button>
     </div>
   </div>`;
@@ -83,12 +85,18 @@ export async function mount(root, studio) {
     $('.folder').focus();
   };
 
-  show($('.about'), About, {
-    look: () => orToast(look()),
-    remove: () => orToast(removeOpen()),
-    train: () => orToast(demo(true)),
-    open: studio.openTab,
+  $('.remove').onclick = () => orToast(removeOpen());
+  const unfolded = signal(false); // the import's form, while a study is open
+  $('.import-turn').onclick = () => {
+    unfolded.value = !unfolded.value;
+    if (unfolded.value) own();
+  };
+  effect(() => {
+    study.value;
+    unfolded.value = false;
   });
+  show($('.heading'), Heading);
+  show($('.about'), About, { look: () => orToast(look()), train: () => orToast(demo(true)), open: studio.openTab });
   show($('.sampled'), Sample);
   show($('.covered'), Covered, { studio });
   const card = document.createElement('div');
@@ -99,8 +107,9 @@ export async function mount(root, studio) {
     const hidden = covered.value;
     $('.covered').hidden = !study.value || !hidden;
     $('.there').hidden = !study.value || hidden !== false;
-    // One button of the tab asks to be pressed: the import while there is nothing else to do.
-    $('.go-path').classList.toggle('main', !study.value);
+    const folded = Boolean(study.value) && !unfolded.value;
+    $('.study-room').classList.toggle('folded', folded);
+    $('.import-turn').setAttribute('aria-expanded', String(!folded));
   });
 
   // Fetched beside: the import's own buttons must not wait for forms that are seldom used.
@@ -136,9 +145,9 @@ export async function mount(root, studio) {
   removed.show();
 }
 
-/** @param {{look: () => void, remove: () => void, train: () => void, open: (tab: string) => void}} props */
-function About({ look, remove: away, train, open }) {
-  return html`<${Heading} look=${look} remove=${away} /><${Demo} train=${train} /><${Next} look=${look} open=${open} /><${Summary} />`;
+/** @param {{look: () => void, train: () => void, open: (tab: string) => void}} props */
+function About({ look, train, open }) {
+  return html`<${Demo} train=${train} /><${Next} look=${look} open=${open} /><${Summary} />`;
 }
 
 // While a study is read blind in an open session, its tab shows no name and no label: a word, and a way to end the session.

@@ -39,7 +39,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out.
     contradicting: cases left out since their readers contradict each other. notes: sentences on what is left out or not
     known. none: why there is nothing to learn from, or None. next: the next number of OFFERS, or None; due: whether one
-    was reached since the last run that learnt. decided: whether a case is decided.
+    was reached since the last run that learnt. decided: how many cases are decided.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -63,7 +63,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
         "kinds": {label: len(masks) for label, masks in marks.kinds(store, cases).items()},
         "next": next((step for step in OFFERS if step > len(cases)), None),
         "due": bool(reached) and last < reached[-1],
-        "decided": store.one("SELECT 1 FROM case_votes WHERE study = ? AND readers > 0 LIMIT 1", [study]) is not None,
+        "decided": store.columns("SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0", [study])[0][0],
     }
 
 
