@@ -123,8 +123,11 @@ class ReportBoard(Answer):
 
 
 class MissingCells(Answer):
+    """What is still to be made. rows: seconds of each row that misses a cell, by table and label."""
+
     cells: int
     seconds: float
+    rows: dict[str, dict[str, float]]
 
 
 class AskedReport(Answer):

@@ -338,7 +338,7 @@ class Calibrated(Part):
 class Believed(Answer):
     """How far a run's scores can be believed.
 
-    planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
+    planted, plain: empty before they are measured. enough: decided cases of each kind that a
     calibration takes.
     """
 
@@ -446,3 +446,10 @@ def believed(ctx: Studio, who: Sighted, study: str, run: Name):
     """Tells what the run's threshold promises and misses, whether images changed, how scores are calibrated."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.believed(store, study, run)
+
+
+@router.post("/{study}/believe", response_model=Evaluating)
+def plant(ctx: Studio, who: Administrator, study: str, run: Name):
+    """Queue the planting of lesions into held-out normals, which tells what a run's threshold misses."""
+    store, steps = _scored_by(ctx, study, run), [{"step": "believe", "run": run}]
+    return {"ok": True, "job": jobs.once(store, steps, lambda: steps)["id"]}

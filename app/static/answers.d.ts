@@ -184,7 +184,7 @@ export interface components {
         /**
          * @description How far a run's scores can be believed.
          *
-         *     planted, plain: empty until `believe RUN` measured them (made: when). enough: decided cases of each kind that a
+         *     planted, plain: empty before they are measured. enough: decided cases of each kind that a
          *     calibration takes.
          */
         Believed: {
@@ -1374,11 +1374,17 @@ export interface components {
             images: string[];
             maps: string[];
         };
+        /** @description What is still to be made. rows: seconds of each row that misses a cell, by table and label. */
         MissingCells: {
             /** @constant */
             ok: true;
             cells: number;
             seconds: number;
+            rows: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
         };
         /** @description What a home holds of a patient. lines: the trace in words. */
         Named: {
@@ -3476,6 +3482,7 @@ export interface Api {
   (path: `/api/manage/${string}/unassign${Query}`, body: object): Promise<Unassigned>;
   (path: `/api/reading/${string}/summary${Query}`): Promise<SessionSummary>;
   (path: `/api/results/${string}/believe${Query}`): Promise<Believed>;
+  (path: `/api/results/${string}/believe${Query}`, body: object): Promise<Evaluating>;
   (path: `/api/review/finished/${string}${Query}`, body: object): Promise<SavedMarks>;
   (path: `/api/review/threshold${Query}`, body: object): Promise<Done>;
   (path: `/api/review/timeline/${string}${Query}`): Promise<Timeline>;
@@ -3657,6 +3664,7 @@ export interface Post {
   (path: `/api/training/run/${string}/fit`, body?: Params): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
+  (path: `/api/results/${string}/believe`, body?: Params): Promise<Answer<Evaluating>>;
   (path: `/api/review/finished/${string}`, body?: Params): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/review/restore/${string}`, body?: Params): Promise<Answer<RestoredMask>>;
@@ -3728,6 +3736,7 @@ export interface PostBytes {
   (path: `/api/training/run/${string}/fit`, params: Params, content: Uint8Array): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
+  (path: `/api/results/${string}/believe`, params: Params, content: Uint8Array): Promise<Answer<Evaluating>>;
   (path: `/api/review/finished/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/review/restore/${string}`, params: Params, content: Uint8Array): Promise<Answer<RestoredMask>>;

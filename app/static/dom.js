@@ -162,8 +162,11 @@ export function download(blob, name) {
 /** As `finder`, for all parts that match. @param {ParentNode} root @returns {(selector: string) => any[]} */
 export const finderOfAll = (root) => (selector) => [...root.querySelectorAll(selector)];
 
-/** A menu of the page (<details>) closes on Escape. @param {HTMLDetailsElement} menu */
-export function closeOnEscape(menu) {
+/** A menu of the page (<details>) closes on Escape and on a press elsewhere. @param {HTMLDetailsElement} menu */
+export function closing(menu) {
+  document.addEventListener('pointerdown', ({ target }) => {
+    if (target instanceof Node && !menu.contains(target)) menu.open = false;
+  });
   menu.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape') return;
     menu.open = false;

@@ -57,8 +57,20 @@ export class Form {
     const c = this.controls[key];
     c.error.textContent = sentence;
     c.row.classList.add('wrong');
+    c.row.hidden = c.group.hidden = false;
     c.group.open = true;
     return true;
+  }
+
+  /** Hides the fields that have no effect with these values, and groups without any other.
+   * @param {Record<string, (values: Values) => boolean>} when by key @param {Values} values */
+  only(when, values) {
+    for (const [key, matters] of Object.entries(when)) {
+      const control = this.controls[key];
+      if (control) control.row.hidden = !matters(values);
+    }
+    for (const { group } of Object.values(this.controls))
+      group.hidden = [...group.querySelectorAll('.field')].every((row) => row instanceof HTMLElement && row.hidden);
   }
 
   /** @param {Field} f @param {HTMLDetailsElement} group */

@@ -67,6 +67,16 @@ def test_a_made_cell_shows_its_figures_and_leads_to_its_run(page, page_url, made
     page.wait_for_function(f"() => document.querySelector('.widget-review').review?.run === '{fit}'")
 
 
+def test_rows_that_are_not_made_stand_grey_with_their_time(page, page_url, made):
+    open_tab(page, page_url, "Report", STUDY)
+    board = page.locator(".rp-board", has_text="Self-supervised")
+    grey = board.locator("tr.rp-none")
+    grey.first.wait_for()
+    assert grey.count() == board.locator("tbody tr").count() - 1, "all but the row with a cell"
+    grey.first.filter(has_text="about ").wait_for()
+    assert grey.locator("small").count() > 0, "the published figures stand there already"
+
+
 def test_tables_that_are_not_wanted_are_left_out(page, page_url, made):
     open_tab(page, page_url, "Report", STUDY)
     page.locator(".rp-board").nth(7).wait_for()

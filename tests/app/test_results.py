@@ -67,7 +67,6 @@ def test_detectors_stand_side_by_side_and_a_click_shows_their_results(page, page
         page.locator(f".rs-compared tr[data-run='{run}'] button[aria-pressed=true]").wait_for()
         found = asked(page_url, run)
         assert f"AUROC {found['labels']['auroc'] + 1e-9:.3f}" in page.locator(".rs-page").inner_text()
-        assert page.get_by_label("Run").input_value() == run
     assert found["labels"]["auroc"] == pytest.approx(read_rows[0]["auroc"]), "one figure, two ways"
 
 
@@ -240,6 +239,31 @@ def test_who_does_not_administer_is_offered_nothing_that_would_be_refused(page, 
     open_tab(page, page_url, "Results", STUDY)
     page.get_by_text("An administrator moves the operating point.").wait_for()
     assert page.get_by_role("slider", name="Operating point").count() == 0
-    for name in ("Fit to readers", "Limit false alarms to 5 %", "Planted lesions", "Whole study, bundle"):
+    for name in ("Fit to readers", "Limit false alarms to 5 %", "Plant test lesions", "Whole study, bundle"):
         assert page.get_by_role("button", name=name).count() == 0, name
     assert page.get_by_role("button", name="Decisions, CSV").is_visible()
+
+
+def test_what_is_missed_is_measured_by_a_button(page, page_url, scored):
+    open_tab(page, page_url, "Results", STUDY)
+    sent = []
+
+    def queued(route):
+        if route.request.method != "POST":
+            return route.continue_()
+        sent.append(route.request.url)
+        route.fulfill(json={"ok": True, "job": 1})
+
+    routed(page, re.compile(r"/api/results/[^/]*/believe"), queued)
+    page.get_by_text("Not measured yet").wait_for()
+    assert "pmsacl-studio" not in page.locator(".rs-page").inner_text(), "no command of a terminal"
+    page.get_by_role("button", name="Plant test lesions").click()
+    page.get_by_text("Planting lesions.").wait_for()
+    assert sent and scored[2]["lesion-head"] in sent[0]
+
+
+def test_one_explanation_of_the_limit_stands_at_the_operating_point(page, page_url):
+    open_tab(page, page_url, "Results", STUDY)
+    summary = page.get_by_text("What the 5 % limit guarantees")
+    summary.wait_for()
+    assert summary.count() == 1 and page.locator(".rs-page > section").nth(1).get_by_text("What the 5 %").count() == 1

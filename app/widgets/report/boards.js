@@ -1,6 +1,8 @@
-// One table of the report: rows of methods, our figures beside the paper's, and a button for each seed that is made.
+// One table of the report: rows of methods, our figures beside the paper's, a button for each seed; rows not made are grey, with
+// the time that they take.
 import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, seconds } from '../../static/format.js';
+import { about } from '../../static/plan.js';
 
 /** @typedef {import('../../static/answers').ReportTable} Table */
 /** @typedef {import('../../static/answers').ReportRow} Row */
@@ -10,8 +12,8 @@ import { fixed, seconds } from '../../static/format.js';
 export const best = ({ rows }, metric) =>
   fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
 
-/** @param {Table} shown @param {(seed: Seed) => void} open */
-export function board(shown, open) {
+/** @param {Table} shown @param {(seed: Seed) => void} open @param {Record<string, number>} costs seconds of rows that miss a cell */
+export function board(shown, open, costs) {
   const top = Object.fromEntries(shown.heads.map(({ metric }) => [metric, best(shown, metric)]));
 
   /** @param {Row} row @param {string} metric */
@@ -24,7 +26,8 @@ export function board(shown, open) {
       'td',
       { class: text === top[metric] ? 'num rp-best' : 'num' },
       `${text || '–'}${spread} `,
-      paper != null && el('small', { title: 'the paper' }, `${fixed(paper)}${row.paper_starred ? '*' : ''}`),
+      paper != null &&
+        el('small', { title: 'Published in the paper' }, `${fixed(paper)}${row.paper_starred ? '*' : ''}`),
     );
   }
 
@@ -40,29 +43,27 @@ export function board(shown, open) {
     );
 
   /** @param {Row} row */
+  const time = (row) => (row.seconds == null && costs[row.label] ? about(costs[row.label]) : seconds(row.seconds));
+  /** @param {Row} row */
   const line = (row) =>
-    tr([
+    tr(
       [
-        `${row.label}${row.starred ? '*' : ''}`,
-        row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`),
+        [
+          `${row.label}${row.starred ? '*' : ''}`,
+          row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`),
+        ],
+        ...(row.failed
+          ? [el('td', { class: 'rp-failed', colspan: shown.heads.length + 1 }, `Failed: ${row.failed}`)]
+          : [...shown.heads.map(({ metric }) => value(row, metric)), num(time(row))]),
+        el('span', { class: 'rp-seeds' }, dots(row)),
       ],
-      ...(row.failed
-        ? [el('td', { class: 'rp-failed', colspan: shown.heads.length + 1 }, `Not made: ${row.failed}`)]
-        : [...shown.heads.map(({ metric }) => value(row, metric)), num(seconds(row.seconds))]),
-      el('span', { class: 'rp-seeds' }, dots(row)),
-    ]);
+      { class: row.seeds.some((one) => one.fit) || row.failed ? null : 'rp-none' },
+    );
 
-  const something = (/** @type {Row} */ row) => Boolean(row.failed) || row.seeds.some((one) => one.fit);
-  const rows = shown.rows.filter(something);
-  const waiting = shown.rows.filter((row) => !something(row));
-  const names = waiting.map((row) => row.label).join('; ');
-  const note = waiting.length > 0 && el('p', { class: 'dim rp-waiting' }, `Not made yet: ${names}.`);
-  if (!rows.length) return el('section', { class: 'panel rp-board' }, el('h2', {}, shown.title), note);
   return el(
     'section',
     { class: 'panel rp-board' },
     el('h2', {}, shown.title),
-    table(['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'], rows.map(line)),
-    note,
+    table(['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'], shown.rows.map(line)),
   );
 }

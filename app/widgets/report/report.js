@@ -9,9 +9,9 @@ import { board } from './boards.js';
 
 const GOING = ['queued', 'running', 'paused', 'interrupted'];
 /** @type {Record<string, string>} */
-const FILES = { html: 'Open the page', csv: 'CSV', tex: 'LaTeX' };
+const FILES = { html: 'Open as page', csv: 'CSV', tex: 'LaTeX' };
 /** @type {Record<string, string>} */
-const WAITS = { queued: 'waits for what runs before it', paused: 'paused', interrupted: 'interrupted' };
+const WAITS = { queued: 'waiting for other jobs', paused: 'paused', interrupted: 'interrupted' };
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
@@ -19,6 +19,8 @@ export async function mount(root, studio) {
   /** @type {Set<string>} tables that are left out */
   const without = new Set();
   let shown = '';
+  /** @type {Record<string, Record<string, number>>} seconds of rows that miss a cell, by table and label */
+  let costs = {};
 
   const base = () => `/api/report/${encodeURIComponent(studio.study || '')}`;
   /** @param {import('../../static/answers').ReportBoard} report */
@@ -43,7 +45,7 @@ export async function mount(root, studio) {
     const busy = job !== null && GOING.includes(job.status);
     $('.rp-going').hidden = !busy;
     $('.make').disabled = busy || !all;
-    $('.make').textContent = done < all ? `Make ${plural(all - done, 'missing cell')}` : 'Write the report';
+    $('.make').textContent = done < all ? `Make ${plural(all - done, 'missing cell')}` : 'Write report';
     if (!busy) return;
     $('.rp-going progress').value = job.progress;
     $('.rp-going p').textContent = WAITS[job.status] || job.message;
@@ -86,7 +88,7 @@ export async function mount(root, studio) {
     const { cells, seconds: takes } = await api(`${base()}/time`, body);
     const text =
       `${plural(cells, 'cell')} to make: ${about(takes)}. They are trained one after another in the background. ` +
-      'What is made stays if you stop it.';
+      'Finished cells are kept if you stop.';
     if (cells && !(await confirm(text, 'Start'))) return;
     await api(base(), body);
     await show(true);
@@ -114,17 +116,20 @@ export async function mount(root, studio) {
     networks(report, budget);
     files(report);
     const { dataset, own } = report.beside;
-    $('.rp-network').textContent = `${report.network} An asterisk: without ImageNet's weights.`;
-    $('.rp-beside').textContent = `In grey: the paper's, on ${dataset}${own ? '' : ', other images than these'}.`;
+    $('.rp-network').textContent = `${report.network} * Without ImageNet weights.`;
+    $('.rp-beside').textContent = `Grey: published in the paper, on ${dataset}${own ? '' : ' (other images)'}.`;
     going({ ...report, wanted: cells.length, done: cells.filter((c) => c.fit).length });
-    fill(
-      $('.rp-boards'),
-      some.map((table) => board(table, (seed) => orToast(open(seed)))),
-    );
-    $('.make').onclick = () => {
-      const body = { ...asked, seeds: Number(asked.seeds), tables: wanted(report) };
-      orToast(make(body));
-    };
+    const body = { ...asked, seeds: Number(asked.seeds), tables: wanted(report) };
+    $('.make').onclick = () => orToast(make(body));
+    const draw = (/** @type {Record<string, Record<string, number>>} */ costs) =>
+      fill(
+        $('.rp-boards'),
+        some.map((table) => board(table, (seed) => orToast(open(seed)), costs[table.name] || {})),
+      );
+    draw(costs);
+    if (administers.peek() === false || !$('.rp-going').hidden) return;
+    ({ rows: costs } = await api(`${base()}/time`, body));
+    if (study === studio.study && newest()) draw(costs);
   }
 
   for (const name of ['budget', 'network', 'seeds', 'protocol', 'roi'])
@@ -132,7 +137,7 @@ export async function mount(root, studio) {
   studio.on('back', () => orToast(show()));
   const anew = () => {
     shown = '';
-    fill($('.rp-boards'), el('p', { class: 'dim' }, studio.study ? 'Looking at what is made …' : 'Choose a study.'));
+    fill($('.rp-boards'), el('p', { class: 'dim' }, studio.study ? 'Loading the tables…' : 'Choose a study.'));
     fill($('.rp-files'));
     $('.rp-going').hidden = true;
     orToast(show(true));

@@ -1,4 +1,4 @@
-// How far a run is to be believed: its promise, what planted lesions say it misses, changed images, calibrated scores.
+// How reliable a run is: what its limit guarantees, what planted lesions say it misses, changed images, calibrated scores.
 import { el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent } from '../../static/format.js';
 
@@ -16,14 +16,14 @@ function reliability({ points }) {
     el(
       'circle',
       { cx: at(chance), cy: up(value ?? 0), r: 3.5, fill: 'var(--accent)' },
-      el('title', {}, `${percent(chance)} expected, ${percent(value)} of ${n} decided abnormal`),
+      el('title', {}, `predicted ${percent(chance)}; ${percent(value)} of ${n} called abnormal`),
     ),
   ]);
   const ticks = [0, 0.5, 1].map((v) => [
     el('text', { x: at(v), y: up(0) + 15, 'text-anchor': 'middle' }, percent(v, 0)),
     el('text', { x: LEFT - 6, y: up(v) + 4, 'text-anchor': 'end' }, percent(v, 0)),
   ]);
-  const name = 'Reliability: expected chance by the share decided abnormal';
+  const name = 'Reliability: predicted chance and the share called abnormal';
   const [width, height] = [LEFT + SIDE + 20, TOP + SIDE + 36];
   return el(
     'svg',
@@ -31,26 +31,23 @@ function reliability({ points }) {
     el('rect', { x: LEFT, y: TOP, width: SIDE, height: SIDE, fill: 'none', stroke: 'var(--line)' }),
     el('line', { x1: at(0), y1: up(0), x2: at(1), y2: up(1), stroke: 'var(--line)', 'stroke-dasharray': '3 3' }),
     ticks.flat(),
-    el('text', { x: at(0.5), y: height - 4, 'text-anchor': 'middle' }, 'chance expected of the score'),
-    el(
-      'text',
-      { transform: `translate(10 ${up(0.5)}) rotate(-90)`, 'text-anchor': 'middle' },
-      'share decided abnormal',
-    ),
+    el('text', { x: at(0.5), y: height - 4, 'text-anchor': 'middle' }, 'predicted chance of abnormal'),
+    el('text', { transform: `translate(10 ${up(0.5)}) rotate(-90)`, 'text-anchor': 'middle' }, 'share called abnormal'),
     dots.flat(),
   );
 }
 
-/** The threshold that holds a promised share of false alarms. @param {Promised} p */
-function promised(p) {
+/** What the threshold that limits false alarms guarantees. @param {Promised | null} p */
+export function guaranteed(p) {
+  if (!p) return null;
   const seen =
     p.normals > 0 &&
-    ` On the normal images of this test: ${p.flagged} of ${p.normals} flagged, ${percent(p.share.value)} ` +
+    `It flags ${p.flagged} of ${p.normals} normal test images, ${percent(p.share.value)} ` +
       `(95 % interval ${percent(p.share.low)} to ${percent(p.share.high)}).`;
   return [
-    el('h3', {}, 'A threshold with a promise'),
-    el('p', { class: p.paused && 'bad' }, p.guarantee),
-    p.threshold !== null && el('p', { class: 'dim num' }, `Threshold ${fixed(p.threshold)}.`, seen),
+    el('summary', {}, 'What the 5 % limit guarantees'),
+    el('p', { class: p.paused ? 'bad' : 'dim' }, p.guarantee),
+    p.threshold !== null && el('p', { class: 'dim num' }, `Its threshold is ${fixed(p.threshold)}. `, seen),
   ];
 }
 
@@ -72,10 +69,10 @@ function differing({ of, rows, pictures }) {
 
 /** The badge over all figures, where images have changed. @param {Believed} found */
 export const badge = ({ changed }) =>
-  changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}. What is promised does not hold for them.`);
+  changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}. The guarantee does not hold for them.`);
 
-/** @param {Believed} found @param {string} run */
-export function believed({ promise, planted, changed, plain, calibration, enough }, run) {
+/** @param {Believed} found @param {HTMLElement | false} plant a button that measures what is missed */
+export function believed({ promise, planted, changed, plain, calibration, enough }, plant) {
   const rows = planted.map(({ size, contrast, found: { value, low, high } }) => {
     const [of, least, most] = [value, low, high].map((v) => percent(v, 0));
     return tr([percent(size, 0), percent(contrast, 0), `${of} (${least} to ${most})`].map(num));
@@ -87,28 +84,28 @@ export function believed({ promise, planted, changed, plain, calibration, enough
     el(
       'div',
       {},
-      promise && promised(promise),
       el('h3', {}, 'New images'),
       changed
         ? el('p', { class: changed.since && 'bad' }, `${changed.words}.`)
-        : el('p', { class: 'dim' }, 'Too few normal images came in later to be compared.'),
+        : el('p', { class: 'dim' }, 'Too few new normal images to compare.'),
       plain.map(differing),
       caveat && el('p', { class: 'dim' }, caveat),
     ),
     el(
       'div',
       {},
-      el('h3', {}, 'What is missed at that threshold'),
+      el('h3', {}, 'What is missed'),
       planted.length
         ? [
-            table(['size, of the side', 'opacity', 'flagged'], rows),
-            el(
-              'p',
-              { class: 'dim' },
-              'Lesions of MedMix in held-out normals; real ones may be easier or harder to see.',
-            ),
+            table(['Size, share of the side', 'Opacity', 'Flagged (95 %)'], rows),
+            el('p', { class: 'dim' }, 'MedMix lesions in held-out normals; real ones may be easier or harder to find.'),
           ]
-        : el('p', { class: 'dim' }, `pmsacl-studio believe ${run} plants lesions, and looks at new images.`),
+        : el(
+            'p',
+            { class: 'dim' },
+            'Not measured yet: synthetic lesions in held-out normals show which sizes are missed.',
+          ),
+      plant,
       el('h3', {}, 'What a score means'),
       calibration
         ? [

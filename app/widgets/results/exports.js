@@ -67,12 +67,7 @@ export function exports(study, run, { blind, may }, link, changed) {
   named.onchange = () => {
     namedStudy = named.checked ? study : '';
   };
-  const keep = el(
-    'label',
-    { class: 'check', title: 'A bundle always keeps them' },
-    named,
-    'Names and dates as they are',
-  );
+  const keep = el('label', { class: 'check', title: 'A bundle always keeps them' }, named, 'Keep names and dates');
   const which = /** @type {HTMLSelectElement} */ (
     el(
       'select',

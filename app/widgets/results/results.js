@@ -5,7 +5,7 @@ import { action, el, fill, finder } from '../../static/dom.js';
 import { day, fixed, percent, plural } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
 import { administers } from '../../static/store.js';
-import { badge, believed } from './believe.js';
+import { badge, believed, guaranteed } from './believe.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
@@ -30,6 +30,7 @@ export async function mount(root, studio) {
   /** Asks what stands beside the answer: how far it is to be believed, and Dice by size. @type {(() => Promise<void>) | null} */
   let later = null;
   let may = true; // move the operating point, and what else is an administrator's
+  let awaited = false; // planted lesions, by a job
   const question = questions();
 
   const link = (/** @type {number} */ id, /** @type {string} */ name) => action(name, () => studio.openCase(id));
@@ -40,8 +41,8 @@ export async function mount(root, studio) {
   const wide = (/** @type {string} */ title, /** @type {import('../../static/types').Child} */ content) =>
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
-  /** @param {import('../../static/answers').ResultsOfRun} r */
-  function operatingPoint({ run: of, labels, chosen, history }) {
+  /** @param {import('../../static/answers').ResultsOfRun} r @param {HTMLElement} guarantee of the limit, told later */
+  function operatingPoint({ run: of, labels, chosen, history }, guarantee) {
     const said = el('p', { class: 'num rs-said', role: 'status' });
     const keep = async (/** @type {Record<string, unknown>} */ body) => {
       await api(`/api/results/${encodeURIComponent(studio.study || '')}/point`, { run: of, ...body });
@@ -62,7 +63,7 @@ export async function mount(root, studio) {
       el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')),
       roc(labels, may ? moved : null),
       said,
-      el('p', { class: 'num rs-chosen' }, `In effect: ${inEffect(chosen)}.`),
+      el('p', { class: 'num rs-chosen' }, `In effect: ${inEffect(chosen)}. Higher scores are flagged.`),
       history.length > 1 &&
         el(
           'details',
@@ -89,14 +90,12 @@ export async function mount(root, studio) {
           }),
           set && way('Reset', 'Flags above the 95th percentile of held-out normals again', { source: 'default' }),
         ),
+      guarantee,
     );
   }
 
   /** @param {import('../../static/answers').ResultsOfRun} r */
   function flagged(r) {
-    const option = (/** @type {import('../../static/answers').ScoredRun} */ x) =>
-      el('option', { value: x.id, selected: x.id === r.run }, `${x.title} · ${x.name} · ${day(x.created)}`);
-    const pick = el('select', { 'aria-label': 'Run', onchange: () => choose(pick.value) }, r.runs.map(option));
     const kinds = /** @type {const} */ ({ reference: 'reference masks', readers: 'readers’ accepted masks' });
     const kind = el(
       'select',
@@ -114,12 +113,12 @@ export async function mount(root, studio) {
     );
     const again = async () => {
       const { job } = await api(`/api/results/${encodeURIComponent(studio.study || '')}/evaluate`, { masks: r.masks });
-      toast(`Job ${job} evaluates all runs`, 'good');
+      toast(`Job ${job} evaluates all runs.`, 'good');
     };
     return el(
       'div',
       { class: 'panel' },
-      el('div', { class: 'rs-head' }, el('h2', {}, 'Flagged or not'), pick, kind),
+      el('h2', {}, 'At the operating point'),
       el(
         'div',
         { class: 'rs-two' },
@@ -129,13 +128,13 @@ export async function mount(root, studio) {
       el(
         'div',
         { class: 'rs-head' },
-        el('h2', {}, 'Detectors side by side'),
+        el('h2', {}, 'Detectors compared'),
+        kind,
         may &&
           action('Evaluate all', () => orToast(again()), {
-            title: 'Computes these figures anew for all runs, on the cases, labels and masks that there are now',
+            title: 'Computes these figures again for all runs, with the current cases, labels and masks',
           }),
       ),
-      el('p', { class: 'dim' }, `Pixel AUROC, Dice and PRO are against ${kinds[r.masks]}.`),
       detectors(r.compared, r.run, choose),
       el('h2', {}, 'Agreement of readers'),
       agreement(r.agreement, link),
@@ -188,16 +187,25 @@ export async function mount(root, studio) {
       return;
     }
     const doubts = el('div', {}, el('p', { class: 'dim' }, 'Looking at new images…'));
+    const guarantee = el('details', {});
+    const plant = action('Plant test lesions', () => orToast(planting()), {
+      title: 'Plants synthetic lesions into held-out normals, counts which are flagged, and compares new images',
+    });
+    const planting = async () => {
+      await api(`${of}/believe?run=${encodeURIComponent(r.run)}`, {});
+      plant.disabled = awaited = true;
+      toast('Planting lesions. The table appears here when it is done.', 'good');
+    };
     const alarm = el('div', { class: 'rs-wide', role: 'status', hidden: true });
     const sizes = el('div', {}, el('p', { class: 'dim' }, 'Reading masks and heat maps…'));
     fill(
       page,
       alarm,
       verdicts(r.verdicts, r.run, choose),
-      operatingPoint(r),
+      operatingPoint(r, guarantee),
       flagged(r),
       wide(
-        'Predictions, from the highest score to the lowest',
+        'Predictions by score, highest first',
         predictions(r.panel, (id) => studio.openCase(id)),
       ),
       wide('Reliability', doubts),
@@ -207,7 +215,8 @@ export async function mount(root, studio) {
     later = async () => {
       api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
         (/** @type {import('../../static/answers').Believed} */ found) => {
-          fill(doubts, believed(found, r.run));
+          fill(doubts, believed(found, may && plant));
+          fill(guarantee, guaranteed(found.promise)).hidden = !found.promise;
           const changed = badge(found);
           fill(alarm, changed).hidden = !changed;
         },
@@ -233,6 +242,11 @@ export async function mount(root, studio) {
   studio.on('back', () => show(true, true));
   studio.on('tab', (tab) => tab === 'results' && show(true, true));
   studio.on('scored', () => show(true));
+  studio.on('status', ({ job, beside }) => {
+    if (!awaited || job || beside) return;
+    awaited = false;
+    later?.();
+  });
   // Until it is known who reads, the page is that of an administrator: it is drawn again for a plain reader alone.
   administers.subscribe((known) => {
     if (may === (known !== false)) return;

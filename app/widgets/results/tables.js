@@ -35,8 +35,8 @@ export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}
 
 /** @param {import('../../static/answers').Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
 export function agreement({ pairs, fleiss, differ }, link) {
-  if (!pairs.length) return el('p', { class: 'dim' }, 'Two readers who have read the same cases are compared here.');
-  const title = 'rows: the first reader; columns: the second';
+  if (!pairs.length) return el('p', { class: 'dim' }, 'Appears when two readers have read the same cases.');
+  const title = 'Rows: first reader; columns: second reader';
   const rows = pairs.map((p) => {
     const counts = p.confusion.map((r) => r.join(' ')).join(' / ');
     const figures = [kappa(p), shareOf(p.agreement, p.n), String(p.n)].map(num);
@@ -44,15 +44,19 @@ export function agreement({ pairs, fleiss, differ }, link) {
   });
   const cases = differ.slice(0, 30).map(({ case: id, name, decisions, adjudication: settled }) => {
     const said = Object.entries(decisions).map(([reader, decision]) => `${reader}: ${decision}`);
-    return tr([link(id, name), said.join(', '), settled ? `${settled.reader} settled: ${settled.decision}` : 'open']);
+    return tr([
+      link(id, name),
+      said.join(', '),
+      settled ? `adjudicated by ${settled.reader}: ${settled.decision}` : 'not adjudicated',
+    ]);
   });
   const all = fleiss && `All ${fleiss.readers} readers: Fleiss’ κ ${kappa(fleiss)} on ${plural(fleiss.n, 'case')}`;
   return el(
     'div',
     {},
-    table(['Readers', 'Cohen’s κ (95 %)', 'same (95 %)', 'cases', 'confusion N A U'], rows),
+    table(['Readers', 'Cohen’s κ (95 %)', 'Agreement (95 %)', 'Cases', 'Confusion N A U'], rows),
     all && el('p', { class: 'num' }, all),
-    el('details', {}, el('summary', {}, `${differ.length} cases on which readers differ`), table([], cases)),
+    el('details', {}, el('summary', {}, `${plural(differ.length, 'case')} with different decisions`), table([], cases)),
   );
 }
 
@@ -63,8 +67,8 @@ export function changedMinds(minds) {
     return tr([reader, ...counts.map((n) => num(String(n)))]);
   });
   if (!rows.length)
-    return el('p', { class: 'dim' }, 'Second decisions of a blind study are compared with the first ones here.');
-  const heads = ['Reader', 'read twice', 'to abnormal', 'to normal', 'to unsure', 'for the better', 'for the worse'];
+    return el('p', { class: 'dim' }, 'Appears in a blind study when readers decide again with the score in view.');
+  const heads = ['Reader', 'Read twice', 'To abnormal', 'To normal', 'To unsure', 'Corrected', 'Made worse'];
   return table(heads, rows);
 }
 
@@ -82,7 +86,7 @@ export function detectors(rows, now, show) {
   const name = (/** @type {import('../../static/answers').ComparedRow} */ { run, title }) => {
     if (!run) return title;
     const pressed = String(run === now);
-    return action(title, () => show(run), { 'aria-pressed': pressed, title: 'Show its results' });
+    return action(title, () => show(run), { 'aria-pressed': pressed, title: 'Show the results of this run' });
   };
   const others = /** @type {const} */ (['pixel_auroc', 'dice', 'pro', 'pro_all']);
   const lines = rows.map((r) => {
@@ -93,13 +97,17 @@ export function detectors(rows, now, show) {
     const cells = [name(r), run, counts[0], figure(r, 'auroc'), ci, counts[1], ...pixels];
     return tr(cells, { 'data-run': r.run || 'baseline' });
   });
-  const heads = ['Detector', 'Run', 'cases', 'image AUROC', '95 %', 'with a mask', 'pixel AUROC', 'Dice', 'PRO'];
+  const heads = ['Detector', 'Run', 'Cases', 'Image AUROC', '95 %', 'With a mask', 'Pixel AUROC', 'Dice', 'PRO'];
   const sets = new Set(rows.filter((r) => r.cases).map((r) => r.set));
   return el(
     'div',
     { class: 'rs-compared' },
     sets.size > 1 &&
-      el('p', { class: 'warn' }, 'These rows are of different cases, labels or masks, so none is marked as best.'),
+      el(
+        'p',
+        { class: 'warn' },
+        'These runs were evaluated on different cases, labels or masks, so none is marked as best.',
+      ),
     table([...heads, 'PRO, all images'], lines),
   );
 }
@@ -116,7 +124,7 @@ export function verdicts(rows, now, show) {
       'li',
       { class: `rs-verdict ${level}` },
       el('span', { class: 'rs-sign', role: 'img', 'aria-label': MEANING[level] }, SIGN[level]),
-      action(title, () => show(run), { 'aria-pressed': String(run === now), title: 'Show its results' }),
+      action(title, () => show(run), { 'aria-pressed': String(run === now), title: 'Show the results of this run' }),
       el('p', { class: 'num' }, words, advice && el('span', { class: 'rs-advice' }, ` ${advice}`)),
     );
   return el(

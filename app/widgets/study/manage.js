@@ -2,7 +2,7 @@
 // The server checks the right to each of them again.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { closeOnEscape, el, fill, finder, finderOfAll } from '../../static/dom.js';
+import { closing, el, fill, finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { administers } from '../../static/store.js';
 import { accounts } from './accounts.js';
@@ -29,10 +29,12 @@ export function manage(root, studio, { bring, join, refresh }) {
     /** @type {const} */ (`/api/manage/${encodeURIComponent(studio.study || '')}${path}`);
 
   const buttons = all('[data-opens]');
-  closeOnEscape($('.menu'));
+  closing($('.menu'));
+  $('.menu nav').addEventListener('click', () => {
+    $('.menu').open = false;
+  });
   for (const button of buttons) {
     button.onclick = () => {
-      $('.menu').open = false;
       for (const other of buttons) {
         const open = other === button && other.getAttribute('aria-expanded') === 'false';
         other.setAttribute('aria-expanded', String(open));

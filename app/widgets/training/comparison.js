@@ -1,7 +1,8 @@
-// Several runs side by side: one curve of each, and the settings in which they differ.
+// Several runs side by side: a chart for each metric that is chosen, with a curve of each run, and the settings in which they differ.
 import { api, questions } from '../../static/api.js';
 import { Chart, COLOURS } from '../../static/chart.js';
-import { el, fill, finder, offer, options, tr } from '../../static/dom.js';
+import { action, el, fill, finder, tr } from '../../static/dom.js';
+import { metricName } from './figures.js';
 
 /** @typedef {import('../../static/answers').Compared} Compared */
 
@@ -30,9 +31,9 @@ export function measuresOf(series) {
 function differences({ runs, differences: rows }) {
   if (!rows.length) return el('p', { class: 'dim' }, 'None: these runs have the same settings.');
   const show = (/** @type {any} */ v) => (v == null ? '–' : Array.isArray(v) ? v.join(', ') : String(v));
-  const names = runs.map((r, i) => el('th', { style: `color:${COLOURS[i]}` }, r.name));
+  const names = runs.map((r, i) => el('th', { scope: 'col', style: `color:${COLOURS[i]}` }, r.name));
   const lines = rows.map(({ key, values }) => tr([el('td', { class: 'dim' }, key), ...values.map(show)]));
-  return el('table', {}, tr([el('th', {}, 'setting'), ...names]), lines);
+  return el('table', {}, tr([el('th', { scope: 'col' }, 'Setting'), ...names]), lines);
 }
 
 export class Comparison {
@@ -40,32 +41,45 @@ export class Comparison {
   constructor(root) {
     this.$ = finder(root);
     this.question = questions();
-    this.chart = new Chart({ title: 'Compared' });
-    /** @type {Compared | null} */
-    this.compared = null;
-    this.$('.plotted').append(this.chart.element);
-    this.$('.measure').onchange = () => this.paint();
+    /** @type {Set<string>} the metrics that are drawn, each in a chart of its own */
+    this.chosen = new Set(['loss', 'val_accuracy']);
+    /** @type {Map<string, Chart>} */
+    this.charts = new Map();
   }
 
   /** @param {Iterable<string>} ids of the runs */
   async open(ids) {
-    const { $ } = this;
+    const { $, chosen } = this;
     const newest = this.question();
     const compared = await api(`/api/training/compare?run=${[...ids].join(',')}`);
     if (!newest()) return;
-    this.compared = compared;
     const names = measuresOf(compared.series);
-    offer($('.measure'), options(names.map((n) => [n, n])));
+    if (!names.some((name) => chosen.has(name)) && names[0]) chosen.add(names[0]);
+    const turn =
+      (/** @type {string} */ name) =>
+      (/** @type {any} */ { currentTarget: button }) => {
+        if (!chosen.delete(name)) chosen.add(name);
+        button.setAttribute('aria-pressed', String(chosen.has(name)));
+        this.paint(compared);
+      };
+    const button = (/** @type {string} */ name) =>
+      action(metricName(name), turn(name), { 'aria-pressed': String(chosen.has(name)) });
+    fill($('.measures'), names.map(button));
     fill($('.differences'), el('h2', {}, 'Settings that differ'), differences(compared));
     $('.detail').hidden = true;
     $('.versus').hidden = false;
-    this.paint();
+    this.paint(compared);
   }
 
-  paint() {
-    const name = this.$('.measure').value;
-    const { runs = [], series = [] } = this.compared || {};
-    this.chart.rename(name);
-    this.chart.put(runs.map((r, i) => ({ name: r.name, colour: COLOURS[i], points: series[i][name] || [] })));
+  /** @param {Compared} compared */
+  paint({ runs, series }) {
+    const drawn = [...this.chosen].filter((name) => series.some((one) => one[name]));
+    const charts = drawn.map((name) => {
+      const chart = this.charts.get(name) || new Chart({ title: metricName(name) });
+      this.charts.set(name, chart);
+      chart.put(runs.map((r, i) => ({ name: r.name, colour: COLOURS[i], points: series[i][name] || [] })));
+      return chart.element;
+    });
+    fill(this.$('.plotted'), charts);
   }
 }

@@ -17,9 +17,14 @@ export function detectorForms(forms) {
   const detectors = Object.entries(forms.detectors).map(([name, { title, form, defaults, lesions }], i) => {
     const groups = form.map((group) => ({ ...group, title }));
     const settings = new Form(groups, structuredClone(defaults), () => {}, { open: 0, prefix: `${name}.` });
-    const box = check(title, { checked: i === 0, 'data-detector': name });
+    const box = check(title, { checked: i === 0, 'data-detector': name, onchange: () => chosen() });
     return { name, lesions, settings, defaults, usual: i === 0, ...box };
   });
+  /** Only the settings of what is ticked. */
+  function chosen() {
+    for (const { box, settings } of detectors) settings.element.hidden = !box.checked;
+    likeLabel.hidden = !detectors.some(({ box, lesions }) => box.checked && Object.keys(lesions).length);
+  }
   const like = lesionsLike(forms);
   const follow = () => {
     for (const { lesions, settings } of detectors)
@@ -31,10 +36,12 @@ export function detectorForms(forms) {
     like.value = fitting.value.head;
     follow();
   });
-  const title = 'What the fake lesions are made for that the lesion head learns from';
+  const title = 'Kind of image that the synthetic lesions of the lesion head are made for';
+  const likeLabel = el('label', { class: 'like', title }, 'Lesions as in', like);
+  chosen();
   return {
     boxes: detectors.map((d) => d.label),
-    like: el('label', { class: 'like', title }, 'lesions as in', like),
+    like: likeLabel,
     forms: detectors.map((d) => d.settings.element),
     /** As before anything was chosen. */
     reset() {
@@ -44,6 +51,7 @@ export function detectorForms(forms) {
       }
       if (fitting.value) like.value = fitting.value.head;
       follow();
+      chosen();
     },
     /** Settings by name of those that are ticked. */
     chosen: () => Object.fromEntries(detectors.filter((d) => d.box.checked).map((d) => [d.name, d.settings.get()])),

@@ -17,6 +17,31 @@ const FIGURES = [
   ['pro_all', 'PRO, all images'],
 ];
 
+/** @type {Record<string, string>} */
+const METRICS = {
+  loss: 'Total loss',
+  l_ctr: 'Centring loss',
+  l_con: 'Contrastive loss',
+  l_con_constant: 'Contrastive loss of a constant feature',
+  l_aug: 'Class loss',
+  l_pos: 'Position loss',
+  l_var: 'Variance loss',
+  accuracy: 'Class accuracy',
+  aug_accuracy: 'Class accuracy',
+  spread: 'Feature spread',
+  class_distance: 'Distance between classes',
+  lr: 'Learning rate',
+  images_per_second: 'Views per second',
+  auroc: 'AUROC',
+};
+
+/** A metric in words. @param {string} key @returns {string} */
+export function metricName(key) {
+  const [, held, centre] = key.match(/^(?:val_(.+)|centre_distance_(\d+))$/) || [];
+  if (held) return `${metricName(held)}, held out`;
+  return centre ? `Distance to centre ${centre}` : METRICS[key] || key.replaceAll('_', ' ');
+}
+
 /** The figures of an evaluation by name; null where it has none. @param {Evaluation} evaluation @returns {Pair[]} */
 export const figuresOf = (evaluation) => [
   ['test cases', evaluation.cases],

@@ -2,7 +2,7 @@
 import { Chart, COLOURS } from '../../static/chart.js';
 import { el, fill } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
-import { block, figuresOf, table } from './figures.js';
+import { block, figuresOf, metricName, table } from './figures.js';
 
 /** @typedef {import('../../static/answers').RunDetail} RunDetail */
 /** @typedef {import('../../static/types').Series} Series */
@@ -21,11 +21,11 @@ export function chartsOf(series) {
 export class FitBoard {
   constructor() {
     this.charts = {
-      losses: new Chart({ title: 'Losses of the fit' }),
+      losses: new Chart({ title: 'Losses' }),
       rate: new Chart({ title: 'Learning rate', low: 0 }),
-      rest: new Chart({ title: 'While fitting', low: 0 }),
+      rest: new Chart({ title: 'Other metrics', low: 0 }),
     };
-    this.fitted = block('The fit', 'fitted');
+    this.fitted = block('Fit', 'fitted');
     this.rule = block('Score rule, by AUROC on synthetic lesions', 'rule');
     this.result = block('On the test images', 'result');
     this.element = el(
@@ -48,7 +48,7 @@ export class FitBoard {
       chart.element.hidden = !wanted[name].length;
       chart.put(
         wanted[name].map((key, i) => ({
-          name: key === 'loss' ? 'total' : key,
+          name: metricName(key),
           points: series[key],
           colour: COLOURS[i % COLOURS.length],
           thick: key === 'loss',
@@ -66,7 +66,7 @@ export class FitBoard {
     const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
     const { images, scored, score_seconds: took, threshold_roi: threshold } = run.summary;
     const pairs = table([
-      ['at work', job?.here && job.status === 'running' ? job.message : ''],
+      ['status', job?.here && job.status === 'running' ? job.message : ''],
       ['steps', at < 0 ? null : at],
       ['training images', images],
       ['cases scored', scored],

@@ -8,6 +8,27 @@ import { detectorForms } from './detector_forms.js';
 
 const ADVANCED = 'training-advanced'; // whether the settings are unfolded, kept by the browser
 
+const centred = (/** @type {Values} */ { objective }) => objective.startsWith('pmsacl');
+const classed = (/** @type {Values} */ c) => centred(c) || c.objective === 'ccd';
+const placed = (/** @type {Values} */ { objective, pos_global }) =>
+  /ccd|local/.test(objective) || (objective === 'pmsacl' && pos_global);
+const pretrained = (/** @type {Values} */ { encoder }) => encoder.init !== 'random';
+const of = (/** @type {string[]} */ keys, /** @type {(values: Values) => boolean} */ when) =>
+  Object.fromEntries(keys.map((key) => [key, when]));
+/** When a setting has an effect; always, unless it is named here. @type {Record<string, (values: Values) => boolean>} */
+const WHEN = {
+  ...of(['frozen', 'frozen_norm', 'backbone_rate', 'layer_decay'], pretrained),
+  ...of(['w_ctr', 'alpha', 'centring', 'positives', 'centres', 'centre_images', 'centre_weak'], centred),
+  ...of(['w_var', 'class_views', 'aug_on', 'learn_head'], classed),
+  ...of(['w_pos', 'patch', 'pos_on', 'pos_jitter'], placed),
+  ...of(['w_con', 'tau'], (c) => c.objective !== 'rotnet'),
+  ...of(['k', 'keep_lesions'], (c) => classed(c) || c.objective === 'supcon'),
+  w_aug: (c) => classed(c) || /rotnet|csi/.test(c.objective),
+  pos_global: (c) => c.objective === 'pmsacl',
+  reestimate_every: (c) => centred(c) && c.centres === 're-estimated',
+  centre_scale: (c) => centred(c) && /random|equidistant/.test(c.centres),
+};
+
 /** What of the settings comes from the MedMix tab. @param {Values} config */
 const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
 
@@ -60,8 +81,8 @@ export function newRun(root, studio, forms, started) {
   const lesions = el('p', { class: 'dim lesions' });
   $('.detectors').append(...detectors.boxes);
   $('.detectors').after(detectors.like);
-  $('.forms').append(lesions, main.element, encoder.element, weak.element);
-  $('.forms').append(el('h3', { class: 'of-detectors' }, 'Detectors'), ...detectors.forms);
+  $('.handed').before(lesions);
+  $('.forms').append(main.element, encoder.element, weak.element, ...detectors.forms);
   /** Shows a sentence beside its field; false if no field is meant. @param {string | null} sentence */
   const complain = (sentence) => [main, encoder, weak].map((form) => form.complain(sentence)).some(Boolean);
 
@@ -71,6 +92,7 @@ export function newRun(root, studio, forms, started) {
     main.set(config);
     encoder.set(config.encoder);
     weak.set(config.weak);
+    main.only(WHEN, config);
     const preset = forms.presets[config.preset];
     const usual =
       config.strong === 'medmix' && preset && JSON.stringify(config.medmix) === JSON.stringify(preset.medmix);
@@ -81,6 +103,7 @@ export function newRun(root, studio, forms, started) {
   /** @type {string | null} what the server finds wrong with the settings */
   let wrong = null;
   function changed() {
+    main.only(WHEN, config);
     clearTimeout(timer);
     $('.estimate').textContent = '';
     timer = setTimeout(check, 150);
@@ -213,7 +236,7 @@ export function newRun(root, studio, forms, started) {
     /** Puts a run's whole configuration into the form. @param {import('../../static/answers').Run} run */
     fill(run) {
       if (run.kind !== 'pretrain' || !run.config.epochs) {
-        toast('Only trainings can be cloned into this form.');
+        toast('Only a training can be cloned into the settings.');
         return;
       }
       config = structuredClone(run.config);
@@ -223,7 +246,7 @@ export function newRun(root, studio, forms, started) {
       $('.name').value = `${run.name} changed`;
       put();
       check();
-      toast(`The form holds the settings of “${run.name}”.`, 'good');
+      toast(`Settings of “${run.name}” loaded.`, 'good');
     },
   };
 }

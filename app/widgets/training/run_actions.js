@@ -20,8 +20,9 @@ export function wireActions(view) {
   for (const action of ['pause', 'resume']) $(`.${action}`).onclick = () => actAndTell(action);
 
   $('.cancel').onclick = async () => {
-    const question = 'Cancel this run? What it has learnt so far stays, and Resume can go on.';
-    if (await confirm(question, 'Cancel the run', 'Let it go on')) await actAndTell('cancel');
+    const question =
+      'Cancel this run and the detectors that wait for it? Its last checkpoint is kept. To interrupt it, use Pause.';
+    if (await confirm(question, 'Cancel run', 'Keep running')) await actAndTell('cancel');
   };
   const rename = async () => {
     const name = await ask('Name of the run', view.run().name);

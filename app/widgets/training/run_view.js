@@ -3,7 +3,6 @@ import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { el, finder } from '../../static/dom.js';
 import { moment, seconds } from '../../static/format.js';
-import { about } from '../../static/plan.js';
 import { FitBoard } from './fit_board.js';
 import { wireActions } from './run_actions.js';
 import { stateOf } from './run_list.js';
@@ -144,15 +143,15 @@ export class RunView {
     if (!job || !GOING.includes(status)) return;
     $('.going progress').value = job.share;
     const doing = status === 'failed' && job.error ? job.error.split('\n').pop() : job.message;
-    $('.doing').textContent = [doing, status === 'running' ? this.#left(data) : ''].filter(Boolean).join(' · ');
+    $('.doing').textContent = [doing, status === 'running' ? this.#at(data) : ''].filter(Boolean).join(' · ');
   }
 
-  /** Epoch, time left and speed. @param {RunDetail} data */
-  #left({ plan, left }) {
+  /** Epoch and speed; the time left stands in the list. @param {RunDetail} data */
+  #at({ plan }) {
     const epoch = this.series.epoch?.at(-1)?.[1];
     const speed = this.series.images_per_second?.at(-1)?.[1];
     const where = epoch != null && plan.epochs && `epoch ${epoch} of ${plan.epochs}`;
-    return [where, left && `${about(left)} left`, speed && `${Math.round(speed)} views/s`].filter(Boolean).join(' · ');
+    return [where, speed && `${Math.round(speed)} views/s`].filter(Boolean).join(' · ');
   }
 
   /** @param {RunDetail} data */

@@ -2,8 +2,7 @@
 import { Chart, COLOURS } from '../../static/chart.js';
 import { fill } from '../../static/dom.js';
 import { bytes, fixed, shareOf } from '../../static/format.js';
-import { block, confusionTable, figuresOf, table } from './figures.js';
-import { WORDS } from './run_list.js';
+import { block, confusionTable, figuresOf, metricName, table } from './figures.js';
 
 /** @typedef {import('../../static/answers').RunDetail} RunDetail */
 /** @typedef {import('../../static/types').Series} Series */
@@ -27,10 +26,10 @@ export class TrainingBoard {
     this.charts = {
       losses: new Chart({ title: 'Losses' }),
       accuracy: new Chart({ title: 'Class accuracy', low: 0, high: 1 }),
-      distance: new Chart({ title: 'Distances of classes', low: 0 }),
-      spread: new Chart({ title: 'Spread of the features', low: 0 }),
+      distance: new Chart({ title: 'Class distances', low: 0 }),
+      spread: new Chart({ title: 'Feature spread', low: 0 }),
     };
-    this.strip = block('In this batch', 'strip');
+    this.strip = block('Current batch', 'strip');
     this.figures = block('Speed and confusion', 'figures');
     /** @type {number | null} the step whose batch is shown */
     this.stripStep = null;
@@ -52,7 +51,7 @@ export class TrainingBoard {
   /** @param {RunDetail} data @param {Series} series @param {number} last step */
   paint(data, series, last) {
     this.#curves(data, series);
-    this.#figures(data, series, last);
+    this.#figures(data, series);
     this.#batch(data, last);
   }
 
@@ -68,45 +67,37 @@ export class TrainingBoard {
     const k = (data.run.config.k ?? 3) + 1;
     losses.put([
       line('total', 'loss', 5, { thick: true }),
-      line('l_ctr', 'l_ctr', 0),
-      line('l_PMSACL', 'l_con', 1),
-      line('l_PMSACL of one constant feature', 'l_con_constant', 1, { dash: true }),
-      line('l_aug', 'l_aug', 2),
-      line('l_pos', 'l_pos', 3),
-      line('l_var', 'l_var', 6),
+      line('centring', 'l_ctr', 0),
+      line('contrastive', 'l_con', 1),
+      line('constant feature', 'l_con_constant', 1, { dash: true }),
+      line('class', 'l_aug', 2),
+      line('position', 'l_pos', 3),
+      line('variance', 'l_var', 6),
       line('held out', 'val_loss', 4, { dash: true }),
     ]);
-    accuracy.options.lines = [{ at: 1 / k, label: 'guessing' }];
+    accuracy.options.lines = [{ at: 1 / k, label: 'chance' }];
     accuracy.put([line('training', 'aug_accuracy', 0), line('held out', 'val_accuracy', 1, { thick: true })]);
     distance.put([
       line('between', 'class_distance', 5, { thick: true }),
-      ...Array.from({ length: k }, (_, n) => line(`to c${n}`, `centre_distance_${n}`, n)),
+      ...Array.from({ length: k }, (_, n) => line(`to centre ${n}`, `centre_distance_${n}`, n)),
     ]);
     const collapse = collapseLevel(s);
     spread.options.lines = collapse == null ? [] : [{ at: collapse, label: 'collapse' }];
     spread.put([line('spread', 'spread', 0, { thick: true })]);
   }
 
-  /** @param {RunDetail} data @param {Series} s @param {number} last */
-  #figures(data, s, last) {
+  /** @param {RunDetail} data @param {Series} s */
+  #figures(data, s) {
     const now = (/** @type {string} */ name) => s[name]?.at(-1)?.[1] ?? null;
     const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
     const [told, images] = ['val_accuracy', 'val_images'].map(now);
     const pairs = table([
-      ['learning rate', rate == null ? null : String(Number(rate.toPrecision(3)))],
-      ['views a second', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
-      ['memory', memory == null ? null : bytes(memory)],
-      ['step', last < 0 ? null : `${last}${data.plan.steps ? ` of ${data.plan.steps}` : ''}`],
-      ['held-out class accuracy', told == null || !images ? null : shareOf(told, images)],
-      ['held-out AUROC', auroc == null ? null : fixed(auroc)],
+      [metricName('lr'), rate == null ? null : String(Number(rate.toPrecision(3)))],
+      ['Views/s', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
+      ['Memory', memory == null ? null : bytes(memory)],
+      ['Accuracy, held out', told == null || !images ? null : shareOf(told, images)],
+      [metricName('val_auroc'), auroc == null ? null : fixed(auroc)],
       ...(data.evaluation ? figuresOf(data.evaluation) : []),
-      ...data.children.map(
-        (c) =>
-          /** @type {import('./figures.js').Pair} */ ([
-            c.name,
-            c.evaluation ? `AUROC ${fixed(c.evaluation.auroc)}` : WORDS[c.status] || c.status,
-          ]),
-      ),
     ]);
     fill(this.figures.inside, pairs, data.confusion && confusionTable(data.confusion));
   }

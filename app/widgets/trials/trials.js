@@ -77,9 +77,7 @@ function Names({ label, names, chosen, on }) {
 function NewPlan({ about, sizes, plan, keep, resize }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
-    const follow = () => {
-      for (const [key, when] of Object.entries(WHEN)) form.controls[key].row.hidden = !when(plan.peek());
-    };
+    const follow = () => form.only(WHEN, plan.peek());
     const changed = (/** @type {string} */ key, /** @type {any} */ value) => {
       plan.value = { ...plan.peek(), [key]: value };
       if (key === 'difference') resize();

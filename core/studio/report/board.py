@@ -57,10 +57,10 @@ def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any
     A cell is expected to take the mean time of its row, or else the usual time at this machine's speed. An encoder that
     several cells share counts once.
 
-    Returns {"cells", "seconds"}.
+    Returns {"cells", "seconds", "rows": {table: {label: seconds}} of the rows that miss a cell}.
     """
     slower, encoders = Estimate(store).slower, set[str]()
-    cells, seconds = 0, 0.0
+    cells, costs = 0, dict[str, dict[str, float]]()
     network = network_of(settings["budget"], settings["network"], settings["weights"])
     for table in tables_of(settings["tables"], settings["budget"], settings["rows"], network):
         for arm in table.arms:
@@ -72,8 +72,11 @@ def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any
                 steps = work["fit"] + (work["encoder"] if trained - encoders else [])
                 encoders |= trained
                 usual_time = slower * sum(usual(store, step, run, {}) for step, run in steps)
-                cells, seconds = cells + 1, seconds + (sum(took) / len(took) if took else usual_time)
-    return {"cells": cells, "seconds": round(seconds, 1)}
+                row = costs.setdefault(table.name, {})
+                cells += 1
+                row[arm.label] = row.get(arm.label, 0.0) + (sum(took) / len(took) if took else usual_time)
+    seconds = sum(cost for row in costs.values() for cost in row.values())
+    return {"cells": cells, "seconds": round(seconds, 1), "rows": costs}
 
 
 def _about(table: Table) -> dict[str, Any]:

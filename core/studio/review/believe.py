@@ -18,6 +18,7 @@ from core.engine.calibration.planted import sensitivity
 from core.studio.db.store import Store, now
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.patients import UNKNOWN, patients_of
+from core.studio.jobs.steps import Work, step
 from core.studio.review.results import Scored, promise, scored, truth_of, wilson
 from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
@@ -69,6 +70,12 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
             "made": now()}  # fmt: skip
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: measured})
     return measured
+
+
+@step("believe")
+def measured(work: Work) -> None:
+    """Measures a run as a job."""
+    measure(work.store, work.run, work.device)
 
 
 def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:

@@ -168,6 +168,7 @@ def ask_review(ask: Asked, run: str, fit: str) -> None:
         ask(f"GET /api/results/{STUDY}?run={fit}")["compared"] and ask(f"GET /api/results/{STUDY}?run={run}")["minds"]
     )
     assert ask(f"GET /api/results/{STUDY}/believe?run={fit}")["promise"]["held"]
+    assert ask(f"POST /api/results/{STUDY}/believe?run={fit}", who="root")["job"]
     for more in ({"source": "dragged", "threshold": 0.5}, {"source": "default"}):
         ask(f"POST /api/results/{STUDY}/point", {"run": fit, **more})
     assert ask("GET /api/audit")["events"] and ask(f"GET /api/results/{STUDY}/sizes?run={fit}")["of"]

@@ -53,7 +53,10 @@ def test_missing_cells_take_the_time_of_what_they_train(store, tiny_study, monke
     one, both = (asks(1, rows)["seconds"] for rows in (["a"], ["a", "b"]))
     fit = asks(1, ["PaDiM"])["seconds"]
     assert one < both < 2 * one and fit < one, "the encoder of two rows is trained once"
-    assert asks(3) == {"cells": 9, "seconds": pytest.approx(3 * asks(1)["seconds"], rel=0.01)}
+    three = asks(3)
+    assert three["cells"] == 9 and three["seconds"] == pytest.approx(3 * asks(1)["seconds"], rel=0.01)
+    rows = three["rows"]["detection"]
+    assert rows.keys() == {"PaDiM", "a", "b"} and sum(rows.values()) == pytest.approx(three["seconds"], abs=0.1)
 
 
 def test_one_report_at_a_time(store, tiny_study, no_worker):

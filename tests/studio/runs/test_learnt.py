@@ -52,7 +52,7 @@ def test_accepted_is_what_its_own_reader_saved_and_called_abnormal(store, tiny_s
     offer = learnt.offered(store, tiny_study)
     assert offer == {
         "masks": 2, "patients": 2, "readers": ["ann", "bob"], "least": 1, "unfinished": 2, "normals": 2, "kinds": {},
-        "whole": 0, "contradicting": 0, "next": 5, "due": False, "decided": True, "none": None, "notes": [
+        "whole": 0, "contradicting": 0, "next": 5, "due": False, "decided": 8, "none": None, "notes": [
             "In 2 cases nobody has said that all is marked: only marks and places called normal teach there."],
     }  # fmt: skip
 

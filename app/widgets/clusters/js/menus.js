@@ -1,7 +1,7 @@
 // Two menus: named views of the maps, and what can be saved as a file.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closeOnEscape, download, el, finder, finderOfAll, onEnter } from '../../../static/dom.js';
+import { action, closing, download, el, finder, finderOfAll, onEnter } from '../../../static/dom.js';
 export class Menus {
   /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
   constructor(root, clusters) {
@@ -13,9 +13,6 @@ export class Menus {
     this.all = finderOfAll(root);
     this.menu(this.$('.menu.views'), () => this.viewItems());
     this.menu(this.$('.menu.out'), () => this.files());
-    document.addEventListener('pointerdown', (event) => {
-      for (const menu of this.all('.menu[open]')) if (!menu.contains(event.target)) menu.open = false;
-    });
   }
 
   /** A menu whose entries are made when it opens. @param {HTMLDetailsElement} menu @param {() => HTMLElement[]} entries */
@@ -23,7 +20,7 @@ export class Menus {
     menu.addEventListener('toggle', () => {
       if (menu.open) finder(menu)('.sheet').replaceChildren(...entries());
     });
-    closeOnEscape(menu);
+    closing(menu);
   }
   close() {
     for (const menu of this.all('.menu')) menu.open = false;

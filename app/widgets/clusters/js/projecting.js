@@ -1,7 +1,7 @@
 // The form that projects new images onto a map: a folder on this machine or a study; what lies there, to be taken off.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closeOnEscape, el, finder, offer, onEnter, options } from '../../../static/dom.js';
+import { action, closing, el, finder, offer, onEnter, options } from '../../../static/dom.js';
 import { underWay } from '../../../static/plan.js';
 
 /** @typedef {import('./projected.js').ProjectedSet} ProjectedSet */
@@ -21,7 +21,7 @@ export class Projecting {
     root.addEventListener('toggle', () => {
       if (root.open) this.studies().catch(() => {});
     });
-    closeOnEscape(root);
+    closing(root);
     onEnter(this.$('.place-folder'), () => orToast(this.go()));
   }
 
