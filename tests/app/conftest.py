@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -233,6 +234,12 @@ def manage(page, name: str) -> None:
     menu = page.locator(".study-main details.menu")
     menu.locator("summary").click()
     menu.get_by_role("button", name=name).click()
+
+
+def preset(page, name: str) -> None:
+    """Chooses a preset of the MedMix tab."""
+    page.locator(".presets summary").click()
+    page.locator(".presets .item", has=page.locator("b", has_text=re.compile(rf"^{name}$"))).click()
 
 
 def routed(page, address, handler, **more) -> None:

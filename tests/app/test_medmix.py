@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from tests.app.conftest import STUDY, routed
+from tests.app.conftest import STUDY, preset, routed
 
 
 def painted(page) -> int:
@@ -20,9 +20,8 @@ def open_tab(page, url, go):
     """With round and opaque lesions, which are easy to tell apart, and not with those that a usual training pastes."""
     go(page, url, "MedMix")
     page.wait_for_selector(".widget-medmix[data-painted]")
-    shown = page.locator(".widget-medmix").get_by_label("Preset", exact=True)
-    assert shown.locator("option:checked").inner_text() == "varied"
-    change(page, lambda: shown.select_option(label="quick"))
+    assert page.locator(".presets summary").inner_text() == "varied"
+    change(page, lambda: preset(page, "quick"))
 
 
 def change(page, act) -> None:
@@ -66,7 +65,7 @@ def test_classes_weak_views_and_two_settings(page, page_url, go):
     open_tab(page, page_url, go)
     change(page, lambda: set_number(page, "k", 5))
     assert page.locator(".grid .class-name").count() == 6
-    change(page, lambda: page.get_by_label("Beside it").select_option(label="paper"))
+    change(page, lambda: page.get_by_label("Compare with").select_option(label="paper"))
     assert page.locator(".grid").count() == 2
     normal = mosaic(page, 0)
     change(page, lambda: page.get_by_label("Weak views").check())
@@ -78,7 +77,7 @@ def test_classes_weak_views_and_two_settings(page, page_url, go):
 def test_where_lesions_were_cut(page, page_url, go):
     open_tab(page, page_url, go)
     assert page.locator("rect.cut").count() == 0
-    page.get_by_label("Cut from").check()
+    page.get_by_label("Sources").check()
     assert page.locator("rect.cut").count() >= 4
 
 
@@ -132,8 +131,10 @@ def test_numbers_beside_the_picture(page, page_url, go):
     open_tab(page, page_url, go)
     page.get_by_role("button", name="Numbers").click()
     page.wait_for_selector(".numbers.panel[data-done]", timeout=120_000)
+    numbers, stage = (page.locator(name).bounding_box() for name in (".numbers.panel", ".medmix-room .stage"))
+    assert numbers["x"] >= stage["x"] + stage["width"], "docked: it covers nothing of the picture"
     text = page.locator(".numbers.panel").inner_text()
-    assert "Accuracy of a linear probe on the classes" in text and "Weak views that lose most of it" in text
+    assert "Accuracy of a linear probe, classes" in text and "Weak views that lose most of the lesion" in text
     assert page.locator(".numbers .matrix span").count() == 25
     facts = page.locator(".numbers .facts span").all_inner_texts()
     whose = facts[facts.index("Real lesions") + 1]
@@ -242,3 +243,26 @@ def test_images_of_ones_own_are_dropped_on_the_picture_or_chosen(page, page_url,
     assert mosaic(page, 0) == studys
     change(page, lambda: page.locator(".own-files").set_input_files(str(file)))
     assert blue(page) > 100_000
+
+
+def test_each_preset_has_a_picture_and_a_line(page, page_url, go):
+    open_tab(page, page_url, go)
+    page.locator(".presets summary").click()
+    items = page.locator(".presets .item")
+    drawn = "(c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v > 0 && v < 255)"
+    page.wait_for_function(f"[...document.querySelectorAll('.presets canvas')].every({drawn})")
+    lines = items.locator("small").all_inner_texts()
+    assert len(lines) > 5 and len(set(lines)) == len(lines) and all(len(line) > 10 for line in lines)
+
+
+def test_outlines_are_switched_in_the_enlarged_image(page, page_url, go):
+    open_tab(page, page_url, go)
+    box = page.locator(".grid").first.bounding_box()
+    page.mouse.click(box["x"] + 20, box["y"] + box["height"] * 0.4)  # A_1 of the first sample
+    zoom = page.locator("dialog.zoom")
+    outline = zoom.locator("polygon").first
+    outline.wait_for(state="visible")
+    zoom.get_by_label("Lesion outlines").uncheck()
+    assert not outline.is_visible()
+    page.keyboard.press("Escape")
+    zoom.wait_for(state="detached")

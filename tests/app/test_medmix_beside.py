@@ -19,7 +19,7 @@ CELLS = """(grids) => grids.map((grid) =>
 def test_what_is_kept_beside_stays_as_it_was_and_is_named(page, page_url, go):
     open_tab(page, page_url, go)
     seen = page.evaluate(PIXELS, 0)  # of the first three samples
-    change(page, lambda: page.get_by_label("Beside it").select_option("now"))
+    change(page, lambda: page.get_by_label("Compare with").select_option("now"))
     assert page.locator(".grid h3").all_inner_texts() == ["now", "kept"]
     assert [page.evaluate(PIXELS, i) for i in (0, 1)] == [seen, seen], "the very images that were on screen"
     asked = []
@@ -33,7 +33,7 @@ def test_what_is_kept_beside_stays_as_it_was_and_is_named(page, page_url, go):
     change(page, lambda: set_number(page, "k", 6))
     cells = page.locator(".grid").evaluate_all(CELLS)
     assert cells[0] == pytest.approx(cells[1], rel=0.02), "seven classes beside four, at one scale"
-    change(page, lambda: page.get_by_label("Beside it").select_option(label="paper"))
+    change(page, lambda: page.get_by_label("Compare with").select_option(label="paper"))
     assert page.locator(".grid h3").all_inner_texts() == ["now", "paper"]
 
 

@@ -107,8 +107,8 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
     page.reload()
     card.locator(".kind-said").filter(has_text="confirmed").wait_for()
     page.locator("#tab-medmix-button").click()
-    shown = page.locator(".widget-medmix[data-painted]").get_by_label("Preset", exact=True)
-    assert shown.locator("option:checked").inner_text() == "fundus"
+    shown = page.locator(".widget-medmix[data-painted] .presets summary")
+    assert shown.inner_text() == "fundus"
     page.locator("#tab-training-button").click()
     like = page.locator(".widget-training[data-ready]").get_by_label("Lesions as in")
     assert like.locator("option:checked").text_content() == "fundus"

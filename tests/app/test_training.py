@@ -10,6 +10,7 @@ from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.studio.db import opening
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
+from tests.app.conftest import preset
 from tests.app.holding import held, steps
 from tests.conftest import ARCH
 
@@ -58,7 +59,7 @@ def state(page, run: str, wanted: str, timeout: int = 150_000) -> None:
 def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
     go(page, page_url, "MedMix")
     page.wait_for_selector(".widget-medmix[data-painted]")
-    page.locator(".widget-medmix").get_by_label("Preset", exact=True).select_option(label="quick")
+    preset(page, "quick")
     page.get_by_label("Size of a lesion, highest").fill("0.45")
     page.get_by_role("group", name="Shape").get_by_role("button", name="irregular").click()
     page.get_by_role("button", name="Train with this").click()
@@ -93,9 +94,11 @@ def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     """The choice fills the lesion head's settings, a change by hand stays, and the fit is stored with both."""
     small(page, page_url, go)
     page.get_by_label("Lesions as in").select_option(label="X-ray")
-    page.locator(".group").filter(has=page.locator("[data-key='lesion-head.steps']")).locator("summary").click()
-    set_number(page, "lesion-head.steps", 20)
+    steps_of = page.locator(".group").filter(has=page.locator("[data-key='lesion-head.steps']"))
+    assert not steps_of.is_visible(), "settings of detectors that are not chosen are not shown"
     page.get_by_label("Lesion head", exact=True).check()
+    steps_of.locator("summary").click()
+    set_number(page, "lesion-head.steps", 20)
     page.get_by_label("Lesion head + PaDiM", exact=True).check()
     run = begin(page)
     opened = stored(served)
@@ -123,6 +126,21 @@ def test_another_study_begins_with_the_usual_settings(page, page_url, go):
     page.evaluate("window.Studio.emit('study', window.Studio.study)")
     assert epochs.input_value() == was
     assert boxes.evaluate_all("all => all.map((b) => b.checked)") == ticked
+
+
+def test_only_settings_with_an_effect_are_shown(page, page_url, go):
+    go(page, page_url, "Training")
+    page.wait_for_selector(".widget-training[data-ready]")
+    for group in page.locator(".training-room .forms details:not([open]):visible summary").all():
+        group.click()
+    alpha, patch = (page.locator(f".training-room [data-key={key}]") for key in ("alpha", "patch"))
+    assert alpha.is_visible() and not patch.is_visible()
+    drawer, room = (page.locator(name).bounding_box() for name in (".training-room > aside", ".training-room"))
+    assert drawer["width"] == room["width"]
+    page.get_by_label("Objective").select_option(label="CCD")
+    assert not alpha.is_visible() and patch.is_visible()
+    page.get_by_label("Objective").select_option(label="SimCLR")
+    assert not patch.is_visible() and page.locator(".training-room [data-key=tau]").is_visible()
 
 
 def test_a_wrong_setting_is_named_at_once_and_cannot_start(page, page_url, go):
@@ -189,6 +207,10 @@ def test_rename_note_repeat_compare_archive_delete(page, page_url, go, served):
         page.locator(f"tr[data-run='{one}'] input").check()
     page.get_by_role("button", name="Compare").click()
     page.locator(".differences").filter(has_text="these runs have the same settings").wait_for()
+    drawn = page.locator(".versus .chart figcaption > b")
+    assert drawn.all_inner_texts() == ["Total loss", "Class accuracy, held out"], "several curves at once, by name"
+    page.get_by_role("group", name="Metrics").get_by_role("button", name="Class loss", exact=True).click()
+    assert drawn.count() == 3
     page.locator(f"tr[data-run='{again}']").click()
     page.get_by_role("button", name="Delete").click()
     with page.expect_response("**/delete"):  # the list may forget the run before its files are gone

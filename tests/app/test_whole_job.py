@@ -86,11 +86,12 @@ def train(page) -> str:
     page.locator(".advanced-turn").click()
     assert page.get_by_label("Objective").input_value() == "pmsacl"
     page.locator(".training-room .preset").select_option("quick")
-    for key, value in (("size", 64), ("batch", 4), ("epochs", 1), ("lesion-head.steps", 4)):
+    for key, value in (("size", 64), ("batch", 4), ("epochs", 1)):
         set_number(page, key, value)
     page.get_by_label("Quick detectors and lesion head", exact=True).uncheck()
     page.get_by_label("PaDiM", exact=True).check()
     page.locator("[data-detector='lesion-head']").check()
+    set_number(page, "lesion-head.steps", 4)
     shoot(page, "2-training")
     with page.expect_response("**/api/training/start") as answer:
         page.get_by_role("button", name="Train", exact=True).click()

@@ -1,6 +1,6 @@
 // The picture: classes A_0..A_k by sample on a canvas, outlines over it, a cell enlarged on a click.
 import { fetched, headed } from '../../static/api.js';
-import { el } from '../../static/dom.js';
+import { check, el } from '../../static/dom.js';
 
 /** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
 /** @typedef {{n: number, m: number}} Cell class and sample */
@@ -193,13 +193,18 @@ export class Sheet {
     const canvas = el('canvas', { width, height: side });
     const from = this.drawn[i].grid.mosaic;
     canvas.getContext('2d')?.drawImage(from, at.m * side, at.n * side, side, side, 0, 0, width, side);
+    const lines = this.drawn[i].grid.outlines[at.n][at.m].map((line) => el('polygon', { points: line.join(' ') }));
+    const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, lines);
+    const outline = () => svg.toggleAttribute('hidden', !box.checked);
+    const { box, label } = check('Lesion outlines', { checked: this.asked().outlines, onchange: outline });
+    outline();
     const dialog = el(
       'dialog',
       { class: 'zoom' },
-      canvas,
-      el('p', {}, `A_${at.n} of ${names[at.m]} · click or Esc to close`),
+      el('div', {}, canvas, svg),
+      el('p', {}, label, `A_${at.n} of ${names[at.m]} · click the image or press Esc to close`),
     );
-    dialog.onclick = () => dialog.close();
+    canvas.onclick = svg.onclick = () => dialog.close();
     dialog.onclose = () => dialog.remove();
     document.body.append(dialog);
     dialog.showModal();

@@ -40,6 +40,7 @@ export async function mount(root, studio) {
       build(kind, config);
       paint();
     },
+    scene: () => scene(),
   });
   const beside = new Beside(root, {
     now: () => ({ strong, config: form.get(), weak_config: weakForm.get() }),

@@ -1,9 +1,22 @@
 // Presets: the list and its versions, saving under a name, YAML out and in.
 import { api, fetched } from '../../static/api.js';
 import { ask, confirm, orToast, toast } from '../../static/dialogs.js';
-import { download, el, finder } from '../../static/dom.js';
+import { action, closing, download, el, fill, finder } from '../../static/dom.js';
+import { fetchGrid } from './grid.js';
 
 /** @typedef {import('../../static/answers').Preset} Preset */
+
+const SIDE = 256; // pixels of a preset's picture
+
+/** A square around a lesion of A_n, in sides of the image. @param {[number, number][]} line @param {number} n */
+function around(line, n) {
+  const [xs, ys] = [0, 1].map((i) => line.map((point) => point[i]));
+  const [left, top] = [Math.min(...xs), Math.min(...ys)];
+  const [wide, high] = [Math.max(...xs) - left, Math.max(...ys) - top];
+  const side = Math.min(1, 1.8 * Math.max(wide, high));
+  const from = (/** @type {number} */ middle) => Math.min(Math.max(middle - side / 2, 0), 1 - side);
+  return { x: from(left + wide / 2), y: n + from(top + high / 2), side };
+}
 
 /** @param {{name: string, version: number}} preset */
 export const label = ({ name, version }) => `${name}${version ? ` · v${version}` : ''}`;
@@ -13,13 +26,14 @@ export const same = (a, b) => JSON.stringify(Object.entries(a).sort()) === JSON.
 
 export class Presets {
   /** @param {HTMLElement} root @param {{now: () => {strong: string, config: Values}, filled: () => void, read: (strong:
-   * string, config: Values) => void}} on now: what is on screen; filled: the list has changed; read: put these on
+   * string, config: Values) => void, scene: () => Values}} on now: what is on screen; filled: the list has changed; read: put these on
    * screen */
-  constructor(root, { now, filled, read }) {
+  constructor(root, { now, filled, read, scene }) {
     this.$ = finder(root);
     this.now = now;
     this.filled = filled;
     this.read = read;
+    this.scene = scene;
     /** @type {Preset[]} */
     this.list = [];
     this.lastName = 'my lesions';
@@ -29,11 +43,9 @@ export class Presets {
     $('.export').onclick = () => orToast(this.export());
     $('.import').onclick = () => $('.yaml').click();
     $('.yaml').onchange = () => orToast(this.import());
-    $('.preset').onchange = () => {
-      const chosen = this.current();
-      if (chosen) read(now().strong, chosen.config);
-      else this.show();
-    };
+    this.at = -1; // in the list: the preset on screen
+    closing($('.presets'));
+    $('.presets').ontoggle = () => orToast(this.#picture());
   }
 
   async save() {
@@ -48,7 +60,7 @@ export class Presets {
 
   async remove() {
     const chosen = this.current();
-    if (!chosen || !(await confirm(`Take “${chosen.name}” out of the list?`, 'Remove'))) return;
+    if (!chosen || !(await confirm(`Remove “${chosen.name}” from the list?`, 'Remove'))) return;
     await api(`/api/medmix/presets/${encodeURIComponent(chosen.name)}`, undefined, { method: 'DELETE' });
     await this.load();
     this.fill();
@@ -67,7 +79,7 @@ export class Presets {
     this.$('.yaml').value = '';
     this.lastName = preset.name;
     this.read(preset.strong, preset.config);
-    toast(`Read “${preset.name}”. Save it to keep it.`, 'good');
+    toast(`“${preset.name}” loaded. Save it to keep it.`, 'good');
   }
 
   async load() {
@@ -76,7 +88,7 @@ export class Presets {
 
   /** @returns {Preset | undefined} */
   current() {
-    return this.list[Number(this.$('.preset').value || -1)];
+    return this.list[this.at];
   }
 
   /** @param {string} name */
@@ -91,17 +103,40 @@ export class Presets {
   }
 
   fill() {
-    const options = this.options();
-    const none = el('option', { value: '' }, options.length ? 'changed by hand' : 'none saved');
-    this.$('.preset').replaceChildren(none, ...options);
+    const { strong } = this.now();
+    const choose = (/** @type {Preset} */ p) => () => {
+      this.$('.presets').open = false;
+      this.read(strong, p.config);
+    };
+    const card = (/** @type {Preset} */ p) => {
+      const words = el('span', {}, el('b', {}, label(p)), el('small', { class: 'dim' }, p.note || 'Saved here'));
+      const picture = el('canvas', { width: SIDE, height: SIDE, 'data-name': label(p) });
+      return action([picture, words], choose(p), { class: 'item' });
+    };
+    fill(this.$('.presets .cards'), this.list.filter((p) => p.strong === strong).map(card));
     this.filled();
     this.show();
   }
 
+  /** Draws the largest lesion of each preset on an image of the scene, when the list is opened. */
+  async #picture() {
+    for (const p of this.$('.presets').open ? this.list : []) {
+      const canvas = this.$(`.presets canvas[data-name="${CSS.escape(label(p))}"]`);
+      if (!canvas) continue;
+      const scene = { ...this.scene(), config: p.config, size: SIDE, samples: 1, weak: false };
+      const { mosaic, outlines } = await fetchGrid(scene);
+      const lesions = outlines.flatMap((row, n) => row[0].map((line) => around(line, n)));
+      const { x, y, side } = lesions.reduce((a, b) => (b.side > a.side ? b : a), lesions[0] || { x: 0, y: 0, side: 1 });
+      const at = [x, y, side, side].map((v) => v * SIDE);
+      canvas.getContext('2d')?.drawImage(mosaic, at[0], at[1], at[2], at[3], 0, 0, SIDE, SIDE);
+    }
+  }
+
   show() {
     const { strong, config } = this.now();
-    const i = this.list.findIndex((p) => p.strong === strong && same(p.config, config));
-    this.$('.preset').value = i < 0 ? '' : String(i);
-    this.$('.remove-preset').disabled = i < 0 || this.list[i].built_in;
+    this.at = this.list.findIndex((p) => p.strong === strong && same(p.config, config));
+    const chosen = this.current();
+    this.$('.presets summary').textContent = chosen ? label(chosen) : 'changed by hand';
+    this.$('.remove-preset').disabled = !chosen || chosen.built_in;
   }
 }

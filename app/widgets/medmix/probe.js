@@ -11,18 +11,18 @@ import { waited } from './waiting.js';
 function facts(r) {
   /** @type {[string, string][]} */
   const list = [
-    ['Accuracy of a linear probe on the classes', `${shareOf(r.accuracy, r.images)}, guessing ${percent(r.chance, 0)}`],
-    ['Its accuracy on lesion or none', `${shareOf(r.lesion_accuracy, r.images)}, guessing 50 %`],
+    ['Accuracy of a linear probe, classes', `${shareOf(r.accuracy, r.images)}; chance ${percent(r.chance, 0)}`],
+    ['Accuracy, lesion or none', `${shareOf(r.lesion_accuracy, r.images)}; chance 50 %`],
   ];
-  if (r.survival != null) list.push(['A weak crop keeps, of a lesion', percent(r.survival, 0)]);
-  if (r.lost != null) list.push(['Weak views that lose most of it', percent(r.lost, 0)]);
+  if (r.survival != null) list.push(['Share of a lesion that a weak crop keeps', percent(r.survival, 0)]);
+  if (r.lost != null) list.push(['Weak views that lose most of the lesion', percent(r.lost, 0)]);
   if (!r.near) return [...list, ['Real lesions', `too few masks in ${r.study}`]];
   return [
     ...list,
     ['Real lesions', `${r.near.real} of ${r.study}`],
     ['Real lesions against normal', `AUROC ${fixed(r.near.auroc_real, 2)}`],
-    ['Synthetic ones by the same line', `AUROC ${fixed(r.near.auroc_synthetic, 2)}`],
-    ['Synthetic from real ones (normal patches: 1)', fixed(r.near.distance, 1)],
+    ['Synthetic lesions by the same probe', `AUROC ${fixed(r.near.auroc_synthetic, 2)}`],
+    ['Distance of synthetic to real (normal patches: 1)', fixed(r.near.distance, 1)],
   ];
 }
 
@@ -46,11 +46,11 @@ export class Numbers {
     const scene = { ...this.scene(), drop: '' };
     panel.hidden = false;
     delete panel.dataset.done;
-    const place = el('p', { class: 'dim' }, 'Looking at these settings through an encoder…');
+    const place = el('p', { class: 'dim' }, 'Measuring these settings…');
     fill(panel, place, el('progress'));
     button.disabled = true;
     this.of = measuredOf(scene);
-    const what = { kind: 'numbers', words: 'Looking through an encoder', amount: Number(scene.config.k || 3) + 1 };
+    const what = { kind: 'numbers', words: 'Measuring', amount: Number(scene.config.k || 3) + 1 };
     try {
       const body = { scene, encoder: 'latest' };
       const r = await waited(place, what, (signal) => api('/api/medmix/probe', body, { signal }));
@@ -75,16 +75,16 @@ export class Numbers {
     const close = () => {
       panel.hidden = true;
     };
-    const through = r.encoder === 'untrained' ? 'an encoder that has learnt nothing (random weights)' : r.encoder;
+    const through = r.encoder === 'untrained' ? 'random weights' : r.encoder;
     fill(
       panel,
-      el('div', { class: 'top' }, el('h2', {}, 'Before any training'), action('✕', close, { 'aria-label': 'Close' })),
-      el('p', { class: 'dim' }, `Seen through ${through}, ${r.images} images at ${r.side} px, ${seconds(r.seconds)}`),
+      el('div', { class: 'top' }, el('h2', {}, 'Before training'), action('✕', close, { 'aria-label': 'Close' })),
+      el('p', { class: 'dim' }, `Encoder: ${through}; ${r.images} images at ${r.side} px, ${seconds(r.seconds)}`),
       el(
         'p',
         { class: 'warn old' },
-        'Of the settings before. ',
-        action('Measure these', () => this.button.click(), { class: 'link' }),
+        'These numbers are of earlier settings. ',
+        action('Measure again', () => this.button.click(), { class: 'link' }),
       ),
       r.words.map((w) => el('p', { class: w.kind }, w.text)),
       el(
@@ -92,7 +92,7 @@ export class Numbers {
         { class: 'facts' },
         facts(r).map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', { class: 'num' }, value)]),
       ),
-      matrix(r.confusion, 'true, % as', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0)),
+      matrix(r.confusion, 'true, %', (v, sum) => fixed((100 * (v ?? 0)) / sum, 0)),
     );
     panel.dataset.done = 'yes';
     this.follow({ ...this.scene(), drop: '' });

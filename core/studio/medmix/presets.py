@@ -13,6 +13,20 @@ from core.engine.registry import STRONG
 from core.studio.db import limits
 from core.studio.db.store import NotFound, Store, now
 
+NOTES = {  # a line on each preset that comes with the studio
+    "paper": "As published: square patches of other images",
+    "quick": "Round, opaque lesions that a small encoder learns in minutes",
+    "soft": "Soft edges, no corners",
+    "varied": "For any kind of image: every size, shape and edge",
+    "lesions": "Larger lesions of the image's own tissue, fading edges",
+    "endoscopy": "Polyps: domes of mucosa, lit from one side",
+    "fundus": "Exudates and haemorrhages: small, irregular, bright or dark",
+    "xray": "Opacities and effusions: large, veiling",
+    "ultrasound": "Masses and cysts with a speckle of their own",
+    "large": "Lesions that fill much of the frame",
+    "swell": "Tissue that swells, up to most of the frame",
+    "easy": "Blocks of noise: easy on purpose, to see what the numbers say",
+}
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
 
@@ -30,7 +44,14 @@ def built_in() -> list[dict]:
     from core.engine.augment.config import MEDMIX_PRESETS
 
     return [
-        {"name": name, "version": 0, "strong": "medmix", "config": config.to_dict(), "note": "", "built_in": True}
+        {
+            "name": name,
+            "version": 0,
+            "strong": "medmix",
+            "config": config.to_dict(),
+            "note": NOTES.get(name, ""),
+            "built_in": True,
+        }
         for name, config in MEDMIX_PRESETS.items()
     ]
 
