@@ -84,9 +84,15 @@ def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server,
     root.locator(".tr-page").get_by_label("Scale", exact=True).select_option("percent")
     root.locator(".tr-page").get_by_label("Name", exact=True).fill("Fundus")
     root.locator(".tr-page").get_by_label("Wash-out", exact=True).fill("0")
-    root.get_by_role("button", name="Keep the plan").click()
-    root.get_by_role("button", name="Start", exact=True).click()
-    root.get_by_text("open for its readers").wait_for()
+    root.get_by_role("button", name="Save plan").click()
+    begun = root.locator(".tr-steps li.done").filter(has_text="Started")
+    root.get_by_role("button", name="Start …").click()
+    root.locator("dialog").get_by_role("button", name="Cancel").click()
+    assert not begun.count(), "a start is confirmed first"
+    root.get_by_role("button", name="Start …").click()
+    root.locator("dialog").get_by_role("button", name="Start", exact=True).click()
+    begun.wait_for()
+    assert root.get_by_label("Progress of Ada").first.get_attribute("max") == str(CASES)
     if folder := os.environ.get("PMSACL_PICTURES"):
         root.screenshot(path=f"{folder}/trials.png")
     pages = {name: signed_in(browser, server, name) for name in READERS}
@@ -131,7 +137,7 @@ def test_a_list_opens_on_a_page_to_which_the_study_was_closed_before(trial_serve
     open_tab(page, server.url, "Review", STUDY)
     page.locator(".rv-rows").get_by_text("Open your list in the room Trials").wait_for()
     page.locator("#tab-trials-button").click()
-    page.get_by_role("button", name="Open the list").click()
+    page.get_by_role("button", name="Open list").click()
     page.wait_for_function(f"{WIDGET}.review.setup?.trial && {WIDGET}.review.picture", timeout=120_000)
     assert page.locator(".rv-ai").is_hidden(), "what has read the case is not said, nor that nothing has"
 

@@ -28,7 +28,7 @@ export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}
     el('h3', {}, title),
     table(
       [],
-      rows.map(([name, s]) => tr([name, num(share(s)), dim(interval(s))])),
+      rows.map(([name, s]) => tr([el('th', { scope: 'row' }, name), num(share(s)), dim(interval(s))])),
     ),
   );
 }

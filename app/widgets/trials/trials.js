@@ -26,7 +26,7 @@ const WHEN = {
   disagreement: ({ reference }) => reference === 'panel',
 };
 /** @type {Record<string, string>} */
-const STATE = { ready: 'Open the list', open: 'Go on reading' };
+const STATE = { ready: 'Open list', open: 'Continue reading' };
 
 /** @param {{lists: ReaderList[], open: (list: ReaderList) => void}} props */
 function Lists({ lists, open }) {
@@ -38,10 +38,10 @@ function Lists({ lists, open }) {
         ? html`<button class="main" onClick=${() => open(list)}>${STATE[list.state]}</button>`
         : list.opens
           ? `opens on ${day(list.opens)}`
-          : 'all read, thank you'
+          : 'finished, thank you'
     }</td></tr>`;
   return html`<section class="panel"><h2>Your lists</h2>
-    <p class="dim">While a trial goes on you see your list and nothing else of the study.</p>
+    <p class="dim">During a trial you see only your list of the study.</p>
     <table>${lists.map(row)}</table></section>`;
 }
 
@@ -51,8 +51,8 @@ function Sizes({ rows }) {
   const readers = [...new Set(rows.map((r) => r.readers))];
   const power = (/** @type {number} */ r, /** @type {number} */ n) =>
     rows.find((x) => x.readers === r && x.cases === n)?.power ?? 0;
-  return html`<details><summary>Sample size: the chance to find that difference, by readers and cases</summary>
-    <table class="num"><tr><th>readers</th>${cases.map((n) => html`<th>${n} cases</th>`)}</tr>
+  return html`<details><summary>Sample size: power to detect the effect, by readers and cases</summary>
+    <table class="num"><tr><th scope="col">Readers</th>${cases.map((n) => html`<th scope="col">${n} cases</th>`)}</tr>
     ${readers.map(
       (r) =>
         html`<tr><td>${r}</td>${cases.map((n) => {
@@ -60,7 +60,7 @@ function Sizes({ rows }) {
           return html`<td class=${chance >= 0.8 ? 'tr-strong' : 'dim'}>${percent(chance, 0)}</td>`;
         })}</tr>`,
     )}</table>
-    <p class="dim">For an area of 0.85, half of the cases abnormal, and the correlations of a published trial; bold from 80 %.</p></details>`;
+    <p class="dim">For an AUC of 0.85, half of the cases abnormal, and the correlations of a published trial; bold from 80 %.</p></details>`;
 }
 
 /** @param {{label: string, names: string[], chosen: string[], on: (names: string[]) => void}} props */
@@ -70,7 +70,7 @@ function Names({ label, names, chosen, on }) {
   return html`<div role="group" aria-label=${label}><b>${label}</b><div class="tr-names">${names.map(
     (name) =>
       html`<label class="check"><input type="checkbox" checked=${chosen.includes(name)} onChange=${() => turn(name)} />${name}</label>`,
-  )}${!names.length && html`<span class="dim">Nobody yet: see “Accounts” in Study.</span>`}</div></div>`;
+  )}${!names.length && html`<span class="dim">Nobody yet: add readers in Study, Manage, Accounts.</span>`}</div></div>`;
 }
 
 /** @param {{about: Trials, sizes: Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void, resize: () => void}} props */
@@ -95,38 +95,39 @@ function NewPlan({ about, sizes, plan, keep, resize }) {
   const option = (/** @type {{id: string, title: string, name: string}} */ r) =>
     html`<option value=${r.id} selected=${r.id === given.run}>${r.title} · ${r.name}</option>`;
   return html`<section class="panel"><h2>Plan a trial</h2>
-    <div class="tr-who"><${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${set('readers')} />
+    <div class="tr-who"><h3>Readers and run</h3><${Names} label="Readers" names=${about.readers} chosen=${given.readers} on=${set('readers')} />
     <label>The aided arm shows <select aria-label="Run" onChange=${(/** @type {any} */ e) => set('run')(e.target.value)}>
       <option value="">nothing</option>${about.runs.map(option)}</select></label></div>
     <div class="tr-form" ref=${place}></div>
     ${given.reference === 'panel' && html`<${Names} label="Panel" names=${about.panel} chosen=${given.panel} on=${set('panel')} />`}
     <${Sizes} rows=${sizes} />
-    <div class="tr-acts"><button class="main" onClick=${keep}>Keep the plan</button></div></section>`;
+    <div class="tr-acts"><button class="main" onClick=${keep}>Save plan</button></div></section>`;
 }
 
 /** @param {{trial: Trial, act: (trial: Trial, what: 'start' | 'close') => void}} props */
 function OneTrial({ trial, act }) {
   const { parts } = trial;
-  const state = trial.closed
-    ? `closed ${day(trial.closed)}`
-    : trial.frozen
-      ? `goes on; plan frozen ${day(trial.frozen)}`
-      : trial.started
-        ? 'open for its readers; no decision yet'
-        : 'planned';
+  /** @type {[name: string, done: unknown, when: string | null | undefined][]} */
+  const steps = [
+    ['Planned', true, null],
+    ['Started', trial.started, trial.started],
+    ['First decision: plan frozen', trial.frozen, trial.frozen],
+    ['Closed, with report', trial.closed, trial.closed],
+  ];
   const file = (/** @type {string} */ kind, /** @type {string} */ title) =>
     html`<a href=${`./api/trials/${trial.id}/report/${kind}`} target="_blank" rel="noopener">${title}</a>`;
-  return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${state}. ${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}.</p>
-    <table class="num"><tr><th>reader</th><th>list</th><th>arm</th><th>read</th><td></td></tr>
+  return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}</p>
+    <ol class="tr-steps">${steps.map(([name, done, when]) => html`<li class=${done ? 'done' : ''}>${name}${when ? `, ${day(when)}` : ''}</li>`)}</ol>
+    <table class="num"><tr>${['Reader', 'List', 'Arm', 'Progress', 'State'].map((name) => html`<th scope="col">${name}</th>`)}</tr>
     ${parts.map(
       (
         p,
       ) => html`<tr><td>${p.reader}</td><td>${p.number + 1}</td><td>${p.arm === 'both' ? 'unaided, then aided' : p.arm}</td>
-        <td>${p.read} of ${p.cases}</td><td class="dim">${p.ended ? `ended ${day(p.ended)}` : p.opened ? 'open' : ''}</td></tr>`,
+        <td><progress max=${p.cases} value=${p.read} aria-label="Progress of ${p.reader}" /> ${p.read} of ${p.cases}</td><td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not begun'}</td></tr>`,
     )}</table>
     <p class="dim">Digest of the plan <span class="tr-digest">${trial.digest}</span></p>
     <div class="tr-acts">
-      ${!trial.started && html`<button onClick=${() => act(trial, 'start')}>Start</button>`}
+      ${!trial.started && html`<button class="main" onClick=${() => act(trial, 'start')}>Start …</button>`}
       ${trial.started && !trial.closed && html`<button onClick=${() => act(trial, 'close')}>Close …</button>`}
       ${trial.closed && [file('html', 'Report'), file('pdf', 'PDF'), file('zip', 'Everything (ZIP)')]}
     </div></section>`;
@@ -178,13 +179,16 @@ export async function mount(root, studio) {
   const keep = () =>
     orToast(
       api(`/api/trials/of/${encodeURIComponent(studio.study || '')}`, { plan: plan.peek() }).then(() => {
-        toast('The plan is kept. Start it when its readers may begin.');
+        toast('Plan saved. Start the trial when its readers may begin.', 'good');
         return look(true);
       }),
     );
   async function act(/** @type {Trial} */ trial, /** @type {'start' | 'close'} */ what) {
-    const question = `Close “${trial.name}”? Its readers see the study again, and what is not read stays unread.`;
-    if (what === 'close' && !(await confirm(question, 'Close'))) return;
+    const question = {
+      start: `Start “${trial.name}”? Until it is closed, its readers see only their lists; the first decision freezes the plan.`,
+      close: `Close “${trial.name}”? Its readers see the whole study again; unread cases stay unread.`,
+    }[what];
+    if (!(await confirm(question, what === 'start' ? 'Start' : 'Close'))) return;
     orToast(api(`/api/trials/${trial.id}/${what}`, {}).then(() => look(true)));
   }
 

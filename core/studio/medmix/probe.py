@@ -122,7 +122,7 @@ def words(figures: dict) -> list[dict]:
             ("warn", "Hard: a linear probe can hardly separate the classes. It may learn slowly or not at all.")
         )
     else:
-        said.append(("good", "Neither trivial nor hopeless: there is something to learn."))
+        said.append(("good", "Neither too easy nor too hard: these classes can be learnt."))
     if figures["lost"] is not None:
         if figures["lost"] > 0.25:
             said.append(("warn", f"{figures['lost']:.0%} of weak views lose most of their lesion and keep its label. "

@@ -31,27 +31,27 @@ class TrialPlan(Config):
     abnormal: int = option(20, "Number of abnormal cases in the sample.", low=2, high=100_000, label="Abnormal cases")
     seed: int = option(
         0,
-        "Seed of the sample, of each reader's order of cases, and of who begins with the aided arm.",
+        "Seed of the sample, the order of cases, and which readers begin with the aided arm.",
         low=0,
         label="Seed",
     )
     washout: int = option(28, "Time between a reader's lists.", unit="days", low=0, high=3650, label="Wash-out")
     repeats: int = option(
         0, "Number of cases that each reader reads again at the end, unaided.", low=0,
-        label="Cases read again",
+        label="Repeated cases",
     )  # fmt: skip
     scale: str = option(
         "decisions", "Readers decide normal, unsure or abnormal, or also give a rating from 0 to 100.",
         choices=("decisions", "percent"), label="Scale",
     )  # fmt: skip
-    marks: bool = option(False, "Readers mark each lesion by a point or a box.", label="Places")
+    marks: bool = option(False, "Readers mark each lesion by a point or a box.", label="Mark location")
     rule: str = option(
         "centre", "A mark is a hit if its centre is inside the lesion, or if its box has an IoU of at least 0.1.",
-        choices=RULES, label="A mark hits by",
+        choices=RULES, label="Hit criterion",
     )  # fmt: skip
     reference: str = option(
         "labels", "Ground truth: imported labels, or the decisions of a panel of readers.", choices=("labels", "panel"),
-        label="Truth", group="Truth and size",
+        label="Ground truth", group="Ground truth and sample size",
     )  # fmt: skip
     panel: tuple[str, ...] = option(
         (), "Members of the panel, who have decided on the cases already.", control="hidden"
@@ -64,7 +64,7 @@ class TrialPlan(Config):
         choices=("majority", "adjudication", "left out"), label="Disagreements",
     )  # fmt: skip
     difference: float = option(
-        0.05, "Difference of areas that the trial should detect.", above=0, below=1, label="Difference to find",
+        0.05, "Difference in AUC that the trial should detect.", above=0, below=1, label="Effect size",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -158,5 +158,5 @@ export function shuffled(n, own = n) {
 
 /** Fewer points are drawn larger. @param {number} n */
 export function radiusFor(n) {
-  return n < 600 ? 4.5 : n < 3000 ? 3.5 : n < 12000 ? 2.5 : n < 80000 ? 1.75 : 1.25;
+  return n < 600 ? 6 : n < 3000 ? 4.5 : n < 12000 ? 3 : n < 80000 ? 2 : 1.5;
 }

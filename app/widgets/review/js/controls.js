@@ -102,7 +102,7 @@ export function controls(review) {
   const ai = el(
     'section',
     { class: 'rv-ai' },
-    el('div', { class: 'rv-head' }, el('h3', {}, 'Reading'), learnButton(review)),
+    el('div', { class: 'rv-head' }, el('h3', { 'aria-level': 2 }, 'Reading'), learnButton(review)),
     detectors,
     scale.element,
     map.overlay.row,
@@ -138,7 +138,7 @@ export function controls(review) {
   });
   const element = el(
     'aside',
-    { class: 'rv-side panel' },
+    { class: 'rv-side panel', 'aria-label': 'Case panel' },
     veil,
     ai,
     found.element,

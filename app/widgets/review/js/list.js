@@ -57,7 +57,7 @@ export class Worklist {
     this.session = sessionBar(review);
     const { overview } = review;
     const above = [this.session.element, this.filters.element, overview.facets.element, this.tally, this.bar];
-    this.element = el('aside', { class: 'rv-list panel' }, above, overview.element, this.box);
+    this.element = el('aside', { class: 'rv-list panel', 'aria-label': 'Cases' }, above, overview.element, this.box);
   }
 
   params() {

@@ -26,8 +26,8 @@ export const ANSWERS = /** @type {const} */ ({
     ['normal', 'Normal'],
     ['abnormal', 'Abnormal'],
     ['unsure', 'Unsure'],
-    ['against', 'Against score', 'Called normal though flagged, or abnormal though not'],
-    ['differs', 'Against reader', 'Another reader says otherwise'],
+    ['against', 'Disagrees with AI', 'Called normal though flagged, or abnormal though not'],
+    ['differs', 'Disagrees with reader', 'Another reader decided otherwise'],
   ],
   flagged: [
     ['1', 'Flagged'],
@@ -55,11 +55,6 @@ const ORDERS = {
   added: 'Added',
   reviewed: 'Read',
 };
-/** In one click. @type {[value: string, text: string, title: string][]} */
-const QUICK = [
-  ['against', 'Disagrees with AI', 'Cases that you read otherwise than the run'],
-  ['differs', 'Disagrees with reader', 'Cases that you read otherwise than another reader'],
-];
 const TYPING = 250; // milliseconds without a key after which a name is looked for
 const OPEN_TO_BLIND = ['decision', 'assigned']; // what a blind reader may still choose
 
@@ -78,7 +73,7 @@ export function filters(asked, change, turnGrid) {
     menuOf('sort', 'Order of the worklist', Object.entries(ORDERS)),
     ...MENUS.map(([key, title, any]) => menuOf(key, title, [['', any], ...ANSWERS[key]])),
   ];
-  const turn = el('button', { type: 'button', class: 'rv-icon', title: 'Turn the order round' }, '↓');
+  const turn = el('button', { type: 'button', class: 'rv-icon', title: 'Reverse the order' }, '↓');
   turn.onclick = () => {
     change({ desc: 1 - asked.desc });
     turn.textContent = asked.desc ? '↓' : '↑';
@@ -90,36 +85,24 @@ export function filters(asked, change, turnGrid) {
     wait = setTimeout(() => change({ text: text.value }), TYPING);
   });
   const [sort, ...rest] = menus.map((m) => m.menu);
-  const quick = QUICK.map(([value, text, title]) => {
-    const onclick = () => change({ decision: asked.decision === value ? '' : value });
-    return action(text, onclick, { class: 'rv-chip', 'data-value': value, title });
-  });
   const grid = action(el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d: TILES })), turnGrid, {
     class: 'rv-glyph rv-grid-switch',
     'aria-label': 'Grid of pictures',
     'aria-pressed': 'false',
-    title: 'The worklist as a grid of pictures, and back (Q)',
+    title: 'Worklist as a grid of images, and back (Q)',
   });
   return {
-    element: el(
-      'div',
-      { class: 'rv-filters' },
-      el('div', { class: 'rv-pair' }, sort, turn, grid),
-      rest,
-      el('div', { class: 'rv-quick' }, quick),
-      text,
-    ),
+    element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),
     /** Shows what is asked for, whoever chose it. */
     reflect() {
       for (const { key, menu } of menus) menu.value = String(asked[key]);
-      for (const chip of quick) chip.setAttribute('aria-pressed', String(asked.decision === chip.dataset.value));
     },
     /** @param {boolean} on whether the grid is shown */
     gridded: (on) => grid.setAttribute('aria-pressed', String(on)),
     /** A blind reader may not order or filter by what is hidden. @param {boolean} blind */
     blind(blind) {
       for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);
-      for (const control of [turn, text, ...quick]) control.disabled = blind;
+      for (const control of [turn, text]) control.disabled = blind;
     },
   };
 }
