@@ -53,46 +53,22 @@ export function Next({ look, open }) {
   const keep = (/** @type {string} */ kind) => orToast(confirmKind(id, kind));
   const test = Object.values(overview.value?.table.test || {}).reduce((sum, n) => sum + n, 0);
   const due = !scored ? 'look' : decided ? 'marks' : 'review';
-  /** @type {[name: string, title: string, text: string, done: boolean, go: () => void][]} */
-  const steps = [
-    [
-      'look',
-      'Look',
-      scored
-        ? 'Done: every case has a score. Click to look again'
-        : `Scores every case without training; ${about(seconds)}`,
-      scored,
-      look,
-    ],
-    [
-      'review',
-      'Review',
-      decided ? `${decided} of ${plural(test, 'test case')} decided` : 'One key per case: normal, abnormal or unsure',
-      decided > 0 && decided >= test,
-      () => open('review'),
-    ],
-    [
-      'marks',
-      'Mark five lesions',
-      masks < GOAL
-        ? `${masks} of ${GOAL} marked; then it learns from them`
-        : `${masks} marked. “Learn from marks” in Review shows the gain`,
-      masks >= GOAL,
-      () => open('review'),
-    ],
-    [
-      'train',
-      'Train',
-      'Optional: an encoder of its own, trained on lesions made from these normal images',
-      trained,
-      () => open('training'),
-    ],
-  ];
+  const looking = scored ? 'Done: every case has a score. Click to look again' : `Scores every case; ${about(seconds)}`;
+  const reading = decided ? `${decided} of ${plural(test, 'test case')} decided` : 'One key per case';
+  const marking =
+    masks < GOAL
+      ? `${masks} of ${GOAL} marked; then it learns from them`
+      : `${masks} marked; “Learn from marks” is in Review`;
+  /** @param {string} name @param {string} title @param {string} text @param {boolean} done @param {() => void} go */
+  const step = (name, title, text, done, go) =>
+    html`<li><button type="button" class="way go-${name} ${name === due ? 'main' : ''}" onClick=${go}><b>${done && html`<i>✓ </i>`}${title}</b><span>${text}</span></button></li>`;
   return html`<section class="next panel" aria-label="Next steps">
-    <ol class="ways">${steps.map(
-      ([name, title, text, done, go]) =>
-        html`<li><button type="button" class="way go-${name} ${name === due ? 'main' : ''}" onClick=${go}><b>${done && html`<i aria-label="done">✓ </i>`}${title}</b><span>${text}</span></button></li>`,
-    )}</ol>
+    <ol class="ways">
+      ${step('look', 'Look', looking, scored, look)}
+      ${step('review', 'Review', reading, decided > 0 && decided >= test, () => open('review'))}
+      ${step('marks', 'Mark five lesions', marking, masks >= GOAL, () => open('review'))}
+      ${step('train', 'Train', 'Optional: an encoder trained on lesions made from these images', trained, () => open('training'))}
+    </ol>
     <div class="kind-line">
       <label class="check">Kind of image<select class="kind" aria-label="Kind of image" value=${now} onChange=${(/** @type {any} */ e) => keep(e.target.value)}>
         ${Object.entries(kinds).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
