@@ -5,37 +5,14 @@ import { fixed, percent } from '../../static/format.js';
 /** @typedef {import('../../static/answers').Believed} Believed */
 /** @typedef {import('../../static/answers').Promised} Promised */
 
-const [SIDE, LEFT, TOP] = [190, 46, 8];
-
-/** A dot a bin: how often cases of a chance were decided abnormal. @param {NonNullable<Believed['calibration']>} calibration */
-function reliability({ points }) {
-  const at = (/** @type {number} */ v) => LEFT + v * SIDE;
-  const up = (/** @type {number} */ v) => TOP + (1 - v) * SIDE;
-  const dots = points.map(({ chance, value, low, high, n }) => [
-    el('line', { x1: at(chance), x2: at(chance), y1: up(low ?? 0), y2: up(high ?? 1), stroke: 'var(--dim)' }),
-    el(
-      'circle',
-      { cx: at(chance), cy: up(value ?? 0), r: 3.5, fill: 'var(--accent)' },
-      el('title', {}, `predicted ${percent(chance)}; ${percent(value)} of ${n} called abnormal`),
+/** How often cases of a predicted chance were called abnormal. @param {NonNullable<Believed['calibration']>} calibration */
+const reliability = ({ points }) =>
+  table(
+    ['Predicted chance', 'Called abnormal (95 %)', 'Cases'],
+    points.map(({ chance, value, low, high, n }) =>
+      tr([percent(chance, 0), `${percent(value, 0)} (${percent(low, 0)} to ${percent(high, 0)})`, String(n)].map(num)),
     ),
-  ]);
-  const ticks = [0, 0.5, 1].map((v) => [
-    el('text', { x: at(v), y: up(0) + 15, 'text-anchor': 'middle' }, percent(v, 0)),
-    el('text', { x: LEFT - 6, y: up(v) + 4, 'text-anchor': 'end' }, percent(v, 0)),
-  ]);
-  const name = 'Reliability: predicted chance and the share called abnormal';
-  const [width, height] = [LEFT + SIDE + 20, TOP + SIDE + 36];
-  return el(
-    'svg',
-    { viewBox: `0 0 ${width} ${height}`, style: `width: ${width}px`, role: 'img', 'aria-label': name },
-    el('rect', { x: LEFT, y: TOP, width: SIDE, height: SIDE, fill: 'none', stroke: 'var(--line)' }),
-    el('line', { x1: at(0), y1: up(0), x2: at(1), y2: up(1), stroke: 'var(--line)', 'stroke-dasharray': '3 3' }),
-    ticks.flat(),
-    el('text', { x: at(0.5), y: height - 4, 'text-anchor': 'middle' }, 'predicted chance of abnormal'),
-    el('text', { transform: `translate(10 ${up(0.5)}) rotate(-90)`, 'text-anchor': 'middle' }, 'share called abnormal'),
-    dots.flat(),
   );
-}
 
 /** What the threshold that limits false alarms guarantees. @param {Promised | null} p */
 export function guaranteed(p) {

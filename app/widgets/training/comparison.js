@@ -2,29 +2,16 @@
 import { api, questions } from '../../static/api.js';
 import { Chart, COLOURS } from '../../static/chart.js';
 import { action, el, fill, finder, tr } from '../../static/dom.js';
-import { metricName } from './figures.js';
+import { METRICS, metricName } from './figures.js';
 
 /** @typedef {import('../../static/answers').Compared} Compared */
 
 const UNSEEN = /^(epochs|epoch|seen|memory)$/;
-const USUAL = [
-  'loss',
-  'l_aug',
-  'aug_accuracy',
-  'val_accuracy',
-  'val_loss',
-  'l_con',
-  'l_ctr',
-  'spread',
-  'class_distance',
-  'lr',
-  'images_per_second',
-];
-
-/** What can be compared: the usual measures first, then the others by name. @param {import('../../static/types').Series[]} series */
+/** What can be compared: metrics that have a name first, in that order. @param {import('../../static/types').Series[]} series */
 export function measuresOf(series) {
-  const names = new Set(series.flatMap(Object.keys).filter((n) => !UNSEEN.test(n)));
-  return [...USUAL.filter((n) => names.has(n)), ...[...names].filter((n) => !USUAL.includes(n)).sort()];
+  const names = [...new Set(series.flatMap(Object.keys))].filter((n) => !UNSEEN.test(n)).sort();
+  const rank = (/** @type {string} */ n) => Object.keys(METRICS).indexOf(n.replace('val_', '')) >>> 0; // none: last
+  return names.sort((a, b) => rank(a) - rank(b));
 }
 
 /** @param {Compared} compared */

@@ -18,7 +18,7 @@ const FIGURES = [
 ];
 
 /** @type {Record<string, string>} */
-const METRICS = {
+export const METRICS = {
   loss: 'Total loss',
   l_ctr: 'Centring loss',
   l_con: 'Contrastive loss',

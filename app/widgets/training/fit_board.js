@@ -1,4 +1,4 @@
-// What a fit of a detector has to show: its own losses as they fall, the score rule that it chose, what came of it.
+// What a fit of a detector has to show: its losses and what came of it.
 import { Chart, COLOURS } from '../../static/chart.js';
 import { el, fill } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
@@ -9,7 +9,6 @@ import { block, figuresOf, metricName, table } from './figures.js';
 
 const LOSS = /^(loss|l_|generator|critic|classifier|reconstruction)/;
 const SILENT = /^(step|steps|epoch|stage|seen)$/;
-const RULES = 6; // rules that are listed, the best first
 
 /** Which series of a fit goes into which chart. @param {Series} series */
 export function chartsOf(series) {
@@ -26,13 +25,12 @@ export class FitBoard {
       rest: new Chart({ title: 'Other metrics', low: 0 }),
     };
     this.fitted = block('Fit', 'fitted');
-    this.rule = block('Score rule, by AUROC on synthetic lesions', 'rule');
     this.result = block('On the test images', 'result');
     this.element = el(
       'div',
       { class: 'board of-fit', hidden: true },
       Object.values(this.charts).map((chart) => chart.element),
-      [this.fitted, this.rule, this.result].map((b) => b.element),
+      [this.fitted, this.result].map((b) => b.element),
     );
   }
 
@@ -56,7 +54,6 @@ export class FitBoard {
       );
     }
     this.#fitted(data, series);
-    this.#rule(data.run.summary.rule);
     this.result.element.hidden = !data.evaluation;
     if (data.evaluation) fill(this.result.inside, table(figuresOf(data.evaluation)));
   }
@@ -64,35 +61,16 @@ export class FitBoard {
   /** @param {RunDetail} data @param {Series} series */
   #fitted({ run, job }, series) {
     const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
-    const { images, scored, score_seconds: took, threshold_roi: threshold } = run.summary;
+    const { images, scored, score_seconds: took, threshold_roi: threshold, rule } = run.summary;
     const pairs = table([
       ['status', job?.here && job.status === 'running' ? job.message : ''],
       ['steps', at < 0 ? null : at],
+      ['score rule', rule?.name],
       ['training images', images],
       ['cases scored', scored],
       ['seconds to score them', took == null ? null : fixed(took, 1)],
       ['threshold, held-out normals', threshold == null ? null : fixed(threshold, 4)],
     ]);
     fill(this.fitted.inside, pairs);
-  }
-
-  /** Chosen on normal images and lesions of kinds not trained on; AUROC there, never on test images.
-   * @param {{name: string, auroc?: Record<string, number>} | undefined} rule */
-  #rule(rule) {
-    this.rule.element.hidden = !rule?.name; // of what has learnt from marks there is another kind of rule
-    if (!rule?.name) return;
-    const auroc = rule.auroc || {};
-    const best = Object.entries(auroc)
-      .sort((a, b) => b[1] - a[1])
-      .slice(0, RULES);
-    const line = (/** @type {string} */ name, /** @type {number | undefined} */ v) => {
-      const chosen = name === rule.name;
-      const look = { class: chosen ? '' : 'dim', style: chosen ? 'font-weight:600' : null };
-      return [el('span', look, name), el('span', {}, v == null ? 'chosen' : fixed(v))];
-    };
-    const listed = best.some(([name]) => name === rule.name);
-    const title = 'AUROC on synthetic lesions in normal images that were held back';
-    const rows = [listed ? [] : line(rule.name, auroc[rule.name]), best.map(([name, v]) => line(name, v))];
-    fill(this.rule.inside, el('div', { class: 'speed', title }, rows));
   }
 }

@@ -3,6 +3,7 @@ import test from 'node:test';
 import './browser.js';
 import { same } from '../../../app/widgets/medmix/presets.js';
 import { measuresOf } from '../../../app/widgets/training/comparison.js';
+import { metricName } from '../../../app/widgets/training/figures.js';
 import { chartsOf } from '../../../app/widgets/training/fit_board.js';
 import { bestOf, firstShown, ordered, stateOf } from '../../../app/widgets/training/run_list.js';
 import { flat } from '../../../app/widgets/training/run_view.js';
@@ -78,6 +79,17 @@ test('series are sorted into charts and measures', () => {
     rest: ['score'],
   });
   assert.deepEqual(measuresOf([series, { aaa: points }]), ['loss', 'lr', 'aaa', 'l_pixel', 'score']);
+});
+
+test('metrics have names', () => {
+  const keys = ['l_aug', 'val_accuracy', 'val_l_con', 'centre_distance_2', 'feature_spread'];
+  assert.deepEqual(keys.map(metricName), [
+    'Class loss',
+    'Class accuracy, held out',
+    'Contrastive loss, held out',
+    'Distance to centre 2',
+    'feature spread',
+  ]);
 });
 
 test('settings are one list, and the same in whatever order', () => {

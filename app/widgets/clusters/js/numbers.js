@@ -1,4 +1,5 @@
 // The numbers beside a map, in the original feature space, with their course over the epochs.
+import { Chart } from '../../../static/chart.js';
 import { action, el, finder } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 
@@ -8,15 +9,15 @@ import { fixed } from '../../../static/format.js';
 const ROWS = [
   ['silhouette', 'Silhouette', 2, '-1 to 1; larger: classes further apart', [-0.2, 1]],
   ['davies_bouldin', 'Davies-Bouldin', 2, '0 and up; smaller: classes further apart', null],
-  ['knn_purity', 'Neighbour purity', 2, 'share of the 10 nearest that are of the same class', [0, 1]],
+  ['knn_purity', 'Neighbour purity', 2, 'share of the 10 nearest neighbours that have the same class', [0, 1]],
   [
     'lesion_side',
     'On the lesion side',
     2,
-    'share of real lesions that lie nearer to A\u2081 to A\u2096 than to A\u2080; beside it, of normal test images',
+    'share of real lesions nearer to A\u2081 to A\u2096 than to A\u2080; beside it, of normal test images',
     [0, 1],
   ],
-  ['between_within', 'Between / within', 2, 'distance between class means over distance to the own mean', null],
+  ['between_within', 'Between / within', 2, 'distance between class means over distance to the class mean', null],
 ];
 
 /** @type {Row} */
@@ -29,7 +30,7 @@ const TRUSTWORTHINESS = [
 ];
 /** What stands beside a number. @type {Record<string, [key: string, title: string, short: string]>} */
 const BESIDE = {
-  knn_purity: ['knn_chance', 'What chance gives', 'chance'],
+  knn_purity: ['knn_chance', 'By chance', 'chance'],
   lesion_side: ['lesion_side_normal', 'Of normal test images', 'normal'],
 };
 /** @param {(number | null)[]} course */
@@ -42,6 +43,7 @@ export class Numbers {
     this.kind = 'classes'; // which of the map's numbers are shown
     /** @type {string | null} the row whose course over the epochs is open */
     this.open = null;
+    this.chart = new Chart({ title: '' });
     /** @type {import('./pane.js').Pane} */
     this.pane = /** @type {any} */ (null);
   }
@@ -99,113 +101,36 @@ export class Numbers {
   row([key, title, digits, help, range], value, course, at, chance) {
     const aside =
       chance != null ? el('span', { class: 'dim chance', title: BESIDE[key][1] }, ` / ${chance.toFixed(2)}`) : null;
-    const cells = [el('th', {}, title), el('td', { class: 'num' }, fixed(value, digits), aside)];
-    if (course.length < 2) return [el('tr', { title: help }, ...cells, el('td', { class: 'curve' }))];
+    const cell = el('td', { class: 'num' }, fixed(value, digits), aside);
+    if (course.length < 2) return [el('tr', { title: help }, el('th', {}, title), cell, el('td', { class: 'curve' }))];
     const open = this.open === key;
     const turn = () => {
       this.open = open ? null : key;
       this.render(this.pane);
-      finder(this.root)(`tr[data-row=${key}]`).focus();
+      finder(this.root)(`[data-row=${key}]`).focus();
     };
-    const keys = (/** @type {KeyboardEvent} */ event) => {
-      if (event.key === 'Enter' || event.key === ' ') {
-        event.preventDefault();
-        turn();
-      }
-    };
+    const name = { 'data-row': key, 'aria-expanded': String(open), 'aria-label': `${title} over the epochs` };
     const head = el(
       'tr',
-      {
-        class: 'over-epochs',
-        'data-row': key,
-        tabindex: 0,
-        role: 'button',
-        'aria-expanded': String(open),
-        'aria-label': `${title} over the epochs`,
-        title: help,
-        onclick: turn,
-        onkeydown: keys,
-      },
-      ...cells,
+      { title: help },
+      el('th', {}, action(title, turn, { class: 'course-turn', ...name })),
+      cell,
       el('td', { class: 'curve' }, this.curve(course, at, range)),
     );
-    return open
-      ? [
-          head,
-          el(
-            'tr',
-            { class: 'course' },
-            el('td', { colspan: 3 }, this.course(course, at, digits, chance, BESIDE[key]?.[2])),
-          ),
-        ]
-      : [head];
+    if (!open) return [head];
+    const chart = this.course(title, course, chance, BESIDE[key]?.[2]);
+    return [head, el('tr', { class: 'course' }, el('td', { colspan: 3 }, chart))];
   }
 
-  // The curve at a size at which it can be read: values on the left, epochs below; a click on one goes there.
-  /** @param {(number | null)[]} course @param {number} at @param {number} digits @param {number | null} [chance]
-   * @param {string} [short] names it */
-  course(course, at, digits, chance, short) {
+  // The curve at a size at which it can be read; one chart serves all rows.
+  /** @param {string} title @param {(number | null)[]} course @param {number | null} [chance] @param {string} [short]
+   * names it */
+  course(title, course, chance, short = '') {
     const { epochs } = this.pane.map.about;
-    const [w, h, l, r, t, b] = [268, 128, 38, 10, 16, 20];
-    const known = finite(course);
-    let [low, high] = [Math.min(...known, chance ?? Infinity), Math.max(...known, chance ?? -Infinity)];
-    const margin = Math.max((high - low) * 0.12, 0.5 * 10 ** -digits);
-    [low, high] = [low - margin, high + margin];
-    const x = (/** @type {number} */ i) =>
-      l + ((epochs[i].epoch - epochs[0].epoch) / (epochs[epochs.length - 1].epoch - epochs[0].epoch)) * (w - l - r);
-    const y = (/** @type {number} */ v) => h - b - ((v - low) / (high - low)) * (h - t - b);
-    /** @param {number} at @param {number} to @param {string} anchor @param {string} what */
-    const text = (at, to, anchor, what, kind = '') =>
-      el('text', { x: at, y: to, 'text-anchor': anchor, class: kind }, what);
-    const line = (/** @type {number} */ v, /** @type {object} */ more) =>
-      el('line', { x1: l, x2: w - r, y1: y(v), y2: y(v), ...more });
-    const levels = [Math.min(...known), Math.max(...known)];
-    const apart = y(levels[0]) - y(levels[1]) > 13;
-    const shown = apart ? levels : [levels[1]];
-    const places = course.flatMap((v, i) => (v == null || !Number.isFinite(v) ? [] : [{ i, v }]));
-    return el(
-      'svg',
-      {
-        width: w,
-        height: h,
-        viewBox: `0 0 ${w} ${h}`,
-        role: 'img',
-        'aria-label': `From ${fixed(course[0], digits)} to ${fixed(course.at(-1), digits)}`,
-      },
-      ...shown.flatMap((v) => [line(v, { stroke: 'var(--line)' }), text(l - 5, y(v) + 4, 'end', fixed(v, digits))]),
-      ...(chance == null
-        ? []
-        : [
-            line(chance, { stroke: 'var(--dim)', 'stroke-dasharray': '3 4' }),
-            text(w - r, y(chance) - 4, 'end', short ?? ''),
-          ]),
-      text(l, h - 5, 'start', `epoch ${epochs[0].epoch}`),
-      text(w - r, h - 5, 'end', String(epochs[epochs.length - 1].epoch)),
-      el('polyline', {
-        points: places.map(({ i, v }) => `${x(i).toFixed(1)},${y(v).toFixed(1)}`).join(' '),
-        fill: 'none',
-        stroke: 'var(--accent)',
-        'stroke-width': 1.8,
-      }),
-      ...places.map(({ i, v }) =>
-        el('circle', {
-          cx: x(i),
-          cy: y(v),
-          r: i === at ? 4.5 : 3,
-          fill: i === at ? 'var(--text)' : 'var(--accent)',
-          'data-epoch': epochs[i].epoch,
-          onclick: () => this.pane.seek(i),
-        }),
-      ),
-      course[at] != null &&
-        text(
-          Math.min(Math.max(x(at), l + 12), w - r - 12),
-          Math.max(y(course[at]) - 8, 11),
-          'middle',
-          fixed(course[at], digits),
-          'now',
-        ),
-    );
+    this.chart.rename(`${title} over the epochs`);
+    this.chart.options.lines = chance == null ? [] : [{ at: chance, label: short }];
+    this.chart.put([{ name: '', points: course.map((v, i) => [epochs[i].epoch, v]), thick: true }]);
+    return this.chart.element;
   }
 
   // Its course at a glance, with the epoch that is shown.
