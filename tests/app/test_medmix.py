@@ -33,7 +33,7 @@ def change(page, act) -> None:
 def mosaic(page, row: int) -> str:
     """A fingerprint of one row of the canvas."""
     return page.evaluate(
-        """(row) => { const c = document.querySelector('.medmix-room canvas'); const h = 256;
+        """(row) => { const c = document.querySelector('.medmix-room .grid canvas'); const h = 256;
         const d = c.getContext('2d').getImageData(0, row * h, c.width, h).data; let s = 0;
         for (let i = 0; i < d.length; i += 4) s = (s * 31 + d[i] + 7 * d[i + 1]) % 1e9; return String(s); }""",
         row,
@@ -171,7 +171,7 @@ def test_six_lesions_fill_the_width_and_what_takes_long_is_timed_stopped_and_nev
 def blue(page) -> int:
     """Pixels on the picture that are blue and nothing else."""
     return page.evaluate(
-        """() => { const c = document.querySelector('.medmix-room canvas');
+        """() => { const c = document.querySelector('.medmix-room .grid canvas');
         const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;
         for (let i = 0; i < d.length; i += 4) n += d[i + 2] > 200 && d[i] < 20 && d[i + 1] < 20; return n; }"""
     )

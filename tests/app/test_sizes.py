@@ -146,7 +146,7 @@ SAY = """async (sentence) => {
   const { toast } = await import('/page/static/dialogs.js');
   for (let n = 1; n < 5; n += 1) { // marks set one after the other
     toast(`Saved as version ${n} (22501 pixels).`, 'good');
-    toast('All is marked here: what bears no mark teaches as normal.', 'good');
+    toast('Fully annotated: everything unmarked counts as normal.', 'good');
   }
   toast(sentence, 'bad');
 }"""

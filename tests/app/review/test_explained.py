@@ -32,7 +32,7 @@ def test_the_two_patches_and_how_far_they_are_apart(page, page_url, review_home)
     page.evaluate(f"for (const run of {WIDGET}.review.setup.runs) run.compares = true")
     page.keyboard.press("x")
     panel.wait_for()
-    assert "yet 7.25 away (12 held-out normals: 2.00 as a rule, 3.50 at most)" in panel.inner_text()
+    assert "distance 7.25 (12 held-out normals: median 2.00, maximum 3.50)" in panel.inner_text()
     assert Path(train["name"]).stem in panel.locator("figcaption").last.inner_text()
     boxes = panel.locator("svg").evaluate_all("all => all.map((s) => s.getBoundingClientRect().width)")
     assert len(boxes) == 2 and min(boxes) > 60

@@ -45,7 +45,7 @@ def test_number_keys_record_labelled_findings_that_stay(page, page_url, review_h
     listed = page.locator(".rv-findings li")
     assert listed.count() == 3 and labels[0] in listed.nth(0).inner_text() and "point" in listed.nth(0).inner_text()
     assert f"mask v{found[2]['mask_version']}" in listed.nth(2).inner_text()
-    listed.nth(1).get_by_role("button", name=f"Take back {labels[1]}").click()
+    listed.nth(1).get_by_role("button", name=f"Remove {labels[1]}").click()
     settle(page)
     assert [f["label"] for f in page.evaluate(LIST)] == [labels[0], labels[2]]
     assert rows(review_home, "SELECT count(*) FROM findings WHERE case_id = ?", case) == [(2,)]
@@ -96,5 +96,5 @@ def test_a_drag_places_a_box_and_a_click_a_point(page, page_url):
     place.click()
     assert place.get_attribute("aria-pressed") == "false"
     for _ in range(2):
-        listed.first.get_by_role("button", name="Take back").click()
+        listed.first.get_by_role("button", name="Remove").click()
         settle(page)

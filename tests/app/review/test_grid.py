@@ -115,7 +115,7 @@ def test_chips_and_menus_say_the_same_and_space_goes_to_the_next_unread(page, pa
     page.get_by_role("group", name="Flag", exact=True).get_by_role("button", name="Flagged", exact=True).click()
     page.wait_for_function(f"{GRID}.pages.total && {GRID}.pages.total < {CASES}")
     page.evaluate(f"{GRID}.loaded")  # the number comes before the rows
-    assert page.locator("select[aria-label='Flagged or not']").input_value() == "1"
+    assert page.locator("select[aria-label='Flag']").input_value() == "1"
     flagged = page.evaluate(f"{GRID}.pages.rows.every((row) => row.flagged)")
     assert flagged
     unread = page.evaluate(f"{GRID}.pages.rows.findIndex((row, i) => i > {GRID}.at && !row.decision)")

@@ -30,22 +30,22 @@ export function known(detail, name) {
     [
       'Shown',
       black ? `${black[0]} to ${black[1]}` : '',
-      'Stored values that are black and white; one scale for all of a scanner',
+      'Stored values shown as black and white; one scale per scanner',
     ],
     ['Series', about && (detail.frames || 0) > 1 ? `one of ${detail.frames} images` : ''],
     [
       'Patient',
       about?.patient || '',
-      'The beginning of a keyed hash: the same for all images of a patient, and no way back',
+      'Start of a keyed hash: the same for all images of a patient; it cannot be reversed',
     ],
     ['Study', about ? `${about.study}, ${detail.split}` : ''],
     ['Imported', about ? moment(about.added) : ''],
     [
       'Text',
       about?.text ? 'likely in the image' : '',
-      'Burned-in text may name a patient; look before images are passed on',
+      'Burned-in text may name a patient: check before sharing images',
     ],
-    ['Header', (about?.odd ?? []).join('; '), 'Values of the file that cannot be meant'],
+    ['Header', (about?.odd ?? []).join('; '), 'Implausible values in the file'],
   ];
   return rows.filter(([, value]) => value);
 }
@@ -53,7 +53,7 @@ export function known(detail, name) {
 /** @param {ReviewView} review */
 export function aboutPanel(review) {
   const rows = el('dl', { class: 'rv-about-rows' });
-  const note = el('p', { class: 'dim', hidden: true }, 'More is shown where cases have their own names.');
+  const note = el('p', { class: 'dim', hidden: true }, 'More is shown when cases have their own names.');
   const element = el('details', { class: 'rv-about' }, el('summary', {}, 'About the image'), rows, note);
   element.addEventListener('toggle', () => {
     if (element.open !== review.show.about) review.display.set({ about: element.open });

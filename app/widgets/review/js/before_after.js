@@ -40,7 +40,7 @@ export function beforeAfter(review, { base, run, pictured, measures }, open) {
     element.hidden = !there.length;
     const heads = el('div', { 'aria-hidden': 'true' }, el('span', {}, 'Before'), el('span', {}, 'After'));
     const which = measures.dice?.new == null ? 'with the highest scores' : 'from the best change to the worst';
-    const caption = `Unseen cases, ${which}. White: outlined by the detector; blue: the mask, if shown.`;
+    const caption = `Unseen cases, ${which}. White: detector; blue: mask, if shown.`;
     fill(element, el('div', {}, heads, there), el('figcaption', { class: 'dim' }, caption));
   });
   return element;

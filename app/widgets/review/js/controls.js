@@ -21,7 +21,7 @@ function heatControls(review) {
   const threshold = slider('Threshold', {
     max: STEPS,
     value: STEPS / 2,
-    title: 'Where the contour is drawn ( [ and ] )',
+    title: 'Threshold of the contour ( [ and ] )',
     text: (v) => percent(v / STEPS),
     input: (v) => review.threshold.set(v),
   });
@@ -44,7 +44,7 @@ function heatControls(review) {
   colours.value = show.colours;
   const legend = el('div', {
     class: 'rv-legend',
-    title: 'One scale for all cases of this run; what normal images show stays clear',
+    title: 'One scale for all cases of this run; values usual in normal images are transparent',
   });
   const overlay = choice(
     'Heat map and contour',
@@ -62,7 +62,7 @@ function heatControls(review) {
     null,
   );
   const roi = toggle('Region', 'R', () => review.act('roi'));
-  roi.title = 'Heat map inside the region of interest only; off: everywhere, with the region outlined (R)';
+  roi.title = 'Heat map only inside the region of interest; off: everywhere, with the region outlined (R)';
   const outline = el('p', { class: 'dim rv-outline' });
   const nearest = toggle('Nearest', 'X', () => review.act('nearest'));
   nearest.title = 'The most similar normal training image beside the case (X)';
@@ -228,7 +228,7 @@ function imageControls(review) {
   const invert = toggle('Invert', 'I', () => review.act('invert'));
   const keep = action('Keep', () => display.keepWindow(!review.show.keepWindow), {
     class: 'rv-toggle',
-    title: 'Keep this window for the next cases; else each begins with its full range',
+    title: 'Keep this window for the next cases; otherwise each case starts with its full range',
     'aria-pressed': 'false',
   });
   const reset = action('Reset', () => display.preset(''), { title: 'Back to the full range', disabled: true });

@@ -88,7 +88,7 @@ export function step(review, { back = false, unread = false } = {}) {
     let found = await get('/api/review/step', params);
     if (found.ok && !found.case && unread) found = await get('/api/review/step', { ...params, case: 0 });
     if (!found.ok) return review.say(found.error, 'bad');
-    const none = unread ? 'Every case of this list is read.' : `This is the ${back ? 'first' : 'last'} case.`;
+    const none = unread ? 'Every case in this list is decided.' : `This is the ${back ? 'first' : 'last'} case.`;
     if (!found.case) return review.say(none);
     await review.cases.enter(found.case, found.ahead);
   });

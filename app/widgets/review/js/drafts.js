@@ -112,7 +112,7 @@ export class Drafts {
         : await discard(path);
       const again = isPassing(answer);
       if (!again && this.latest.get(id) === drawing) this.latest.delete(id);
-      if (!answer.ok && drawing) this.review.say(`The drawing is not kept yet: ${answer.error}`, 'bad');
+      if (!answer.ok && drawing) this.review.say(`The drawing is not saved yet: ${answer.error}`, 'bad');
       if (again) setTimeout(() => this.latest.get(id) === drawing && this.queue(id, drawing), PAUSE);
     }
   }

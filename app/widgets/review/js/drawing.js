@@ -43,7 +43,7 @@ function takeComponent(review, p) {
   const { heat, editor } = review;
   if (!heat) return;
   if (!editor.takeComponent(heat.map, heat.cut, heat.level, p))
-    review.say('The heat map lies below the threshold there. Lower it, or click inside the contour.');
+    review.say('The heat map is below the threshold there. Lower the threshold, or click inside the contour.');
   else if (editor.origin?.source === 'hand' && !review.lesion && editor.history.length === 1)
     editor.origin = { source: 'run', run: review.run, threshold: heat.level };
 }
@@ -140,7 +140,7 @@ export async function takeNormal(review) {
   const { editor, detail, picture } = review;
   if (!picture || !detail || detail.blind) return;
   if (editor.mask && editor.origin?.source !== 'normal') {
-    if (editor.dirty) return review.say('Save the drawn mask (S) or discard it first: it is of a lesion.');
+    if (editor.dirty) return review.say('Save (S) or discard the drawn lesion mask first.');
     leave(review);
   }
   if (!editor.mask) {
@@ -159,7 +159,7 @@ async function keepNormal(review, detail, drawn) {
   if (!answer.ok) return review.say(answer.error, 'bad');
   review.told(detail.id, { marks: answer.marks });
   if (review.detail?.id === detail.id) leave(review);
-  review.say(answer.marks.normal ? 'These places are kept as normal.' : 'No place is called normal any more.', 'good');
+  review.say(answer.marks.normal ? 'These places are saved as normal.' : 'No place is marked as normal now.', 'good');
 }
 
 /** Says that all is marked on the case, or takes it back. @param {ReviewView} review */
@@ -175,8 +175,8 @@ export function allMarked(review) {
     detail.marks = answer.marks; // of this act, which may be taken back when the case was read anew
     review.told(detail.id, { marks: answer.marks });
     review.redraw();
-    const said = 'All is marked here: what bears no mark teaches as normal.';
-    review.say(answer.marks.finished ? said : 'Not all is marked here: only marks teach.', 'good');
+    const said = 'Fully annotated: everything unmarked counts as normal.';
+    review.say(answer.marks.finished ? said : 'Not fully annotated: only the marks are used for learning.', 'good');
   };
   return enqueue(async () => {
     if ((await turn()) !== false)
@@ -226,7 +226,7 @@ export function makeReference(review) {
     if (!answer.ok) return review.say(answer.error, 'bad');
     review.told(detail.id, { masks: answer.masks });
     review.redraw();
-    review.say('Figures are computed against this mask from now on.', 'good');
+    review.say('Figures now use this mask.', 'good');
   });
 }
 

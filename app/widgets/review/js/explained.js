@@ -27,12 +27,12 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text)
 
 /** How far, in words and beside what normal images show. @param {Explained} found */
 function howFar({ distance, usual }) {
-  if (!usual) return `Most like this, and ${fixed(distance, 2)} away.`;
+  if (!usual) return `Most similar, distance ${fixed(distance, 2)}.`;
   const times = distance / usual.largest;
-  const beside = `${usual.count} held-out normals: ${fixed(usual.median, 2)} as a rule, ${fixed(usual.largest, 2)} at most`;
+  const beside = `${usual.count} held-out normals: median ${fixed(usual.median, 2)}, maximum ${fixed(usual.largest, 2)}`;
   return times > 1
-    ? `Most like this, yet ${fixed(distance, 2)} away (${beside}).`
-    : `Most like this, and ${fixed(distance, 2)} away: no farther than normal images are (${beside}).`;
+    ? `Most similar, distance ${fixed(distance, 2)} (${beside}).`
+    : `Most similar, distance ${fixed(distance, 2)}, as between normal images (${beside}).`;
 }
 
 /** A panel that is shown with the nearest normal image. @param {ReviewView} review */

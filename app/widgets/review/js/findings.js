@@ -15,8 +15,7 @@ export function record(review, number) {
   const { editor, detail, setup, picture, place } = review;
   const label = setup?.labels[number - 1];
   if (!detail || !picture) return;
-  if (!label)
-    return review.say(`This study has ${setup?.labels.length} labels of findings; they are set on the Study tab.`);
+  if (!label) return review.say(`This study has ${setup?.labels.length} finding labels; set them on the Study tab.`);
   if (editor.dirty) return save(review, label);
   const p = editor.cursor;
   const inside = p && p.x >= 0 && p.y >= 0 && p.x <= picture.w && p.y <= picture.h;
@@ -76,7 +75,7 @@ export function takePlace(review) {
 
 /** @param {ReviewView} review */
 export function findingsPanel(review) {
-  const print = action('Report', () => report(review), { title: 'A report of this case, for the printer or a PDF' });
+  const print = action('Report', () => report(review), { title: 'Report of this case, to print or save as PDF' });
   const box = action('Mark location', () => takePlace(review), {
     title: "Place the next finding: drag for a box, click for a point (')",
   });
@@ -121,7 +120,7 @@ export function findingsPanel(review) {
       action(f.label, show, { class: 'rv-found', disabled: !version }),
       el('span', { class: 'dim' }, where),
       f.reader === review.setup?.reader &&
-        action('×', remove, { class: 'rv-icon', title: 'Take it back', 'aria-label': `Take back ${f.label}` }),
+        action('×', remove, { class: 'rv-icon', title: 'Take it back', 'aria-label': `Remove ${f.label}` }),
     );
   }
   return {

@@ -10,7 +10,7 @@ import { gestures } from './view.js';
 
 const RULER = 'M1 11.5 11.5 1 15 4.5 4.5 15ZM4 8.5l1.6 1.6M6.5 6l1.6 1.6M9 3.5l1.6 1.6';
 const CORNERS = 'M1.5 6V1.5H6M10 1.5h4.5V6M14.5 10v4.5H10M6 14.5H1.5V10';
-const NO_SECOND = 'No second detector has read this case';
+const NO_SECOND = 'No second detector has scored this case';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
 /** Where a case stands with this reader. @param {import('../../../static/answers').CaseDetail | null} detail */
@@ -51,7 +51,7 @@ export function frame(review, keys, act) {
     () => {
       judge.setAttribute('aria-pressed', String(review.adjudicate()));
     },
-    { hidden: true, title: 'Your decisions settle what readers differ on' },
+    { hidden: true, title: 'Your decisions settle disagreements between readers' },
   );
   const button = (/** @type {string} */ text, /** @type {string} */ tip, /** @type {string} */ name) =>
     action(text, () => act(name), { title: tip });
@@ -77,9 +77,9 @@ export function frame(review, keys, act) {
     judge,
     zoom,
     button('Fit', 'Fit the image, upright (F)', 'fit'),
-    button('1:1', 'One image pixel on one screen pixel (0)', 'full'),
+    button('1:1', 'One image pixel per screen pixel (0)', 'full'),
     ruler,
-    icon(CORNERS, 'Whole screen', 'The image over the whole screen, and back (V)', 'screen'),
+    icon(CORNERS, 'Whole screen', 'Full screen, and back (V)', 'screen'),
     layouts.row,
     button('?', 'Keys (?)', 'help'),
   );
@@ -90,7 +90,7 @@ export function frame(review, keys, act) {
   const line = el('div', { class: 'rv-timeline', hidden: true });
   const stage = el(
     'div',
-    { class: 'rv-view', tabindex: 0, role: 'application', 'aria-label': 'Image: the keys of the decisions work here' },
+    { class: 'rv-view', tabindex: 0, role: 'application', 'aria-label': 'Image: decision keys work here' },
     panes,
     turned.element,
     flash,

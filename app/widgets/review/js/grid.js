@@ -53,7 +53,7 @@ export class Grid {
       this.space,
     );
     this.bar = selectionBar(this);
-    this.none = el('p', { class: 'dim rv-none', hidden: true }, 'No case answers these filters.');
+    this.none = el('p', { class: 'dim rv-none', hidden: true }, 'No case matches these filters.');
     this.element = el('section', { class: 'rv-grid', hidden: true }, this.bar.element, this.none, this.box);
     new ResizeObserver(() => this.sized()).observe(this.box);
   }

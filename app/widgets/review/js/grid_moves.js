@@ -69,7 +69,7 @@ export async function unread(grid) {
   const found = await ofList(grid, () => get('/api/review/place', params()));
   if (!found) return;
   if (!found.ok) return review.say(found.error, 'bad');
-  if (found.at === null) return review.say('Every case of this list is read.');
+  if (found.at === null) return review.say('Every case in this list is decided.');
   grid.selection.anchor = null;
   reach(grid, found.at, true);
 }
@@ -121,6 +121,6 @@ export function actInGrid(grid, name) {
   else if (name === 'next') reach(grid, grid.at + 1);
   else if (name === 'previous') reach(grid, grid.at - 1);
   else if (name.length > 1 && name !== 'Enter' && name !== 'Escape')
-    grid.review.say('That is done on the image: Enter opens the case.');
+    grid.review.say('Open the case first (Enter), then do this on the image.');
   return true;
 }

@@ -17,7 +17,7 @@ export function helpSheet(review, keys) {
     el(
       'p',
       { class: 'dim' },
-      'Wheel or pinch zooms, drag pans, double click fits; what is flipped or turned stays so until the next case. The right button changes window and level. While drawing, Alt erases; a click with Alt or Shift says what is outside. The numbers 1 to 9 record a finding of that label: the drawn mask, the box or point that was placed, or the point under the pointer.',
+      'Wheel or pinch zooms, drag pans, double click fits; flips and turns last until the next case. The right button changes window and level. While drawing, Alt erases; a click with Alt or Shift says what is outside. The numbers 1 to 9 record a finding of that label: the drawn mask, the box or point that was placed, or the point under the pointer.',
     ),
     el(
       'p',
@@ -35,7 +35,7 @@ export function helpSheet(review, keys) {
           label(keys.of(act)),
           async () => {
             button.textContent = 'press …';
-            note.textContent = 'Press the key that shall do it; Escape keeps the old one.';
+            note.textContent = 'Press the new key; Escape keeps the old one.';
             const changed = await keys.change(act);
             if (changed?.taken)
               note.textContent = `${label(changed.key)} already does: ${ACTS.find(([a]) => a === changed.taken)?.[2]}. Change that first.`;

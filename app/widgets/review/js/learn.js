@@ -13,7 +13,7 @@ import { detectors } from './detector_choice.js';
 /** @typedef {import('../../../static/answers').MeasureBeside} Measure */
 
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
-const FIRST = 'Adopted: all readers of the study see it first.';
+const FIRST = 'Adopted: all readers of this study see it first.';
 const GOAL = 5; // marked lesions, after which the first learning is offered
 const RULE =
   'It learns from lesion masks that readers saved on cases they called “abnormal”. The current detector stays in use until the new one is adopted.';
@@ -39,7 +39,8 @@ function comparison(run, picture) {
   return [
     picture,
     el('p', { class: 'rv-learn-words' }, found.words),
-    run.share === 0 && el('p', {}, 'Learning did not help on marked cases left out: the new detector reads as before.'),
+    run.share === 0 &&
+      el('p', {}, 'Learning did not help on the held-out marked cases: the new detector scores as before.'),
     el(
       'details',
       {},
@@ -60,27 +61,27 @@ function latest(run, adopted, may, act, picture) {
   const halted = run.status !== 'done' && (job?.error || job?.message || `It is ${run.status}.`);
   return el(
     'section',
-    { class: 'rv-learnt', 'aria-label': 'What was learnt last' },
+    { class: 'rv-learnt', 'aria-label': 'Last learning' },
     el('h3', {}, (!going && run.headline) || title),
     going
       ? [
-          el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting for its turn' : job.message),
+          el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting in the queue' : job.message),
           el('progress', { max: 1, value: job.share, 'aria-label': 'Learning' }),
           action('Stop', act.stop, { class: 'danger' }),
         ]
       : [
           run.headline && el('p', { class: 'dim' }, title),
-          comparison(run, picture) || el('p', { class: 'rv-learn-words' }, halted || 'It was not compared.'),
+          comparison(run, picture) || el('p', { class: 'rv-learn-words' }, halted || 'There is no comparison.'),
           run.fault && el('p', { class: 'warn' }, run.fault),
           run.comparison && [
-            action('Read with the new one', act.read),
+            action('Use the new detector', act.read),
             action('Side by side', act.beside, { title: 'Shows both maps side by side' }),
             may
               ? action(adopted ? 'Roll back' : 'Adopt', act.adopt, {
                   'aria-pressed': String(adopted),
                   title: adopted
-                    ? 'The old one is shown first again; this one stays in the list'
-                    : 'All readers of the study see it first; the old one stays, and one click brings it back',
+                    ? 'Shows the old detector first again; this one stays in the list'
+                    : 'All readers of the study see it first; one click brings the old one back',
                 })
               : el('p', { class: 'dim' }, adopted ? FIRST : 'An administrator can adopt it for all readers.'),
           ],
@@ -209,7 +210,7 @@ export function learnOffer(review) {
       element.hidden = true;
       keep(PUT_AWAY, { ...away(), [study || '']: key }); // where nothing is stored, the line comes again
     };
-    const later = action(no, put, { class: 'plain', title: 'Hidden until there is more to learn from' });
+    const later = action(no, put, { class: 'plain', title: 'Hides this until there are more marks' });
     fill(element, el('span', {}, words), act, later);
   };
   const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => unknown} */ onclick) =>
@@ -240,7 +241,7 @@ export function learnOffer(review) {
         await look();
       };
       const takes = fit.seconds ? `${about(fit.seconds)}, ` : '';
-      const title = `Learns from ${fit.name}, ${takes}in the background; you go on reading with the current detector`;
+      const title = `Learns from ${fit.name}, ${takes}in the background; you keep reading with the current detector`;
       const words = `${plural(found.masks, 'lesion')} marked. Learn from ${found.masks === 1 ? 'it' : 'them'} now?`;
       line(`${found.next}`, words, button('Learn', title, start));
     } else if (!run && fit && found.decided && found.masks < GOAL) {
@@ -267,5 +268,5 @@ export function learnOffer(review) {
 export const learnButton = (review) =>
   action('Learn from marks', () => open(review), {
     class: 'rv-learn-open',
-    title: 'Train a new detector on the lesion masks that readers saved',
+    title: 'Train a new detector on the readers’ lesion masks',
   });

@@ -96,7 +96,7 @@ export class Worklist {
     this.byScore = alike(list.rows);
     this.add(list.rows);
     const { sort: _, desc: __, ...filtered } = this.asked;
-    if (!list.rows.length) this.refuse(Object.values(filtered).some(Boolean) ? 'No case answers these filters.' : NONE);
+    if (!list.rows.length) this.refuse(Object.values(filtered).some(Boolean) ? 'No case matches these filters.' : NONE);
     this.counts = counts.ok ? counts : null;
     this.showCounts();
     this.mark(this.review.detail?.id);
@@ -187,8 +187,7 @@ export class Worklist {
         this.figure(row),
       ),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
-      this.review.drafts.cases.has(row.id) &&
-        el('span', { class: 'rv-draft', title: 'A drawing that is not saved yet' }, '✎'),
+      this.review.drafts.cases.has(row.id) && el('span', { class: 'rv-draft', title: 'Unsaved drawing' }, '✎'),
       (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
     );
   }
@@ -326,7 +325,7 @@ function draftsButton(review) {
   const ids = [...review.drafts.cases];
   if (!ids.length) return null;
   const next = () => ids[(ids.indexOf(review.detail?.id ?? 0) + 1) % ids.length];
-  const title = 'Drawings that are not saved yet; click for the next one';
+  const title = 'Unsaved drawings; click for the next one';
   const go = () => review.goTo(next());
   return action(`✎ ${ids.length}`, go, { class: 'rv-drafts', title });
 }

@@ -42,8 +42,8 @@ export const ANSWERS = /** @type {const} */ ({
 /** @type {[keyof typeof ANSWERS, title: string, any: string][]} */
 const MENUS = [
   ['decision', 'Which cases', 'All cases'],
-  ['flagged', 'Flagged or not', 'Any flag'],
-  ['has_mask', 'With a lesion mask or not', 'Any mask'],
+  ['flagged', 'Flag', 'Any flag'],
+  ['has_mask', 'Lesion mask', 'Any mask'],
   ['assigned', 'Assigned to me', 'Anyone’s'],
 ];
 const ORDERS = {
@@ -89,7 +89,7 @@ export function filters(asked, change, turnGrid) {
     class: 'rv-glyph rv-grid-switch',
     'aria-label': 'Grid of pictures',
     'aria-pressed': 'false',
-    title: 'Worklist as a grid of images, and back (Q)',
+    title: 'Worklist as a grid of pictures, and back (Q)',
   });
   return {
     element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),

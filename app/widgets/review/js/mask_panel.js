@@ -27,22 +27,22 @@ export function maskPanel(review) {
   const which = pick('Version of the lesion mask', () => use(review, Number(which.value) || null));
   const other = pick('Compare with another version', () => compare(review, Number(other.value) || null));
   const style = toggle('Outline', 'M', () => review.act('mask'));
-  const back = action('Restore', () => restore(review), { title: 'Make this version the newest one' });
+  const back = action('Restore', () => restore(review), { title: 'Make this the newest version' });
   const adopt = action('Use as reference', () => makeReference(review), {
-    title: 'Compute figures against this mask from now on',
+    title: 'Use this mask for all figures',
   });
   const tools = TOOLS.map(([name, text, key]) => ({ name, button: toggle(text, key, () => review.act(name)) }));
   const [snap, box, click, take] = ['snap', 'box', 'click', 'take'].map(
     (name) => tools.filter((t) => t.name === name)[0].button,
   );
-  snap.title = 'The heat map’s blob under the pointer becomes a mask ( ; ); Click (G) corrects it';
-  box.title = 'Drag a box round a lesion: the lesion in it becomes a mask ( / ); Click (G) corrects it';
-  click.title = 'Click a lesion: its region grows by likeness. Click again to add, with Alt or Shift to take away (G)';
+  snap.title = 'Turns the heat map’s region under the pointer into a mask ( ; ); Click (G) corrects it';
+  box.title = 'Drag a box around a lesion to make a mask ( / ); Click (G) corrects it';
+  click.title = 'Click a lesion to grow a region. Click again to add; with Alt or Shift, remove (G)';
   take.title = 'Click a region of the heat map: its outline becomes the mask ( \\ )';
   const places = toggle('Normal here', '#', () => review.act('places'));
-  places.title = 'Brush for places that look odd and are normal; save them with S (#)';
+  places.title = 'Brush for places that look unusual but are normal; save with S (#)';
   const finished = toggle('Fully annotated', '=', () => review.act('finished'));
-  finished.title = 'All lesions of this case are marked: the rest of it teaches as normal (=)';
+  finished.title = 'All lesions of this case are marked: the rest counts as normal (=)';
   const rest = el(
     'div',
     { class: 'rv-head rv-tools' },
@@ -65,10 +65,10 @@ export function maskPanel(review) {
     action(text, click, { title });
   const holes = button('Fill holes', 'Fill the holes of the drawn mask', () => review.editor.fillHoles());
   const soft = button('Smooth', 'Smooth the outline of the drawn mask', () => review.editor.smooth());
-  const clear = button('Clear', 'Empty the drawn mask', () => review.editor.clear());
-  const discard = button('Discard', 'Give up the drawing; its draft is removed', () => leave(review));
+  const clear = button('Clear', 'Clear the drawn mask', () => review.editor.clear());
+  const discard = button('Discard', 'Discards the drawing and its draft', () => leave(review));
   const save = action('Save version', () => review.act('save'), { class: 'main', title: 'Save as a new version (S)' });
-  const label = el('select', { 'aria-label': 'Lesion type', title: 'What the mask shows' });
+  const label = el('select', { 'aria-label': 'Lesion type', title: 'Lesion type' });
   const editing = el(
     'div',
     { class: 'rv-editing' },
@@ -83,7 +83,7 @@ export function maskPanel(review) {
       for (const id of review.list.rows.keys()) review.list.renew(id);
       seenAnew(review);
     },
-    { class: 'rv-toggle', title: 'Show imported masks and names that give the label away before the first decision' },
+    { class: 'rv-toggle', title: 'Show imported masks, and names that reveal the label, before the first decision' },
   );
   const waiting = el(
     'div',

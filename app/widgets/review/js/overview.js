@@ -123,7 +123,7 @@ export class Overview {
       scores &&
         el(
           'span',
-          { title: 'Score of this case; the scale is the run’s own' },
+          { title: 'Score of this case on the scale of this run' },
           score === null ? '' : `score ${fixed(score)}`,
         ),
     );

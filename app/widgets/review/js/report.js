@@ -73,7 +73,7 @@ function rows(review) {
 /** @param {ReviewView} review */
 export function report(review) {
   const { detail } = review;
-  if (!detail || detail.blind || !review.picture) return review.say('There is nothing to print yet: decide first.');
+  if (!detail || detail.blind || !review.picture) return review.say('Nothing to print yet: decide first.');
   const pictures = [
     ['Image', picture(review, 'image')],
     ['Heat map and contour', review.heat && picture(review, 'overlay', { heat: true, contour: true })],

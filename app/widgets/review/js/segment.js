@@ -102,7 +102,7 @@ async function one(review, id, click) {
   // A click that takes away where nothing was grown corrects what was drawn.
   const corrects = before ? before.corrects : !click.positive && editor.mask.some(Boolean);
   if (!before && !click.positive && !corrects)
-    return review.say('Click inside the lesion first; then a click with Alt or Shift takes away.');
+    return review.say('Click inside the lesion first; then Alt or Shift and click removes.');
   const window = before ? before.window : inSight(review);
   const clicks = [...(before?.clicks || []), click];
   const base = before?.base || editor.mask.slice();
@@ -123,7 +123,7 @@ async function one(review, id, click) {
     });
     const entry = editor.history.at(-1);
     if (entry && editor.history.length > at) steps.set(entry, { clicks, base, window, corrects });
-    else review.say('This click changes nothing: the region is as it was.');
+    else review.say('This click did not change the region.');
   } catch (error) {
     refused(review, error);
   } finally {

@@ -71,9 +71,9 @@ export function selectionBar(grid) {
     count,
     name,
     known,
-    button('Tag', 'Put the tag on the selected cases (Enter)', () => put(false)),
-    button('Take off', 'Take the tag off the selected cases', () => put(true)),
-    button('Clear', 'Select nothing (Escape)', clear),
+    button('Tag', 'Add the tag to the selected cases (Enter)', () => put(false)),
+    button('Take off', 'Remove the tag from the selected cases', () => put(true)),
+    button('Clear', 'Clear the selection (Escape)', clear),
   );
   const hint = el('span', { class: 'rv-hint dim' }, 'Enter opens · Space next unread · Shift+Space selects · T tags');
   const heat = action('Heat map', () => review.act('heat'), {

@@ -25,7 +25,7 @@ async function begin(review) {
   const count = el('input', { type: 'number', min: 1, 'aria-label': 'How many', placeholder: 'all', value: '' });
   const blind = choice('Blind first', 'Score, heat map and mask are shown after your first decision.', true);
   const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
-  const neutral = choice('Neutral names', 'Random names, made anew for each session.', true);
+  const neutral = choice('Neutral names', 'Random names, new in each session.', true);
   const follow = () => {
     // A blind session has no order and no name that gives a label away.
     for (const { box } of [shuffled, neutral]) {
@@ -36,7 +36,7 @@ async function begin(review) {
   blind.box.addEventListener('change', follow);
   if (found.blind) {
     blind.box.disabled = true;
-    blind.label.title = 'An administrator has set this study to be read blind';
+    blind.label.title = 'An administrator has made this a blind study';
   }
   follow();
   const over = found.over.map(({ id, cases, blind: hidden, created, reader }) => {
@@ -139,7 +139,7 @@ async function showSummary(review, session) {
   const found = await get(`/api/reading/${session}/summary`);
   if (!found.ok) return review.say(found.error, 'bad');
   const whose = found.session.reader === review.setup?.reader ? 'Your' : `${found.session.reader}’s`;
-  const title = 'A report of this session, for the printer or a PDF';
+  const title = 'Report of this session, to print or save as PDF';
   const dialog = sheet('rv-over', [
     el('h2', {}, 'Reading session'),
     figures(found, whose),

@@ -25,7 +25,7 @@ export function figures(s, whose = 'Your') {
         `median; half take ${seconds(s.seconds.low)} to ${seconds(s.seconds.high)}`,
       ),
     s.seconds && row('Time in all', seconds(s.seconds.total)),
-    s.session.blind ? row('Changed after the reading was shown', plural(s.changed, 'case')) : null,
+    s.session.blind ? row('Changed after seeing the AI result', plural(s.changed, 'case')) : null,
     s.point && row(`${whose} sensitivity`, range(s.point.sensitivity)),
     s.point && row(`${whose} specificity`, range(s.point.specificity)),
     s.detector && row('Detector’s sensitivity', range(s.detector.sensitivity), 'same cases'),
@@ -48,5 +48,5 @@ export function figures(s, whose = 'Your') {
 /** What the figures are against. @param {Summary} s */
 export const against = (s) =>
   s.point
-    ? 'Against the labels of the import, by last decisions; “unsure” counts for neither. 95 % Wilson intervals.'
+    ? 'Against the imported labels, by last decisions; “unsure” counts as neither. 95 % Wilson intervals.'
     : 'No labels to compare with.';

@@ -45,8 +45,7 @@ export function tile(review, row, { at, total, side, selected, now }) {
       el('img', { 'data-src': address(review, row, side), alt: '', decoding: 'async', draggable: 'false' }),
       el('span', { class: 'rv-pick', 'data-pick': true, title: 'Select (Shift+Space)' }),
       el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
-      review.drafts.cases.has(row.id) &&
-        el('span', { class: 'rv-draft', title: 'A drawing that is not saved yet' }, '✎'),
+      review.drafts.cases.has(row.id) && el('span', { class: 'rv-draft', title: 'Unsaved drawing' }, '✎'),
       (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
       chips(tagsOf(review, row, Boolean(row.decision)), 2),
     ),
