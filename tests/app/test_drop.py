@@ -76,6 +76,7 @@ def test_what_is_dropped_can_be_a_new_study_or_nothing(page, page_url, study):
 
 def test_add_cases_takes_dropped_files(page, page_url, study):
     page.get_by_role("button", name="Add cases").click()
+    page.locator(".m-add .drop").wait_for()
     page.evaluate(DROP, ["one more.png", image(3), ".m-add .drop"])
     page.wait_for_function("document.querySelector('.widget-review')?.review?.detail?.name === 'one more.png'")
     assert not page.locator("dialog.ask").count(), "there it is clear what they are"
@@ -112,6 +113,7 @@ def test_a_folder_that_is_unclear_is_asked_about_with_its_images(page, page_url,
             (tmp_path / f"{name} ({k + 1}).png").write_bytes(base64.b64decode(image(500 + 10 * i + k)))
     name, before = f"asked-{next(NUMBERS)}", studies(page, page_url)
     go(page, page_url, "Study")
+    page.get_by_role("button", name="Import a study").click()
 
     def start():
         page.locator(".import .name").fill(name)

@@ -7,7 +7,7 @@ import pytest
 from tests.app.conftest import STUDY
 from tests.app.test_medmix import change, open_tab, set_number
 
-PIXELS = """(at) => { const all = document.querySelectorAll('.medmix-room .grid canvas'); const c = all[at]; const side = 256;
+PIXELS = """(at) => { const c = document.querySelectorAll('.medmix-room .grid canvas')[at]; const side = 256;
     const d = c.getContext('2d').getImageData(0, 0, 3 * side, c.height).data; let s = 0;
     for (let i = 0; i < d.length; i += 4) s = (s * 31 + d[i] + 7 * d[i + 1]) % 1e9; return String(s); }"""
 

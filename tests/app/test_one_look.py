@@ -62,3 +62,20 @@ def test_where_there_are_no_numbers_yet_the_words_are_whole(page, page_url, go):
         inside = "all => all.every((e) => { const b = e.getBoundingClientRect(), o = e.closest('.block')"
         inside += ".getBoundingClientRect(); return b.top >= o.top && b.bottom <= o.bottom && b.right <= o.right })"
         assert words.evaluate_all(inside), (width, height)
+
+
+NAMED_OTHERWISE = """() => [...document.querySelectorAll('#rooms :is(button, a)[aria-label]')].filter((e) =>
+  e.checkVisibility() && /[a-z]{3}/i.test(e.innerText)
+  && !e.ariaLabel.toLowerCase().includes(e.innerText.trim().toLowerCase())).map((e) => e.ariaLabel)"""
+HEADLESS = """() => [...document.querySelectorAll('#rooms table')].filter((t) =>
+  t.checkVisibility() && t.rows.length && !t.querySelector('th')).length"""
+
+
+def test_each_tab_has_one_heading_one_main_heads_of_tables_and_names_that_are_read(page, page_url, go):
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        assert page.locator("h1:visible").count() == 1 and page.locator("main:visible").count() == 1, tab
+        assert page.evaluate(NAMED_OTHERWISE) == [] and page.evaluate(HEADLESS) == 0, tab
+        asides = page.locator("aside:visible").evaluate_all("all => all.map((e) => e.ariaLabel)")
+        assert len(set(asides)) == len(asides), f"{tab}: each landmark has a name of its own"

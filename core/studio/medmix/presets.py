@@ -26,6 +26,14 @@ NOTES = {  # a line on each preset that comes with the studio
     "large": "Lesions that fill much of the frame",
     "swell": "Tissue that swells, up to most of the frame",
     "easy": "Blocks of noise: easy on purpose, to see what the numbers say",
+    "cut": "Hard-edged rectangles",
+    "seam": "Patches of other images, blended without a seam",
+    "lens": "Bulges of the image itself, its colour unchanged",
+    "stain": "Spots of another colour, flat",
+    "mottle": "Ovals of drawn texture",
+    "grain": "Grainy spots of the image itself",
+    "foreign": "Cut from another study",
+    "zoom": "The image's own tissue, enlarged or reduced",
 }
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
