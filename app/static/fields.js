@@ -153,7 +153,7 @@ function several(f, id, changed) {
       );
     };
   }
-  const group = { class: 'several', role: 'group', 'aria-label': f.label, title: 'Shift-click to take several' };
+  const group = { class: 'several', role: 'group', 'aria-label': f.label, title: 'Shift-click to choose several' };
   return {
     body: el('div', group, buttons),
     put: (v) => {

@@ -46,7 +46,7 @@ function Card({ studio }) {
   if (!plan?.stages.length) return null;
   const { stages, jobs, scored, left } = plan;
   const stop = async () => {
-    const question = 'Stop all of it? What is finished stays, and Training can go on with what was begun.';
+    const question = 'Stop everything? Finished parts stay; unfinished runs can be resumed in Training.';
     if (!(await confirm(question, 'Stop', 'Let it go on'))) return;
     for (const job of [...jobs].reverse()) await api(`/api/status/stop/${job}`, {});
   };
@@ -55,14 +55,14 @@ function Card({ studio }) {
   return html`<section class="panel plan" aria-label="Running">
     <header>
       <h2>Running</h2>
-      <span class="dim left">${about(left)} left in all · goes on when this page is closed</span>
+      <span class="dim left">${about(left)} left in all · continues when this page is closed</span>
       <span class="dim num">${stages.filter((s) => s.state === 'done').length} of ${stages.length}</span>
     </header>
     <ol>${stages.map((stage) => html`<${Line} stage=${stage} />`)}</ol>
     <footer>
       ${scored && to('review', 'See the first results', 'Cases by score, with heat maps', true)}
       <span class="dim">${scored ? '' : 'Meanwhile:'}</span>
-      ${to('medmix', 'Make lesions in MedMix', 'Works at once: lesions made out of normal images, tuned by eye')}
+      ${to('medmix', 'Make lesions in MedMix', 'Available now: lesions made from normal images, tuned by eye')}
       ${to('training', 'Watch the training', 'Curves, epoch by epoch')}
       <span class="space" />
       <button type="button" class="stop" onClick=${() => orToast(stop())}>Stop</button>

@@ -187,7 +187,7 @@ effect(() => {
   const { job = null, beside = null } = (store.started.value && store.status.value) || {};
   const [sign, connection] = ['#at-work', '#connection'].map((place) => document.querySelector(place));
   if (!(sign instanceof HTMLElement) || !connection) return;
-  connection.textContent = lost ? 'Connection lost. What is shown may be old; trying again …' : '';
+  connection.textContent = lost ? 'Connection lost. The page may be out of date; reconnecting …' : '';
   const also = beside ? ` · ${beside.message}` : ''; // what goes on beside a training
   const running = job && `${Math.round(100 * job.share)} % · ${job.message}${also}`;
   const text = job && (job.status === 'running' ? running : 'waiting to start');

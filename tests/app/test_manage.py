@@ -139,8 +139,8 @@ def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
     for name in ("Ada", "Ben"):
         readers.get_by_label(name, exact=True).check()
     readers.get_by_role("combobox").select_option("2")
-    readers.get_by_role("button", name="Deal out").click()
-    readers.get_by_role("button", name="take back").first.wait_for()
+    readers.get_by_role("button", name="Assign").click()
+    readers.get_by_role("button", name="unassign").first.wait_for()
     dealt = store.query("SELECT reader, count(*) AS n FROM assignments GROUP BY reader")
     assert len(dealt) == 2 and dealt[0]["n"] == dealt[1]["n"] >= 12
     manage(page, "Finding labels")

@@ -165,7 +165,7 @@ def test_six_lesions_fill_the_width_and_what_takes_long_is_timed_stopped_and_nev
     status = page.locator(".medmix-room .status")
     status.filter(has_text=re.compile(r"Making 42 images, (about .* left|longer than usual)")).wait_for()
     status.get_by_role("button", name="Stop").click()
-    status.filter(has_text="Stopped: the picture is of the settings before.").wait_for()
+    status.filter(has_text="Stopped: the picture shows the earlier settings.").wait_for()
     assert painted(page) == shown
 
 

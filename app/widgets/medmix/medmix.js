@@ -122,7 +122,7 @@ export async function mount(root, studio) {
       ]);
       if (!grids) {
         again = false;
-        $('.status').textContent = 'Stopped: the picture is of the settings before.';
+        $('.status').textContent = 'Stopped: the picture shows the earlier settings.';
         return;
       }
       form.complain('');
@@ -131,8 +131,8 @@ export async function mount(root, studio) {
       root.dataset.repaint = String(ms);
       root.dataset.painted = String(Number(root.dataset.painted || 0) + 1);
       const images = own.state.drop
-        ? 'Your own images, which are not kept'
-        : 'Same images and draws until you ask for others';
+        ? 'Your own images, not stored'
+        : 'Same images and random draws until you change them';
       $('.status').textContent = `${images} · ${shape(grids[0].grid)} · repainted in ${ms} ms`;
     } catch (error) {
       if (!form.complain(error.message)) toast(error.message, 'bad');

@@ -34,7 +34,7 @@ function listen() {
     try {
       toast(JSON.parse(said).error, 'bad');
     } catch {
-      toast('The studio gave no file. Reload the page and try again.', 'bad');
+      toast('No file came back. Reload the page and try again.', 'bad');
     }
   });
   document.body.append(answers);
@@ -51,7 +51,7 @@ function send(study, run, named, servers) {
   button.onclick = async () => {
     const body = { server: which.value, kinds: ['seg', 'map', 'sr'], names: named.checked, run: run || '' };
     if (await orToast(api(`/api/export/${encodeURIComponent(study)}/send`, body))) {
-      toast(`Queued for ${which.value}. The job says how far it is.`, 'good');
+      toast(`Queued for ${which.value}; see its progress in Training.`, 'good');
     }
   };
   return [button, which];
@@ -106,7 +106,7 @@ export function exports(study, run, { blind, may }, link, changed) {
   };
   const look = {
     'aria-pressed': String(blind),
-    title: 'Readers decide before they see score, heat map and mask',
+    title: 'Readers decide before they see the score, heat map and mask',
     onclick: turn,
   };
   const button = el('button', look, `Blind-first reading: ${blind ? 'on' : 'off'}`);
@@ -116,7 +116,7 @@ export function exports(study, run, { blind, may }, link, changed) {
       sending.hidden = !may || !servers.length;
       fill(sending, send(study, run, named, servers));
       careful.hidden = !text;
-      if (text) fill(careful, `${text}. `, cases.length ? link(cases[0], 'Look at the first') : '');
+      if (text) fill(careful, `${text}. `, cases.length ? link(cases[0], 'Show the first') : '');
     },
     () => {},
   );

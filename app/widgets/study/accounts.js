@@ -14,7 +14,7 @@ const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last
 const OF =
   'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in that was not signed out.';
 const how = () => [
-  'Nobody signs in here: whoever opens this page may do everything. For accounts, make the first administrator with ',
+  'There is no sign-in: whoever opens this page may do everything. To use accounts, make the first administrator with ',
   el('code', {}, 'python launch.py reader add NAME --role administrator'),
   ' and open the studio with ',
   el('code', {}, 'python launch.py app --readers'),
@@ -34,7 +34,7 @@ export function accounts(panel, studio, changed) {
     box.select();
     // Away from this machine the page may come without encryption, where browsers have no clipboard object.
     if (navigator.clipboard) await navigator.clipboard.writeText(box.value);
-    else if (!document.execCommand('copy')) throw new Error('The browser did not copy it: press Ctrl+C.');
+    else if (!document.execCommand('copy')) throw new Error('Copying failed: press Ctrl+C.');
     toast('Copied.', 'good');
   }
   function putAway() {
@@ -58,7 +58,7 @@ export function accounts(panel, studio, changed) {
       box,
       action('Copy', () => orToast(copy(box)), { class: 'main' }),
       action('Done', putAway),
-      el('p', { class: 'dim' }, `Shown only now. Give it to ${name} by a way that nobody else reads.`),
+      el('p', { class: 'dim' }, `Shown only now. Send it to ${name} privately.`),
     );
     box.select();
   }
@@ -75,7 +75,7 @@ export function accounts(panel, studio, changed) {
   }
   /** @param {Account} row */
   async function reset(row) {
-    const question = `Give ${row.name} a new password? The old one ends now, and ${row.name} is signed out everywhere.`;
+    const question = `Give ${row.name} a new password? The old one stops working, and ${row.name} is signed out everywhere.`;
     if (!(await confirm(question, `Reset the password of ${row.name}`, 'Keep it', true))) return;
     tell(await api('/api/accounts/set/password', { name: row.name }));
     await again();
@@ -93,7 +93,7 @@ export function accounts(panel, studio, changed) {
 
   /** @param {Account} row */
   async function revoke(row) {
-    const question = `Take back all tokens of ${row.name}? Programs that sign in by them are refused from now on.`;
+    const question = `Revoke all tokens of ${row.name}? Programs that use them can no longer sign in.`;
     if (!(await confirm(question, `Revoke the tokens of ${row.name}`, 'Keep them', true))) return;
     await api('/api/accounts/set/tokens', { name: row.name });
     await again();

@@ -4,7 +4,7 @@ import { chosenFiles, droppedFiles } from './files.js';
 import { form, path } from './manage_parts.js';
 
 const ABOUT =
-  'They come in as test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
+  'Added as test cases without a label, and scored by the run that Review opens with. A recording becomes a series ' +
   'of frames with a timeline in Review.';
 
 const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
@@ -20,7 +20,7 @@ function annotations(annotate) {
   };
   const pick = action('Choose a file', () => input.click(), { class: 'pick-annotations' });
   const found = el('span', { class: 'dim' }, ' Images are found by the names of their files.');
-  return el('p', {}, 'Lesions drawn in another tool ', tool, ' ', pick, input, found);
+  return el('p', {}, 'Annotations from another tool ', tool, ' ', pick, input, found);
 }
 
 /** @param {(values: {path: string, keep: boolean, per_second: number}) => void} add @param {(files:

@@ -40,7 +40,7 @@ export function audit(root, studio) {
   const [rows] = trail.tBodies;
   let last = 0; // where the next page begins
   const older = action('Older', () => orToast(load(last)), { class: 'link', hidden: true });
-  const none = el('p', { class: 'dim', hidden: true }, 'Nothing of this kind was done.');
+  const none = el('p', { class: 'dim', hidden: true }, 'No such events.');
   const filters = [el('label', {}, 'from ', since), el('label', {}, 'to ', until)];
   panel.replaceChildren(
     el('div', { class: 'filters' }, kind, who, filters, allStudies),

@@ -27,7 +27,7 @@ export function eraseForm(panel, erased) {
       el(
         'p',
         {},
-        still.length ? `Erased. Still named in: ${still.join(', ')}` : 'Erased; no file of this home names it.',
+        still.length ? `Erased. Still named in: ${still.join(', ')}` : 'Erased; no file in this home mentions it.',
       ),
     );
     toast(`${what} erased.`, 'good');

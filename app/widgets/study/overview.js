@@ -20,7 +20,7 @@ const SPLIT = { train: 'train', holdout: 'held out', test: 'test' };
 const SPLITS = /** @type {Split[]} */ (Object.keys(SPLIT));
 const LONGEST = 200; // lines of a list
 const GOAL = 5; // marked lesions, after which the first learning is offered
-const LOOK_AT = 'A name or a date in the picture stays there, whatever is remapped: look before you pass images on.';
+const LOOK_AT = 'Names and dates inside the image are not remapped: check before you share images.';
 
 /** The labels that the study has cases of. @param {Overview['table']} table */
 const labelsOf = (table) =>

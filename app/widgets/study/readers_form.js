@@ -3,7 +3,7 @@ import { action, check, el, num, options, table, tr } from '../../static/dom.js'
 import { plural } from '../../static/format.js';
 import { form } from './manage_parts.js';
 
-const NONE = 'Nobody has an account and nobody has read: see “Accounts”.';
+const NONE = 'No readers yet: add them under “Accounts”.';
 
 /** @param {import('../../static/answers').Assignments} dealt @param {{assign: (readers: string[], perCase: number) =>
  * void, unassign: (reader: string) => void}} on */
@@ -16,7 +16,7 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
   ]);
   const twice = el('select', { 'aria-label': 'Readers for each case' }, ways);
   const back = (/** @type {string} */ name) =>
-    action('take back', () => unassign(name), { class: 'link', title: `Take back what ${name} has not read yet` });
+    action('unassign', () => unassign(name), { class: 'link', title: `Unassign the unread cases of ${name}` });
   const rows = boxes.map(({ name, role, assigned, read, read_in_all, label }) =>
     tr([
       label,
@@ -27,15 +27,13 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
   );
   const heads = ['Reader', '', 'assigned', 'of these read', 'read in all', ''];
   const chosen = () => boxes.filter((b) => b.box.checked).map((b) => b.name);
-  const about =
-    `${plural(free, 'test case')} of ${cases} assigned to nobody. Dealing gives each case as many readers as ` +
-    'chosen, evenly; what was dealt before stays.';
+  const about = `${plural(free, 'test case')} of ${cases} unassigned. Cases are dealt evenly; earlier assignments stay.`;
   return [
     form(
       () => assign(chosen(), Number(twice.value)),
       table(heads, rows),
-      el('label', {}, 'Each case to ', twice),
-      el('button', {}, 'Deal out'),
+      el('label', {}, 'Readers per case ', twice),
+      el('button', {}, 'Assign'),
     ),
     el('p', { class: 'dim' }, about),
   ];

@@ -64,7 +64,7 @@ export async function mount(root, studio) {
   const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
   const look = async () => {
     await api(`/api/study/${studio.study}/look`, {});
-    toast('Looking, with features learnt on other images. Its cases then stand in Review, by score.', 'good');
+    toast('Looking, with pretrained features. The cases then appear in Review, by score.', 'good');
   };
   const removeOpen = async () => {
     if (!studio.study || !(await remove(studio.study))) return;
@@ -189,7 +189,7 @@ export function bin(panel, restored) {
   async function show() {
     const { rows, days } = await api('/api/bin');
     panel.hidden = !rows.length;
-    const note = `What was removed stays here for ${days} days.`;
+    const note = `Removed items stay here for ${days} days.`;
     fill(panel, el('h3', {}, 'Bin'), el('p', { class: 'dim' }, note), el('ul', {}, rows.map(line)));
   }
   return { show: () => show().catch(() => {}) }; // a blind reader has none

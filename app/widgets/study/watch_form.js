@@ -6,8 +6,8 @@ import { form, path } from './manage_parts.js';
 /** @typedef {import('../../static/answers').Watch} Watch */
 
 const ABOUT =
-  'Images and recordings dropped into this folder come in by themselves, are scored, and appear in Review. ' +
-  'The folder is looked at while the studio is open.';
+  'Images and recordings put into this folder are added automatically, scored, and shown in Review. ' +
+  'The folder is watched while the studio is open.';
 
 /** What the job of a watched folder is doing. @param {NonNullable<Watch['job']>} job */
 function doing({ status, message }) {

@@ -122,7 +122,7 @@ export class RunList {
     tick.onchange = () => {
       if (tick.checked && ticked.size === MOST) {
         tick.checked = false;
-        toast('Six runs at most are compared.');
+        toast('At most six runs can be compared.');
         return;
       }
       if (tick.checked) ticked.add(run.id);
@@ -164,7 +164,7 @@ export class RunList {
       this.#progress(run),
       fixed(loss),
       held == null ? '–' : accuracy(held),
-      el('td', { title: first ? 'The best of this study' : null }, fixed(auroc), first && el('b', {}, ' best')),
+      el('td', { title: first ? 'Best of this study' : null }, fixed(auroc), first && el('b', {}, ' best')),
       fixed(pixels),
       fixed(pro),
     ];

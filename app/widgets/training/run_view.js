@@ -159,7 +159,7 @@ export class RunView {
     const log = data.log.map((l) => `${l.at.slice(11, 19)}  ${l.line}`).join('\n');
     const pre = this.$('.log pre');
     if (pre.textContent === log) return;
-    pre.textContent = log || 'Nothing was logged.';
+    pre.textContent = log || 'No log entries.';
     pre.scrollTop = pre.scrollHeight;
   }
 }

@@ -23,12 +23,9 @@ const NOTHING = {
   waiting: ['A map is being drawn', 'It opens here automatically.'],
   map: [
     'No map yet',
-    'Choose an encoder and a method on the left, then draw the map: every point is an image, as the encoder sees it.',
+    'Choose an encoder and a method on the left, then draw the map. Every point is an image in feature space.',
   ],
-  encoder: [
-    'No encoder yet',
-    'Train an encoder in the Training tab. Its first snapshot can be mapped while the training goes on.',
-  ],
+  encoder: ['No encoder yet', 'Train an encoder in the Training tab. Its snapshots can be mapped during the training.'],
 };
 
 export class ClusterView {

@@ -102,7 +102,8 @@ export class Detail {
       layers.push(this.layer(frame, 'outline', said.lesions ? 'Pasted lesions' : 'Lesion mask'));
     }
     const facts = [el('b', {}, said.group)];
-    if (said.far) facts.push(el('p', { class: 'warning' }, 'Far from every image of this map: its place says little.'));
+    if (said.far)
+      facts.push(el('p', { class: 'warning' }, 'Far from every image on this map: its position is unreliable.'));
     if (said.reading) facts.push(this.score(said.reading));
     for (const r of said.reviews.slice(0, 3))
       facts.push(

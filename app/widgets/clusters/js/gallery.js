@@ -57,7 +57,7 @@ export class Gallery {
     const own = Array.from(points).filter((i) => i < pane.map.own);
     /** @param {'tag' | 'worklist'} what @param {object} body @param {(done: any) => string} say */
     const act = async (what, body, say) => {
-      if (!own.length) throw new Error('Images placed on a map are no cases of its study: import them first.');
+      if (!own.length) throw new Error('Images placed on a map are not cases of its study: import them first.');
       const done = await api(`${pane.map.base}/${what}`, { points: own, ...body });
       const left = done.left_out + points.length - own.length;
       toast(say(done) + (left ? ` ${left} points are no cases for it and were left out.` : ''), 'good');

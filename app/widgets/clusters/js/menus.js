@@ -131,8 +131,7 @@ export class Menus {
     const { clusters } = this;
     this.close();
     const known = new Set(clusters.maps.filter((m) => m.ready).map((m) => m.key));
-    if (!state.panes.every((p) => known.has(p.key)))
-      throw new Error('A map of this view is no longer there. Draw it again.');
+    if (!state.panes.every((p) => known.has(p.key))) throw new Error('A map of this view was deleted. Draw it again.');
     Object.assign(clusters, {
       colour: state.colour,
       fit: state.fit,

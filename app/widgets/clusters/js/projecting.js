@@ -53,7 +53,7 @@ export class Projecting {
           ),
           action('\u00d7', () => orToast(this.off(set)), {
             class: 'small',
-            'aria-label': `Take ${set.title} off the map`,
+            'aria-label': `Remove ${set.title} from the map`,
           }),
         ),
       ),
@@ -90,7 +90,7 @@ export class Projecting {
     if (row.job_status === 'running') bar.value = row.progress;
     else bar.removeAttribute('value');
     working.querySelector('.said').textContent =
-      row.job_status === 'running' ? row.message : 'Waits for the job that is running';
+      row.job_status === 'running' ? row.message : 'Waiting for the running job';
   }
 
   /** Looks again at the map for which images are being placed. */
