@@ -40,4 +40,4 @@ def test_too_easy_is_said():
     (said,) = words({**chance, "encoder": "untrained"})
     assert said["text"].startswith("No conclusion: this encoder is untrained"), "of chance nothing is hard"
     assert words({**chance, "encoder": "a run"})[0]["text"].startswith("Hard:")
-    assert "something to learn" in words({**absurd, "encoder": "a run"})[0]["text"], "it was taught to"
+    assert "can be learnt" in words({**absurd, "encoder": "a run"})[0]["text"], "it was taught to"
