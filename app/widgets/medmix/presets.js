@@ -110,8 +110,8 @@ export class Presets {
     };
     const card = (/** @type {Preset} */ p) => {
       const words = el('span', {}, el('b', {}, label(p)), el('small', { class: 'dim' }, p.note || 'Saved here'));
-      const picture = el('canvas', { width: SIDE, height: SIDE, 'data-name': label(p) });
-      return action([picture, words], choose(p), { class: 'item' });
+      const picture = el('canvas', { width: SIDE, height: SIDE });
+      return action([picture, words], choose(p), { class: 'item', 'data-name': label(p) });
     };
     fill(this.$('.presets .cards'), this.list.filter((p) => p.strong === strong).map(card));
     this.filled();
@@ -121,7 +121,7 @@ export class Presets {
   /** Draws the largest lesion of each preset on an image of the scene, when the list is opened. */
   async #picture() {
     for (const p of this.$('.presets').open ? this.list : []) {
-      const canvas = this.$(`.presets canvas[data-name="${CSS.escape(label(p))}"]`);
+      const canvas = this.$(`.presets [data-name="${CSS.escape(label(p))}"] canvas`);
       if (!canvas) continue;
       const scene = { ...this.scene(), config: p.config, size: SIDE, samples: 1, weak: false };
       const { mosaic, outlines } = await fetchGrid(scene);
