@@ -120,7 +120,8 @@ export class Presets {
 
   /** Draws the largest lesion of each preset on an image of the scene, when the list is opened. */
   async #picture() {
-    for (const p of this.$('.presets').open ? this.list : []) {
+    for (const p of this.list) {
+      if (!this.$('.presets').open) return;
       const canvas = this.$(`.presets [data-name="${CSS.escape(label(p))}"] canvas`);
       if (!canvas) continue;
       const scene = { ...this.scene(), config: p.config, size: SIDE, samples: 1, weak: false };
