@@ -17,7 +17,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app": 1_000,
     "app/access": 1_200,
     "app/commands": 2_300,
-    "app/routes": 6_240,
+    "app/routes": 6_244,
     "core/api/pmsacl_studio": 100,
     "core/engine": 1_220,
     "core/engine/augment": 2_860,
@@ -40,7 +40,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/incoming": 930,
     "core/studio/ingest": 5_640,
     "core/studio/jobs": 1_200,
-    "core/studio/medmix": 900,
+    "core/studio/medmix": 907,
     "core/studio/programs": 620,
     "core/studio/report": 1_700,
     "core/studio/review": 6_810,
@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_600, "files": 405, "script": 17_000, "tests": 44_000, "benches": 8_020}
+WHOLE = {"Python": 59_629, "files": 405, "script": 17_000, "tests": 44_128, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
