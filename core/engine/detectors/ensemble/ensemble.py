@@ -133,7 +133,7 @@ class Ensemble(Detector):
                 parts.append(others._parts(image, 1, region))
                 colours.append(others._colours(image, region))
         ensemble._take_scales(
-            {name: Prediction.joined([part[name] for part in parts]) for name in config.members},
+            {name: Prediction.joined([of_one[name] for of_one in parts]) for name in config.members},
             {name: np.concatenate([colour[name] for colour in colours]) for name in colours[0]},
             ensemble._side(images),
             context.roi,
