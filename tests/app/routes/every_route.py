@@ -71,7 +71,7 @@ def ask_studies(ask: Asked, tmp_path) -> None:
     )
     wait(lambda: ask(f"GET {asked}")["state"] == "asked")
     assert ask(f"GET {asked}/sample.png?group=0&number=0").startswith(b"\x89PNG")
-    ask(f"POST {asked}/answer", {"answers": {"train/site": "normal"}})
+    ask(f"POST {asked}/answer", {"answers": {"train (without a mask)": "normal"}})
     wait(lambda: ask(f"GET {asked}")["state"] == "done")
     for part in ("overview", "next", "sample"):
         ask(f"GET /api/study/more/{part}")
