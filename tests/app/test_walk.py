@@ -113,10 +113,10 @@ SHOWN = """() => {
     said.heading = text('.run-name')[0];
   }
   if (said.room === 'results') {
-    said.run = document.querySelector('.rs-page select[aria-label=Run]')?.value ?? null;
+    said.run = document.querySelector('.rs-page tr:has([aria-pressed=true])')?.dataset.run ?? null;
     said.figures = all('.rs-two table').map((t) => [...t.rows].map((r) => cells(r).slice(1).join('')));
     said.force = text('.rs-chosen')[0];
-    said.options = all('.rs-page select[aria-label=Run]').flatMap((e) => [...e.options].map((o) => o.value));
+    said.options = all('.rs-page tr[data-run]').map((row) => row.dataset.run);
   }
   if (said.room === 'report') said.missing = text('.make')[0];
   if (said.room === 'clusters') said.nothing = text('.nothing h2')[0] ?? null;
@@ -360,13 +360,12 @@ class Walk:
 
     def results(self) -> str:
         self.page.locator("#tab-results-button").click()
-        pick = self.page.locator(".rs-page select[aria-label=Run]:visible")
-        if not pick.count():
+        names = self.page.locator(".rs-page tr[data-run] button[aria-pressed]:visible")
+        if not names.count():
             return "tab results"
         if self.chance.random() < 0.5:
-            values = pick.evaluate("e => [...e.options].map((o) => o.value)")
-            pick.select_option(value := self.chance.choice(values))
-            return f"results of {value}"
+            names.nth(row := self.chance.randrange(names.count())).click()
+            return f"results of row {row}"
         dot = self.page.locator(".rs-page [role=slider]:visible")
         if dot.count():
             dot.focus()
@@ -495,12 +494,14 @@ def _results(home: Home, shown: dict, study: str, same) -> None:
     same("run", shown["run"], answer["run"])
     if answer["run"] is None:
         return
-    same("runs", shown["options"], [r["id"] for r in answer["runs"]])
+    same("runs", shown["options"], [r["run"] or "baseline" for r in answer["compared"]])
     point = answer["chosen"]
     above = "" if point["threshold"] is None else f", above a score of {point['threshold']:.3f}"
     chosen = point["reader"] and f"; chosen by {point['reader']}"
-    in_effect = re.sub(r"(; chosen by .+) on .+", r"\1.", shown["force"])  # the day is said as the browser says days
-    same("point in effect", in_effect, f"In effect: {point['words']}{above}{chosen}.")
+    in_effect = re.sub(
+        r"(; chosen by .+) on .+(\. Higher)", r"\1\2", shown["force"]
+    )  # the day is said as the browser says days
+    same("point in effect", in_effect, f"In effect: {point['words']}{above}{chosen}. Higher scores are flagged.")
 
     def figure(s: dict) -> str:
         if s["value"] is None:
