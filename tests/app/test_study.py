@@ -47,6 +47,7 @@ def test_an_import_is_stopped_and_nothing_of_it_stays(page, page_url, go, tmp_pa
     page.get_by_label("Name").fill("Stopped")
     page.get_by_label("Folder or CSV on this machine").fill(str(folder.parents[1]))
     page.get_by_role("button", name="Import", exact=True).click()
+    page.locator("dialog.ask").get_by_role("button", name="Import").click()  # what was understood is confirmed
     page.locator(".import").get_by_role("button", name="Stop").click()
     page.locator(".toast.bad").filter(has_text=re.compile("The import was (stopped|cancelled); nothing was")).wait_for()
     assert page.get_by_role("button", name="Import", exact=True).is_enabled()
