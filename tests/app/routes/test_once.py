@@ -39,6 +39,7 @@ def bodies(store, tmp_path) -> dict[str, tuple[str, dict]]:
     write(tmp_path / "new" / "one.png", picture(1)[0])
     dicomweb.name_server(store, "pacs", "http://localhost:8042/dicom-web", None, "root")
     pipeline.create_untrained(store, STUDY, 32)
+    scored = store.first("SELECT run FROM readings")["run"]
     return {
         "/api/training/start": ("", {"study": STUDY, "config": SMALL, "detectors": {"padim": {}}}),
         "/api/training/run/{run_id}/fit": (f"/api/training/run/{encoder}/fit", {"detectors": {"padim": {}}}),
@@ -50,6 +51,7 @@ def bodies(store, tmp_path) -> dict[str, tuple[str, dict]]:
         "/api/export/{study}/send": (f"/api/export/{STUDY}/send", {"server": "pacs", "kinds": ["seg"]}),
         "/api/study/{study}/look": (f"/api/study/{STUDY}/look", {}),
         "/api/results/{study}/evaluate": (f"/api/results/{STUDY}/evaluate", {}),
+        "/api/results/{study}/believe": (f"/api/results/{STUDY}/believe?run={scored}", {}),
         "/api/study/demo": ("", {}),
     }
 
