@@ -113,8 +113,7 @@ class Ensemble(Detector):
     ) -> Self:
         ensemble = cls._unscaled(encoder, images, config, context, split)
         unseen, region = rows_of(images, split[1]), context.of(split[1]).roi
-        side, parts = ensemble._side(images), ensemble._parts(unseen, 32, region)
-        ensemble._take_scales(parts, ensemble._colours(unseen, region), side, region)
+        ensemble._take_scales(*ensemble._read(unseen, 32, region), ensemble._side(images), region)
         if config.learn:
             ensemble._learn_weights(unseen, region)
         return ensemble._with_class_head_if_it_helps(unseen, region)
@@ -124,14 +123,12 @@ class Ensemble(Detector):
         every = np.arange(len(images))
         with remembering():  # the encoder reads each image once for all fits
             ensemble = cls._unscaled(encoder, images, config, context, (every, every[:0]))
-            parts, colours = list[dict[str, Prediction]](), list[dict[str, np.ndarray]]()
+            alone = []
             for i in every:
-                others = cls._unscaled(
-                    encoder, images, config, context.replace(report=None), (np.delete(every, i), every[i : i + 1])
-                )
-                image, region = rows_of(images, every[i : i + 1]), context.of(every[i : i + 1]).roi
-                parts.append(others._parts(image, 1, region))
-                colours.append(others._colours(image, region))
+                split = np.delete(every, i), every[i : i + 1]
+                others = cls._unscaled(encoder, images, config, context.replace(report=None), split)
+                alone.append(others._read(rows_of(images, split[1]), 1, context.of(split[1]).roi))
+        parts, colours = zip(*alone, strict=True)
         ensemble._take_scales(
             {name: Prediction.joined([of_one[name] for of_one in parts]) for name in config.members},
             {name: np.concatenate([colour[name] for colour in colours]) for name in colours[0]},
@@ -202,9 +199,9 @@ class Ensemble(Detector):
         labels = data.labels[data.use]
         if len(set(labels)) < 2:
             return
-        side, parts = self._side(images), self._parts(data.images, 32, None)
+        side, (parts, colours) = self._side(images), self._read(data.images, 32, None)
         if "score" in self.config.learn:
-            read = self.standardised(self._joined(parts, self._colours(data.images, None), side), data.roi)
+            read = self.standardised(self._joined(parts, colours, side), data.roi)
             self.reading_weights[second] = choose_weight(read[first][data.use], read[second][data.use], labels)
         if "map" in self.config.learn:
             maps = {name: self._standard_map(name, prediction, side) for name, prediction in parts.items()}
@@ -229,6 +226,12 @@ class Ensemble(Detector):
                 assert shown is not None
                 parts[name] = self.members[name].predict(shown, batch=batch, roi=region)
         return {name: parts[name] for name in self.config.members}
+
+    def _read(
+        self, images: np.ndarray, batch: int, roi: np.ndarray | None
+    ) -> tuple[dict[str, Prediction], dict[str, np.ndarray]]:
+        """What the members say of images, and how unusual their colours are."""
+        return self._parts(images, batch, roi), self._colours(images, roi)
 
     def _on_grid(self, name: str, maps: np.ndarray, side: int) -> np.ndarray:
         """A member's maps (N, h, w), blurred as it asks for, on the grid on which maps are added."""
@@ -260,8 +263,7 @@ class Ensemble(Detector):
 
         They are 0 where nothing is known, and the same with or without `roi`.
         """
-        parts = self._parts(images, batch, roi)
-        prediction = self._joined(parts, self._colours(images, roi), self._side(images))
+        prediction = self._joined(*self._read(images, batch, roi), self._side(images))
         named = [name for name in self.reading_weights if name in self.members]
         if len(named) > 1 and not any(isinstance(self.members[name], Ensemble) for name in named):
             scores = {name: self.reading_scales[name](self._reading(name, prediction, None)) for name in named}
