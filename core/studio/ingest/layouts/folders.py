@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from core.studio.ingest.layouts.entries import Entry, walk
-from core.studio.ingest.layouts.words import Meaning, abnormal_word, meaning
+from core.studio.ingest.layouts.words import SUGGESTS, Meaning, abnormal_word, meaning
 from core.studio.ingest.names import Register, folded, stem, without_ending
 from core.studio.ingest.patients import TABLE as PATIENTS
 from core.studio.ingest.patients import listed
@@ -201,10 +201,7 @@ class Tree:
         elif not label and self.says:
             doubt = "its folder names no class"
         elif word:
-            group, doubt = (
-                f"{group} ({word if abnormal_word(name.stem) else 'masks'})",
-                "these file names suggest a lesion or a mask",
-            )
+            group, doubt = f"{group} ({word if abnormal_word(name.stem) else 'masks'})", SUGGESTS
         elif not label and self.beside:
             doubt = f"{', '.join(self.beside[:3])} may say which are abnormal"
         elif not label and (word := abnormal_word(self.root.name)):

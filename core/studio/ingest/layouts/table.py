@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.studio.ingest.layouts.entries import BadFolder, Entry, files_under
 from core.studio.ingest.layouts.folders import TABLES, place_of
-from core.studio.ingest.layouts.words import abnormal_word, meaning
+from core.studio.ingest.layouts.words import SUGGESTS, abnormal_word, meaning
 from core.studio.ingest.names import Register, stem
 from core.studio.ingest.patients import TABLE as PATIENTS
 from core.studio.ingest.roots import Within
@@ -149,7 +149,7 @@ class Tables:
             return "", "their label is empty"
         if table.other:
             return "", f"{table.file.name} has no column of labels, but {', '.join(table.other[:8])}"
-        return "normal", "these file names suggest a lesion or a mask" if abnormal_word(stem(path.name)) else None
+        return "normal", SUGGESTS if abnormal_word(stem(path.name)) else None
 
 
 def _number(text: str) -> float | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from core.studio.ingest.names import folded
 
+SUGGESTS = "these file names suggest a lesion or a mask"  # why images without a class are asked about
+
 
 def words(text: str) -> frozenset[str]:
     """Returns the words of a text, which keeps long lists short."""
