@@ -11,10 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import cv2
-import numpy as np
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
 from pydantic import Discriminator, Field
 from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
@@ -22,6 +19,7 @@ from typing_extensions import NotRequired, TypeAliasType
 from app.access.limits import too_large
 from app.access.permissions import Administrator, Sighted, Studio, owner_of
 from app.context import Context
+from app.routes import _pixels as pixels
 from app.routes._shared import Polygons, SampleCase, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Side, binary
 from core.studio.db import limits, owners
@@ -36,12 +34,11 @@ from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
 from core.studio.review import decisions, people
 from core.studio.review.cases import scored_runs
-from core.studio.runs import bin, learnt, look
+from core.studio.runs import bin, learnt, look, marks
 from core.studio.runs import records as runs
 from core.studio.training import estimate
 
 router = APIRouter(prefix="/api/study", tags=["studies"])
-KEEP = {"Cache-Control": "private, max-age=3600"}
 TILE_SIDES = (16, 1024)
 SAMPLE_SIDE = 144
 # Of one upload by a reader who does not administer: its bytes, its files and folders; and how many uploads are kept.
@@ -303,19 +300,17 @@ def _unpacked(store: Store, home: Home, drop: str, reply: Reply) -> Iterator[Pat
 
     It is kept while a person is asked.
     """
-    try:
-        if not reply.given:  # a zip inside of a zip stays one when the work is done anew
-            dropped.unpack(home, drop)
-        yield dropped.drop_folder(home, drop)
-    except Question:
-        raise
-    except BaseException as error:
-        _forget(store, home, drop)
-        if isinstance(error, ValueError):
+    with contextlib.ExitStack() as after:
+        after.callback(_forget, store, home, drop)
+        try:
+            if not reply.given:  # a zip inside of a zip stays one when the work is done anew
+                dropped.unpack(home, drop)
+            yield dropped.drop_folder(home, drop)
+        except Question:
+            after.pop_all()
+            raise
+        except ValueError as error:
             raise ValueError(dropped.shown(home, drop, str(error))) from None
-        raise
-    else:
-        _forget(store, home, drop)
 
 
 def _forget(store: Store, home: Home, drop: str | None) -> None:
@@ -326,7 +321,7 @@ def _forget(store: Store, home: Home, drop: str | None) -> None:
 
 def _erased(body: Import | Add, reply: Reply) -> bool | None:
     """Says whether images that were erased are taken again; None: ask."""
-    return None if body.ask and not body.again and reply.again is None else body.again or bool(reply.again)
+    return body.again or (reply.again if body.ask else bool(reply.again))
 
 
 @router.post("/import", response_model=Task)
@@ -431,7 +426,7 @@ def answer(ctx: Studio, who: Administrator, task: str, body: Answered):
 def asked_sample(ctx: Studio, who: Administrator, task: str, group: Id, number: Id):
     """Return one of the first images of a group that an import asks about, small."""
     path = ctx.held(Imports, ctx.store()).sample(task, group, number)
-    return _png(overview.preview(path, SAMPLE_SIDE))
+    return pixels.picture(overview.preview(path, SAMPLE_SIDE))
 
 
 @router.get("/import/{task}", response_model=ImportState)
@@ -502,7 +497,6 @@ def what_next(ctx: Studio, who: Sighted, study: str):
     """Lists what can be done next with a study, and the kind of image that it seems to hold."""
     store = ctx.store()
     studies.study_row(store, study)
-    offered = learnt.offered(store, study)
     return {
         "ok": True,
         "kinds": kind.KINDS,
@@ -512,7 +506,8 @@ def what_next(ctx: Studio, who: Sighted, study: str):
         "trained": any(
             r["config"].get("epochs") and r["status"] == "done" for r in runs.list_runs(store, study, "pretrain")
         ),
-        **{key: offered[key] for key in ("decided", "masks")},
+        "decided": learnt.decided(store, study),
+        "masks": len(marks.accepted(store, study)),
         "look": estimate.first_look(store, study),
     }
 
@@ -549,12 +544,7 @@ def remove(ctx: Studio, who: Administrator, study: str):
 @router.get("/case/{case_id}/tile.png", **binary("image/png"))
 def tile(ctx: Studio, who: Sighted, case_id: Id, side: Side = 320):
     """Return a case's image within `side` x `side` pixels."""
-    return _png(overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1]))))
-
-
-def _png(image: np.ndarray) -> Response:
-    png = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
-    return Response(png, media_type="image/png", headers=KEEP)
+    return pixels.picture(overview.tile(ctx.store(), case_id, max(TILE_SIDES[0], min(side, TILE_SIDES[1]))))
 
 
 @router.get("/case/{case_id}/outlines", response_model=Outlines)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import cv2
 from fastapi import APIRouter
-from fastapi.responses import Response
 from typing_extensions import NotRequired, TypeAliasType
 
 from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
 from app.access.turns import DryTurns, heavy
+from app.routes import _pixels as pixels
 from app.routes._shared import Job, JobStatus, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
 from app.routes.medmix import Group, WeakForm
@@ -329,8 +328,7 @@ def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0
 def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
     """Return views of a batch as the training draws it at a step."""
     mosaic = ctx.held(BatchStrip, ctx.store()).strip(run_id, step)
-    png = cv2.imencode(".png", mosaic[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
-    return Response(png, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+    return pixels.picture(mosaic)
 
 
 @router.post("/run/{run_id}/fit", response_model=StartedFits)

@@ -63,8 +63,13 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
         "kinds": {label: len(masks) for label, masks in marks.kinds(store, cases).items()},
         "next": next((step for step in OFFERS if step > len(cases)), None),
         "due": bool(reached) and last < reached[-1],
-        "decided": store.columns("SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0", [study])[0][0],
+        "decided": decided(store, study),
     }
+
+
+def decided(store: Store, study: str) -> int:
+    """Counts the decided cases of a study."""
+    return int(store.columns("SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0", [study])[0][0])
 
 
 def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: int) -> list[str]:
