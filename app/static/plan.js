@@ -13,6 +13,8 @@ import { html, show } from './view.js';
 /** @type {Record<Stage['state'], string>} */
 const WORDS = { done: 'done', running: 'running', waiting: '', failed: 'failed', stopped: 'stopped' };
 
+export const GOAL = 5; // marked lesions, after which the first learning is offered: the first of the server's OFFERS
+
 /** A time left, as it may be promised. @param {number} s */
 export const about = (s) => (s < 5 ? 'a few seconds' : `about ${seconds(s < 90 ? 5 * Math.ceil(s / 5) : s)}`);
 

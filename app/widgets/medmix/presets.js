@@ -125,11 +125,14 @@ export class Presets {
       const canvas = this.$(`.presets [data-name="${CSS.escape(label(p))}"] canvas`);
       if (!canvas) continue;
       const scene = { ...this.scene(), config: p.config, size: SIDE, samples: 1, weak: false };
+      const drawn = JSON.stringify(scene);
+      if (canvas.dataset.scene === drawn) continue;
       const { mosaic, outlines } = await fetchGrid(scene);
       const lesions = outlines.flatMap((row, n) => row[0].map((line) => around(line, n)));
       const { x, y, side } = lesions.reduce((a, b) => (b.side > a.side ? b : a), lesions[0] || { x: 0, y: 0, side: 1 });
       const at = [x, y, side, side].map((v) => v * SIDE);
       canvas.getContext('2d')?.drawImage(mosaic, at[0], at[1], at[2], at[3], 0, 0, SIDE, SIDE);
+      canvas.dataset.scene = drawn;
     }
   }
 

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { plural } from '../../static/format.js';
-import { about } from '../../static/plan.js';
+import { about, GOAL } from '../../static/plan.js';
 import { administers, plan, study } from '../../static/store.js';
 import { html } from '../../static/view.js';
 import { confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
@@ -19,7 +19,6 @@ const LABEL = { normal: 'normal', abnormal: 'abnormal', unknown: 'not labelled' 
 const SPLIT = { train: 'train', holdout: 'held out', test: 'test' };
 const SPLITS = /** @type {Split[]} */ (Object.keys(SPLIT));
 const LONGEST = 200; // lines of a list
-const GOAL = 5; // marked lesions, after which the first learning is offered
 const LOOK_AT = 'Names and dates inside the image are not remapped: check before you share images.';
 
 /** The labels that the study has cases of. @param {Overview['table']} table */

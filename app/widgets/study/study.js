@@ -71,14 +71,15 @@ export async function mount(root, studio) {
     removed.show();
     studio.chooseStudy(null);
   };
-  const demo = async (train = false) => {
-    await api('/api/study/demo', { train });
-    if (train) {
-      toast('Training on the drawn images; the Training tab shows its curves.', 'good');
-      return studio.renewStatus();
-    }
+  const demo = async () => {
+    await api('/api/study/demo', { train: false });
     studio.chooseStudy('demo');
     studio.openTab('review');
+  };
+  const train = async () => {
+    await api('/api/study/demo', { train: true });
+    toast('Training on the drawn images; the Training tab shows its curves.', 'good');
+    await studio.renewStatus();
   };
   const own = () => {
     root.querySelector('.import')?.scrollIntoView({ block: 'nearest' });
@@ -96,7 +97,7 @@ export async function mount(root, studio) {
     unfolded.value = false;
   });
   show($('.heading'), Heading);
-  show($('.about'), About, { look: () => orToast(look()), train: () => orToast(demo(true)), open: studio.openTab });
+  show($('.about'), About, { look: () => orToast(look()), train: () => orToast(train()), open: studio.openTab });
   show($('.sampled'), Sample);
   show($('.covered'), Covered, { studio });
   const card = document.createElement('div');

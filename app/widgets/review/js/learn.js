@@ -4,7 +4,7 @@ import { orToast, sheet } from '../../../static/dialogs.js';
 import { action, el, fill, num, options, table, tr } from '../../../static/dom.js';
 import { fixed, moment, plural } from '../../../static/format.js';
 import { keep, kept } from '../../../static/kept.js';
-import { about, underWay } from '../../../static/plan.js';
+import { about, GOAL, underWay } from '../../../static/plan.js';
 import { beforeAfter } from './before_after.js';
 import { detectors } from './detector_choice.js';
 
@@ -14,7 +14,6 @@ import { detectors } from './detector_choice.js';
 
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
 const FIRST = 'Adopted: all readers of this study see it first.';
-const GOAL = 5; // marked lesions, after which the first learning is offered
 const RULE =
   'It learns from lesion masks that readers saved on cases they called “abnormal”. The current detector stays in use until the new one is adopted.';
 
