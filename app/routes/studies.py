@@ -506,7 +506,7 @@ def what_next(ctx: Studio, who: Sighted, study: str):
         "trained": any(
             r["config"].get("epochs") and r["status"] == "done" for r in runs.list_runs(store, study, "pretrain")
         ),
-        "decided": learnt.decided(store, study),
+        "decided": store.columns(learnt.DECIDED, [study])[0][0],
         "masks": len(marks.accepted(store, study)),
         "look": estimate.first_look(store, study),
     }

@@ -25,6 +25,7 @@ from core.studio.runs.sides import side_for_marks
 
 KEPT = "comparison"
 LEAST = 1  # patients, or images where these are not known
+DECIDED = "SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0"  # cases that are decided
 OFFERS = (5, 10, 20, 40)  # masks, at which learning is offered
 LESSONS = 600.0  # seconds on one core of the decoders, and of an encoder that learns with them
 PICTURED = 4  # unseen cases that are shown before and after
@@ -63,13 +64,8 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
         "kinds": {label: len(masks) for label, masks in marks.kinds(store, cases).items()},
         "next": next((step for step in OFFERS if step > len(cases)), None),
         "due": bool(reached) and last < reached[-1],
-        "decided": decided(store, study),
+        "decided": store.columns(DECIDED, [study])[0][0],
     }
-
-
-def decided(store: Store, study: str) -> int:
-    """Counts the decided cases of a study."""
-    return int(store.columns("SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0", [study])[0][0])
 
 
 def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: int) -> list[str]:
