@@ -43,9 +43,9 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     maps.box(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
     assert maps.selected() == list(range(own, own + 5))
     page.get_by_role("button", name="To worklist", exact=True).click()
-    page.get_by_text("no cases of its study").wait_for()
+    page.get_by_text("not cases of its study").wait_for()
     page.locator(".menu.place summary").click()
-    page.get_by_role("button", name="Take ward 3 off the map").click()
+    page.get_by_role("button", name="Remove ward 3 from the map").click()
     page.wait_for_function(
         "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n", arg=own, timeout=60_000
     )
