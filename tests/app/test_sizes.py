@@ -179,7 +179,7 @@ def test_tabs_that_a_narrow_window_keeps_in_a_menu_open_like_the_others(page, pa
     page.set_viewport_size({"width": 560, "height": 600})
     page.wait_for_function("!document.querySelector('#tab-report-button')")  # it stands in the menu
     page.evaluate("window.Studio.openTab('report')")
-    page.get_by_role("heading", name="The paper's tables on this study").wait_for()
+    page.get_by_role("heading", name="Tables of the paper on this study").wait_for()
     assert page.evaluate("[window.Studio.tab, new URL(location.href).searchParams.get('tab')]") == ["report", "report"]
     page.get_by_role("button", name="More tabs").click()
     page.locator("#rooms .overflow-dropdown").get_by_role("button", name="Results").click()

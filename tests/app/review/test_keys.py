@@ -38,9 +38,7 @@ def test_a_decision_is_not_taken_from_a_menu(page, page_url, review_home):
 def test_a_decision_is_taken_after_a_slider_had_the_focus(page, page_url, review_home, key):
     enter(page, page_url)
     case, opacity = page.evaluate(CASE), page.locator(SLIDER)
-    opacity.hover()
-    page.mouse.down()
-    page.mouse.up()
+    opacity.click()
     assert page.evaluate("document.activeElement.type") == "range" and page.locator(".rv-nokeys").count() == 0
     value = opacity.input_value()
     page.keyboard.press(key)
