@@ -29,16 +29,18 @@ class MedMix(v2.Transform):
     """Pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
 
     It takes a batch or one image, and stands in a `torchvision.transforms.v2.Compose` before images are normalised: in
-    a dataset, in a collate function, or after the loader. Lesions are cut from the other images of the batch; those of
-    a single image are cut from the images that came before it.
+    a dataset, in a collate function, or after the loader. The lesions of an image are patches of other images of its
+    batch; of a single image, patches of the last eight images that came before it in this process. An image that
+    nothing came before gets patches of its own, from elsewhere in it.
 
     Args:
-        k: The most lesions an image gets; each image's number is drawn from 0 to k, evenly.
-        preset: `quick`, `paper`, `endoscopy`, `fundus`, `xray`, ...
-        seed: Seed of the draws. Two transforms of one seed give the same, whatever torch's seed is; each worker of a
-            DataLoader has draws of its own, and other ones in each epoch. None: torch's own seed, as torchvision's
-            transforms have it.
-        settings: Changes to the preset, as `size=(0.1, 0.3)`.
+        k: The most lesions that an image gets, 1 to 7; how many each image gets is drawn evenly from 0 to k.
+        preset: How lesions look: `quick`, `paper`, `soft`, `varied`, `lesions`, `endoscopy`, `fundus`, `xray`,
+            `ultrasound`, `large`, ...; a wrong name lists all.
+        seed: Seed of the draws, a whole number of 0 or more. Two transforms of one seed give the same, whatever torch's
+            seed is; each worker of a DataLoader has draws of its own, and new ones in each epoch. None: torch's own
+            seed, as torchvision's transforms have it.
+        settings: What differs from the preset, as `size=(0.1, 0.3)`; a wrong name lists those there are.
 
     Raises:
         ValueError: If k, the preset, the seed or a setting is not valid.
@@ -77,10 +79,10 @@ class MedMix(v2.Transform):
 
     @property
     def generator(self) -> torch.Generator:
-        """The draws of this process, made when they are first asked for.
+        """The random generator of this process, made when it is first asked for.
 
-        Those of a DataLoader's worker follow from `seed`, its number, and the number of copies that were made before
-        it; since workers of a further epoch are further copies, no one has to name the epoch.
+        In a DataLoader's worker it follows from `seed`, the worker's number, and how many copies of this transform were
+        made before; workers of another epoch are other copies, so nobody has to say which epoch it is.
         """
         if self.seed is None:
             return torch.default_generator  # a DataLoader seeds it for each worker and epoch
@@ -98,15 +100,16 @@ class MedMix(v2.Transform):
         """Pastes lesions into images and returns (images, masks, counts).
 
         Args:
-            inputs: One image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to 1; grey images
-                may have one channel. What follows the images, as their labels, is returned as it is after `counts`;
-                images and labels may be one tuple, as samples of a dataset are.
-            roi: (H, W) or (B, H, W), 1 where lesions may lie.
-            counts: Lesions of each image, (B,) or one number for all; drawn if not given.
+            inputs: One image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to 1, with sides of
+                16 pixels or more; a grey image is (1, H, W) or (H, W, 1). What follows the images, as their labels, is
+                returned as it is after `counts`; images and labels may also be one tuple, as a data set's samples are.
+            roi: (H, W) or (B, H, W), not 0 where lesions may lie; by default everywhere.
+            counts: How many lesions each image gets, 0 to k: (B,), or one number for all; drawn if not given.
 
         Returns:
-            Images of the type, shape and range that came; masks (B, H, W), True where an image was changed; counts
-            (B,), the number of lesions. One image gives one mask and one number.
+            images: Of the type, shape and range that came.
+            masks: bool (B, H, W), True where an image was changed; (H, W) of one image.
+            counts: int64 (B,), how many lesions each image got; one number of one image.
 
         Raises:
             ValueError: If the images are not what it takes, or `roi` or `counts` does not fit them.
@@ -180,4 +183,7 @@ def _region(roi: Any, x: Tensor) -> Tensor | None:
     wanted = (len(x), *x.shape[-2:])
     if tuple(region.shape) not in (wanted, wanted[1:]):
         raise ValueError(f"roi is {wanted[1:]} or {wanted}, as the images are, not {tuple(region.shape)}")
-    return (region != 0).expand(wanted)
+    inside = (region != 0).expand(wanted)
+    if not bool(inside.flatten(1).any(1).all()):
+        raise ValueError("roi is 0 all over an image: no lesion may lie anywhere in it")
+    return inside

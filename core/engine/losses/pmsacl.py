@@ -42,18 +42,30 @@ def pmsacl_loss(
     centring: str = "both",
     positives: str = "view",
 ) -> Tensor:
-    """Computes l_PMSACL, the contrastive loss of features centred by their class (PMSACL Eqs. 4 and 5).
+    """Computes l_PMSACL, the contrastive loss of features centred by their class (PMSACL Eqs. 4, 5 and 7).
 
-    Mean over samples i of -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa(n_i, n_j) f_i . f_j) ).
-    z (M, D); labels (M,) class n; partners (M,) index p of the same mixed image's other weak view; centres (k+1, D).
-    As printed, the positive stays in the denominator, there at 1/(alpha tau): with alpha != 1 the loss can be negative.
-    Returns a scalar, float32. No gradient reaches the centres.
+    It is the mean over samples i, whose partner is p, of
+    -log( exp(f_i . f_p / tau) / sum over j != i of exp(kappa_ij f_i . f_j) ), where f is a sample's feature minus the
+    centre of its class, scaled to length 1, and kappa_ij is 1 / (alpha tau) if i and j are of one class, else 1 / tau.
+    The sum includes the partner, as printed: with alpha other than 1 the loss can be negative.
 
-    Ours, not the paper's: with centring = `denominator` the numerator compares features that are not centred; with
-    positives = `class` it is the mean cosine with the views of all other images of the class.
+    Args:
+        z: (M, D) features of the views, in any order: two weak views of each image that MedMix made.
+        labels: (M,) class n of each, 0 to k.
+        partners: (M,) for each view the index of the other view of the same image.
+        centres: (k + 1, D), one for each class; no gradient reaches them.
+        tau: Temperature, above 0.
+        alpha: Factor of the temperature between samples of one class, above 0; above 1 they repel each other less.
+        centring: `both`; or `denominator` (ours, not the paper's): the numerator's features are not centred.
+        positives: `view`; or `class` (ours): the numerator has the mean cosine with views of other images of the class
+            in place of that with the partner.
 
-    Raises ValueError if tau, alpha, `centring`, `positives` or the shapes cannot be; on a CPU, where that costs
-    no waiting, also if labels or partners hold what they cannot (`check_pairs`).
+    Returns:
+        A scalar in float32.
+
+    Raises:
+        ValueError: If shapes do not fit, there is no sample, or an argument is not valid. That labels and partners are
+            valid is checked on a CPU only, since a GPU would have to wait for it.
 
     Example:
         >>> import torch
@@ -176,12 +188,15 @@ def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
 
 
 class PMSACLLoss(nn.Module):
-    """The contrastive loss of PMSACL (Eqs. 4 to 7), which holds the centres of the classes as a buffer.
+    """The contrastive loss of PMSACL (Eqs. 4 to 7) as a module, which holds the centres of the classes as a buffer.
+
+    `pmsacl_loss` has the formula.
 
     Args:
-        centres: (k + 1, D), the mean features of A_0 to A_k of an encoder before the training; they stay as they are.
+        centres: (k + 1, D), the mean feature of each class A_0 to A_k by the encoder before its training (Eq. 2);
+            they do not learn.
         tau: Temperature (Eq. 7), above 0.
-        alpha: Factor of tau between samples of one class; above 1 they repel each other less (Eq. 7).
+        alpha: Factor of tau between samples of one class, above 0; above 1 they repel each other less (Eq. 7).
 
     Raises:
         ValueError: If an argument is not valid.
@@ -210,9 +225,9 @@ class PMSACLLoss(nn.Module):
         """Computes the loss, a scalar in float32.
 
         Args:
-            z: (M, D) features of the views, in any order.
-            labels: (M,) class of each, from 0 to k.
-            partners: (M,) place of the other view of the same image, which is of the same class.
+            z: (M, D) features of the views, in any order: two weak views of each image that MedMix made.
+            labels: (M,) class of each, 0 to k.
+            partners: (M,) for each view the index of the other view of the same image, which is of the same class.
 
         Raises:
             ValueError: If shapes or values do not fit, or there is no sample.

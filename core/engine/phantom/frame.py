@@ -20,8 +20,11 @@ PLAN = 64  # grid on which lesions are placed
 class Case:
     """One drawn frame and its lesions.
 
-    image, clean uint8 (S, S, 3): the frame, and the same frame without its lesions; mask uint8 (S, S) 0/1;
-    kinds: the lesions' names. Outside the mask image and clean are equal."""
+    Attributes:
+        image, clean: uint8 (S, S, 3), the frame, and the same frame without its lesions; equal outside the mask.
+        mask: uint8 (S, S), 1 where a lesion is, else 0.
+        kinds: The name of each lesion.
+    """
 
     image: np.ndarray
     clean: np.ndarray
@@ -30,12 +33,19 @@ class Case:
 
 
 def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
-    """Draws one frame, as a camera in the bowel sees it, from a key of whole numbers: one key is always the same scene.
+    """Draws one frame, as a camera in the bowel sees it: images to try things on.
 
     Args:
-        key: One whole number of 0 or more, or several.
-        size: Side of the image in pixels.
-        lesions: How many it shows.
+        key: What the scene is drawn from, one whole number of 0 or more or several: one key is always the same scene.
+        size: Side of the image in pixels, 8 or more.
+        lesions: How many lesions are drawn, 0 or more. Where there is no room for so many, there are fewer: more than
+            about five seldom fit.
+
+    Returns:
+        image: uint8 (size, size, 3), the frame.
+        clean: uint8 (size, size, 3), the same frame without its lesions; equal to it outside the mask.
+        mask: uint8 (size, size), 1 where a lesion is, else 0.
+        kinds: The name of each lesion that is drawn.
 
     Raises:
         ValueError: If a number is not one of these.

@@ -62,7 +62,10 @@ class Model(nn.Module):
         return self.encoder.mean.device
 
     def optimiser(self) -> torch.optim.Optimizer:
-        """Builds the optimiser of the configuration over all that learns."""
+        """Builds the optimiser that the preset names, over all parameters that learn, at the preset's rate.
+
+        Layers that the preset freezes are not among them, and the backbone has a rate of its own where it says so.
+        """
         return build_optimiser(self.config, self.groups)
 
     def train(self, mode: bool = True) -> Model:
@@ -73,17 +76,27 @@ class Model(nn.Module):
         return self
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes backbone features h (M, F) and projections z (M, D) of images (M, 3, S, S), in float32."""
+        """Computes features of images: the backbone's h (M, F) and the projections z (M, D), in float32.
+
+        images: float32 (M, 3, S, S) from 0 to 1, on the model's device. `PMSACL.forward` takes others too.
+        """
         with autocast(self.device, self.config.autocast and gains_by_bf16(self.device, self.encoder)):
             h = self.backbone(images.contiguous(memory_format=self.format))
             z = self.encoder.project(h)
         return h.float(), z.float()
 
     def class_centres(self, batches: Batches, step: int = 0) -> Tensor:
-        """Returns the centres c_n, (k+1, D), as the configuration wants them before a step.
+        """Computes the centres c_n, (k + 1, D), and keeps nothing; `PMSACL.estimate_centres` keeps them.
 
-        Estimated ones (Eq. 2) come from images (B, 3, S, S) in [0, 1] with their regions of interest, or None. The
-        encoder is taken as it is, with the statistics of each batch (as in training), which leave no trace in it.
+        They are the mean projection of each class (Eq. 2), or drawn where the configuration says so. The encoder
+        normalises by the statistics of each batch, as in training, which leave no trace in it.
+
+        Args:
+            batches: Pairs of images float32 (B, 3, S, S) from 0 to 1 and their regions of interest (B, S, S), or None.
+            step: Steps done, from which the draws follow.
+
+        Raises:
+            ValueError: If there is no image.
         """
         c, count, draws = self.config, self.objective.classes, generator(self.config.seed, CENTRES, step)
         if c.centres in (RANDOM, EQUIDISTANT):
@@ -100,7 +113,10 @@ class Model(nn.Module):
 
 
 class Order(Sampler[int]):
-    """The order in which a pre-training sees its images: that of an epoch follows from the seed and the epoch alone."""
+    """A sampler for a DataLoader: the order in which a pre-training sees its images.
+
+    The order of an epoch follows from the seed and the epoch alone; `set_epoch` says which comes next.
+    """
 
     def __init__(self, count: int, seed: int) -> None:
         self.count, self.seed, self.epoch = count, seed, 0
@@ -121,18 +137,26 @@ class Order(Sampler[int]):
 
 
 class PMSACL(Model):
-    """PMSACL for a training loop of one's own: it holds encoder, heads and centres, and all terms of the loss.
+    """PMSACL for a training loop of your own: encoder, heads, centres and the whole loss (PMSACL Eq. 1).
 
-    `estimate_centres` comes once before the first step, then `loss` gives what each step minimises. Draws follow from
-    `seed` and the number of steps alone, so that a training repeats; with the images in the studio's order
-    (`order`) its numbers are those of the studio's own pre-training.
+    Call `estimate_centres` once before the first step; then minimise what `loss` returns. `loss` pastes lesions and
+    makes views by itself, from normal images. Its draws follow from `seed` and the number of steps alone, so a training
+    can be repeated; with the images in the order of `order` its numbers are those of the studio's own pre-training.
 
     Args:
-        backbone: `efficientnet-lite0`, `resnet18`, any name of timm's, or an encoder that goes on from where it is.
-        k: The strong classes: images are told apart by the k + 1 classes A_0 to A_k.
-        preset: `sphere`, `quick`, `imagenet`, `paper`, ...: where the other settings come from.
-        seed: Seed of every draw.
-        settings: Changes to the preset, as `lr=0.01` or `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`.
+        backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of another of timm's.
+        k: The most lesions that are pasted: the classes are A_0 (none) to A_k.
+        preset: Where the other settings come from: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
+            `from-random`, or `as-printed` (the paper's text to the letter, which collapses).
+        seed: Seed of every draw, a whole number of 0 or more.
+        settings: What differs from the preset, as `lr=0.01`; a name with a point comes in a dictionary:
+            `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. A wrong name lists those there are.
+
+    Attributes:
+        encoder: The network that learns; `AnomalyDetector(encoder=model)` uses it.
+        centres: (k + 1, D), NaN until `estimate_centres`.
+        step: How many steps were done: calls of `loss` in training mode.
+        config: All settings.
 
     Raises:
         ValueError: If an argument is not valid; the message says what it may be.
@@ -187,17 +211,23 @@ class PMSACL(Model):
         self.step = state["step"]
 
     def order(self, images: int) -> Order:
-        """Returns a sampler for a DataLoader: the order in which the studio's own pre-training sees so many images.
+        """Returns a sampler that gives images in the order in which the studio's own pre-training sees them.
 
-        `set_epoch` moves it on. With `drop_last=True`, as the studio has it.
+        `order = model.order(len(data))`, then `DataLoader(data, sampler=order, batch_size=model.config.batch,
+        drop_last=True)`, and `order.set_epoch(epoch)` before each epoch, from 0.
+
+        Args:
+            images: How many images the data set holds.
         """
         return Order(images, self.config.seed)
 
     def estimate_centres(self, loader: Iterable[Any]) -> None:
-        """Estimates the centre of each class, the mean of its features, from one pass over normal images (Eq. 2).
+        """Estimates the centre of each class, the mean of its projections, from one pass over normal images (Eq. 2).
+
+        The centres stay in `centres`. Call it once, before the first step.
 
         Args:
-            loader: Batches of images as `loss` takes them; a batch may be a tuple whose first part they are.
+            loader: Batches of images as `loss` takes them; a batch may be a tuple or list that starts with the images.
 
         Raises:
             ValueError: If there is no batch, or a batch is not what `loss` takes.
@@ -207,17 +237,19 @@ class PMSACL(Model):
         self.centred = True
 
     def loss(self, images: Any, roi: Any = None) -> Tensor:
-        """Computes the loss of a step (Eq. 1) of normal images, to be minimised; a scalar in float32.
+        """Computes the loss of a step from normal images: a scalar in float32, to be minimised (Eq. 1).
 
-        In training mode each call is a step with draws of its own; in evaluation mode all calls have the same draws.
-        Afterwards `terms` and `accuracy` say what it is made of.
+        Each call in training mode is a step with draws of its own; in evaluation mode all calls have the same draws.
+        Afterwards `terms` and `accuracy` describe this call.
 
         Args:
-            images: (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1.
-            roi: (B, S, S), 1 where lesions may lie.
+            images: (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1, on any device; B is 2 or more, since
+                lesions are cut from other images of the batch, and S 16 or more. Or a tuple or list that starts with
+                the images, as a DataLoader gives it.
+            roi: (B, S, S), not 0 where lesions may lie; by default everywhere.
 
         Raises:
-            ValueError: If the images are not what it takes.
+            ValueError: If the images are not what it takes, or roi does not fit them.
             RuntimeError: If there are no centres yet.
         """
         if not self.centred and not bool(self.centres.isfinite().all()):
@@ -236,23 +268,33 @@ class PMSACL(Model):
         return outcome.loss
 
     def forward(self, images: Any) -> Tensor:
-        """Projects images, as `loss` takes them, to (B, D): what the losses compare."""
+        """Computes the projections z (B, D) of images given as to `loss`, one or more: what the losses compare."""
         return self.features(self._batch(images, least=1))[1]
 
     @property
     def terms(self) -> dict[str, float]:
-        """The terms of the last loss, before they are weighted: l_ctr, l_con, l_aug, and l_pos where it is learnt."""
+        """The terms of the last `loss` by name, each before its weight.
+
+        `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8), and where the settings ask for them `l_pos` (Eq. 9)
+        and `l_var` (ours: the spread within each class). Raises RuntimeError before the first `loss`.
+        """
         return {name: float(term) for name, term in self._last()[0].terms.items()}
 
     @property
     def accuracy(self) -> float:
-        """The share of the last step's images whose class the class head told."""
+        """The share of the last `loss`'s images, 0 to 1, whose class A_0 to A_k the class head told right.
+
+        By chance it is 1 / (k + 1). Raises RuntimeError before the first `loss`.
+        """
         outcome, classes = self._last()
         assert outcome.logits is not None
         return float((outcome.logits.argmax(1) == classes).float().mean())
 
     def save(self, folder: str | Path) -> None:
-        """Writes encoder, class head and centres into a folder, which is an `init` of the studio's encoders."""
+        """Writes encoder, class head and centres into a folder, made if it is not there.
+
+        The folder is an `init` of `AnomalyDetector` and of `Studio.pretrained`.
+        """
         centres = self.centres if self.centred else None
         notes = {"objective": self.config.objective, "step": self.step}
         save_encoder(self.encoder, Path(folder), notes, centres, class_head=self.objective.class_head())

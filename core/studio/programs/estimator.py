@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -20,36 +21,42 @@ from core.engine.detectors.ensemble.ensemble import Blend
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.registry import DETECTORS
 from core.engine.tensors import pick_device
+from core.engine.training.model import PMSACL
 
 USUAL = 0.05  # what `contamination="auto"` stands for
 PARTS = 5  # of the images; of detectors that take a training, one in so many images is held out once
 
 
 class AnomalyDetector(OutlierMixin, BaseEstimator):
-    """Any detector of the studio on any backbone, for images uint8 (N, S, S, 3), as scikit-learn has outlier detectors.
+    """A detector of abnormal images uint8 (N, S, S, 3), with the methods of scikit-learn's outlier detectors.
 
-    It is fitted on normal images. 1 means normal and -1 an outlier; larger scores are more normal; `y` has no part in a
-    fit. The threshold `offset_` comes from scores of images that were left out: images are divided into parts, each is
-    scored by a detector fitted on the others, and the last of these is `detector_`. So about the share `contamination`
-    of unseen normal images is called an outlier. Each part is runs of images that follow one another, which often
-    belong together; what belongs together elsewhere, as images of one patient, is named by `groups`.
+    It is fitted on normal images alone, calls an image normal (1) or an outlier (-1), and gives larger scores to images
+    that look more normal. About the share `contamination` of unseen normal images is called an outlier: the threshold
+    comes from scores of images that were left out. For that the images are divided into parts, each part is scored by a
+    detector fitted on the others, and the detector of the last part is kept. A part is made of runs of neighbouring
+    images, which often belong together; name other images that do, as those of one patient, by `groups`.
 
     Args:
-        detector: `padim`, `nearest`, `mahalanobis`, `blend`, `blend-head`, ...
-        arch: `efficientnet-lite0`, `resnet18` or any network of timm.
-        init: `auto` for weights that are installed, `imagenet`, `random` or a file.
-        encoder: A trained encoder in place of arch and init.
-        contamination: Share of unseen normal images beyond `offset_`, above 0 and up to 0.5; `auto` for 0.05.
-        settings: Changes to the detector's configuration.
-        device: `auto`, `cpu` or `cuda:0`.
-        cv: Number of parts. None: 5, or for a detector that takes a training a fifth of the images, held out once.
-        random_state: Seed of the detector's draws.
+        detector: `padim`, `nearest`, `mahalanobis`, `blend` or `combined`, in seconds; `igd`, `lesion-head`,
+            `blend-head`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or `adgan`, which
+            are trained, in minutes and more.
+        arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or the name of another of timm's.
+        init: Its weights: `auto` (ImageNet weights that are installed), `imagenet`, `random`, a file, or a folder that
+            `PMSACL.save` wrote.
+        encoder: A `PMSACL` that was trained, in place of arch and init. It is copied, and stays as it is.
+        contamination: Share of unseen normal images that may be called outliers, above 0 and up to 0.5; `auto`: 0.05.
+        settings: What differs from the detector's usual settings, as {"channels": 50} of `padim`; a wrong name lists
+            those there are.
+        device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
+        cv: Number of parts, 2 or more. None: 5; a trained detector is fitted once, with a fifth of the images left out.
+        random_state: Seed of the detector's draws: a whole number, a RandomState, or None.
 
     Attributes:
         detector_: The fitted detector.
-        offset_: The threshold of `score_samples`.
-        left_out_scores_: Score of each image of the fit while it was left out, (N,); NaN if it never was.
-        n_features_in_: Numbers in one image.
+        offset_: The value of `score_samples` below which an image is called an outlier.
+        left_out_scores_: float64 (N,), the score that each image of the fit got while it was left out; NaN for images
+            that never were.
+        n_features_in_: How many numbers one image holds, S * S * 3.
 
     Example:
         >>> import numpy as np
@@ -65,7 +72,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         detector: str = "padim",
         arch: str = "efficientnet-lite0",
         init: str = "auto",
-        encoder: Encoder | None = None,
+        encoder: PMSACL | Encoder | None = None,
         contamination: float | str = USUAL,
         settings: dict[str, Any] | None = None,
         device: str = "auto",
@@ -86,11 +93,16 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
         Args:
             X: Normal images uint8 (N, S, S, 3).
-            y: Ignored; there by scikit-learn's convention.
-            groups: (N,), what each image belongs to, such as its patient; a group is left out as a whole.
+            y: Not used; scikit-learn passes it.
+            groups: (N,), numbers or names of what each image belongs to, such as its patient. Images of a group are
+                left out together.
+
+        Returns:
+            The detector itself.
 
         Raises:
-            ValueError: If X is not such an array, or an argument is not valid.
+            ValueError: If X is not such an array or holds too few images or groups to leave any out, or an argument is
+                not valid.
         """
         X = self._images(X)
         share = USUAL if isinstance(self.contamination, str) and self.contamination == "auto" else self.contamination
@@ -99,7 +111,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         kind, device = DETECTORS.get(self.detector), pick_device(self.device)
         folds = self._folds(len(X), groups, issubclass(kind, (MapDetector, Blend)))
         config = kind.preset().replace(**{**self._seed(kind.preset()), **(self.settings or {})})
-        encoder = self.encoder or build_encoder(EncoderConfig(arch=self.arch, init=self.init))
+        if self.encoder is None:
+            encoder = build_encoder(EncoderConfig(arch=self.arch, init=self.init))
+        elif isinstance(self.encoder, (PMSACL, Encoder)):
+            encoder = copy.deepcopy(self.encoder.encoder if isinstance(self.encoder, PMSACL) else self.encoder)
+        else:
+            raise ValueError(f"encoder is a trained PMSACL, or None, not {type(self.encoder).__name__}")
         encoder.to(device)
         scores = np.full(len(X), np.nan)
         with remembering():
@@ -117,8 +134,16 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             self.offset_ = -limit if np.isfinite(limit) else float(scores[known].min())
         return self
 
+    def fit_predict(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> np.ndarray:
+        """Learns from images and tells which of the same images are outliers: (N,), 1 for normal, -1 for outliers.
+
+        Images that were learnt from look more normal than unseen ones; `left_out_scores_` is fairer. It takes what
+        `fit` takes.
+        """
+        return self.fit(X, y, groups).predict(X)
+
     def score_samples(self, X: np.ndarray) -> np.ndarray:
-        """Scores images: (N,) float64, larger is more normal; the detector's scores with the sign turned."""
+        """Scores images uint8 (N, S, S, 3): (N,) float64, larger is more normal."""
         check_is_fitted(self, "detector_")
         return self._scores(self.detector_, self._images(X))
 
@@ -127,11 +152,11 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Tells normal images from outliers: (N,), 1 for normal, -1 for outliers."""
+        """Tells normal images uint8 (N, S, S, 3) from outliers: (N,), 1 for normal, -1 for outliers."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def score(self, X: np.ndarray, y: np.ndarray) -> float:
-        """Returns the AUROC of the scores, 0 to 1, which no threshold has a part in.
+        """Returns how well scores tell normal images from outliers: the AUROC, 0 to 1, which needs no threshold.
 
         Args:
             X: Images uint8 (N, S, S, 3).
@@ -148,7 +173,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return float(roc_auc_score(truth, self.score_samples(X)))
 
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
-        """Computes heat maps of images: float32 (N, h, w), larger is more abnormal."""
+        """Computes heat maps of images uint8 (N, S, S, 3): float32 (N, h, w), larger is more abnormal.
+
+        h and w are the detector's own grid, coarser than the images; resize a map to lay it over its image.
+        """
         check_is_fitted(self, "detector_")
         maps: np.ndarray = self.detector_.predict(self._images(X)).maps
         return maps

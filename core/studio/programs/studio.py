@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,9 +37,12 @@ Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]
 class Studio:
     """A home: the folder with studies, runs and reviews that the page shows as well.
 
+    A method's work is done when it returns, and what it made is in the home. An id that is not there raises NotFound, a
+    ValueError.
+
     Args:
-        home: Its folder, made if it is not there; None for the platform's user-data folder, or $PMSACL_HOME.
-        device: `auto`, `cpu` or `cuda:0`.
+        home: The folder, made if it is not there; None for $PMSACL_HOME, else the platform's folder for user data.
+        device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
 
     Example:
         >>> from pmsacl_studio import Studio, draw_case
@@ -59,7 +63,7 @@ class Studio:
         self.store, self.device = opening.open(Home.at(home)), device
 
     def close(self) -> None:
-        """Close the database's connection."""
+        """Closes the database's connection."""
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -69,23 +73,49 @@ class Studio:
         self.close()
 
     def studies(self) -> pd.DataFrame:
-        """List the studies, a row each: id, name, created, cases, masks."""
+        """Lists the studies, a row each: id, name, created, cases and masks (how many of each)."""
         columns = ["id", "name", "created", "cases", "masks"]
         return pd.DataFrame([{c: row[c] for c in columns} for row in list_studies(self.store)], columns=columns)
 
     def runs(self, study: str | None = None) -> pd.DataFrame:
-        """List the runs, a row each: id, study, kind (`pretrain` or `fit`), method, name, status, created, seconds."""
+        """Lists the runs, of one study or of all, a row each.
+
+        Columns: id, study, kind (`pretrain` of an encoder, `fit` of a detector), method (what is trained or fitted),
+        name, status (`done` once it can be used; else `new`, `queued`, `running`, `stopped`, `interrupted`, `failed` or
+        `collapsed`), created, seconds.
+        """
         columns = ["id", "study", "kind", "method", "name", "status", "created", "seconds"]
         rows = runs.list_runs(self.store, study)
         return pd.DataFrame([{c: row[c] for c in columns} for row in rows], columns=columns)
 
-    def import_folder(self, name: str, folder: str | os.PathLike[str], **options: Any) -> str:
-        """Import a folder of images as a new study; returns its id.
+    def import_folder(
+        self,
+        name: str,
+        folder: str | os.PathLike[str],
+        copy: bool = False,
+        layout: str | None = None,
+        patients: str | None = None,
+        answers: Mapping[str, str] | None = None,
+    ) -> str:
+        """Imports a folder of images as a new study; returns the study's id.
 
-        options: of `study import`: copy, layout, patients. Raises ValueError if the name is in use or nothing can be
-        read.
+        Args:
+            name: Name of the study, which no other has.
+            folder: The folder, or a table (CSV, spreadsheet) that lists images.
+            copy: Whether images are copied into the home; else they stay where they are and must remain there.
+            layout: How the folder is read: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`,
+                `visa`, `loco`, `bmad`, `classes`, `flat` (all images are normal) or `table`. None: found by looking.
+            patients: Regular expression whose first group, in a file's name, is the patient. None: from headers.
+            answers: What a folder means where its name does not say it: {folder: "normal", "abnormal" or "out"}.
+
+        Raises:
+            ValueError: If the name is in use, nothing can be read, or it is not clear which images are normal (the
+                sentence lists what `answers` must name).
         """
-        return import_study(self.store, name, folder, by="program", **options).study
+        report = import_study(
+            self.store, name, folder, copy, layout=layout, patients=patients, answers=answers, by="program"
+        )
+        return report.study
 
     def import_arrays(
         self,
@@ -95,17 +125,20 @@ class Studio:
         abnormal: bool | Sequence[bool] | np.ndarray = (),
         masks: Sequence[np.ndarray | None] | np.ndarray = (),
     ) -> str:
-        """Imports images as a new study; returns its id. They are written as PNG into the home.
+        """Imports images as a new study; returns the study's id. They are written as PNG into the home.
 
         Args:
             name: Name of the study, which no other has.
             normal: Images to learn from, one or many: arrays uint8 (H, W, 3) or (H, W), files, or a folder.
-            test: Images to score.
-            abnormal: Whether each test image is abnormal; left out where it is not known.
-            masks: The lesion mask (H, W) of each test image, or None; left out where there are none.
+            test: Images to score, given likewise.
+            abnormal: Whether each test image is abnormal. Left out: an image whose mask marks a lesion is abnormal, of
+                the others it is not known.
+            masks: The lesion mask (H, W) of each test image, in which any value but 0 is lesion, or None for an image
+                without one; left out where there are none. A mask of 0 alone is as good as None.
 
         Raises:
-            ValueError: If an image is none, the lengths differ, or the name is in use.
+            ValueError: If something is no image, lengths differ, the name is in use, or a mask has another size, covers
+                its whole image, or marks a lesion in an image that is said to be normal.
         """
         shown, judged = looks.listed(normal, "normal"), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
@@ -115,11 +148,14 @@ class Studio:
         if len(truth) and not np.isin(truth, (0, 1)).all():
             raise ValueError(f"abnormal is True or False for each test image, not {truth.dtype} {truth.shape}")
         pictures = [looks.opened(image) for image in (*shown, *judged)]  # all of them before the first file is written
-        for i, mask in enumerate(outlines):
-            if mask is not None and np.shape(mask) != pictures[len(shown) + i].shape[:2]:
-                raise ValueError(
-                    f"masks[{i}] is {np.shape(mask)}, its image {pictures[len(shown) + i].shape[:2]}: they must agree"
-                )
+        sizes = [picture.shape[:2] for picture in pictures[len(shown) :]]
+        lesions = [_lesion(i, mask, sizes[i]) for i, mask in enumerate(outlines)] or [None] * len(judged)
+        kinds = ["abnormal" if lesion is not None else "unknown" for lesion in lesions]
+        if len(truth):
+            kinds = ["abnormal" if each else "normal" for each in truth]
+        for i, (kind, lesion) in enumerate(zip(kinds, lesions, strict=True)):
+            if kind == "normal" and lesion is not None:
+                raise ValueError(f"masks[{i}] marks a lesion, but abnormal[{i}] says that the image is normal")
         folder = self.store.home.files / slug(name)
         with locked(folder):
             demand_free_name(self.store, folder.name)
@@ -127,18 +163,26 @@ class Studio:
             for i, image in enumerate(pictures[: len(shown)]):
                 _write(folder / "train/normal" / f"{i:06d}.png", image)
             for i, image in enumerate(pictures[len(shown) :]):
-                kind = "unknown" if not len(truth) else "abnormal" if truth[i] else "normal"
-                _write(folder / "test" / kind / f"{i:06d}.png", image)
-                mask = np.asarray(outlines[i]) > 0 if len(outlines) and outlines[i] is not None else np.zeros(1)
-                if mask.any():
-                    _write(folder / "test/mask" / f"{i:06d}.png", mask.astype(np.uint8) * 255)
+                _write(folder / "test" / kinds[i] / f"{i:06d}.png", image)
+                if (lesion := lesions[i]) is not None:
+                    _write(folder / "test/mask" / f"{i:06d}.png", lesion.astype(np.uint8) * 255)
             return import_study(self.store, name, folder, by="program").study
 
     def pretrain(self, study: str, preset: str = PRETRAIN_DEFAULT, name: str | None = None, **settings: Any) -> str:
-        """Train an encoder on a study's normal images; returns the run's id once it is done.
+        """Pre-trains an encoder on a study's normal images; returns the run's id once it is done.
 
-        preset: `imagenet`, `quick` or `paper`. settings: any of its configuration, as `epochs=2` or
-        `**{"medmix.k": 2}`. Raises ValueError for one that there is not.
+        Args:
+            study: Id of the study.
+            preset: `sphere` (PMSACL in minutes on a CPU), `quick`, `imagenet`, `paper` (as published: days on a CPU),
+                `from-random`, `as-printed` (the paper's text to the letter, which collapses), or a comparator:
+                `published-droc`, `published-csi`, `published-ccd`.
+            name: Name of the run on the page.
+            settings: What differs from the preset, as `steps=100`; a name with a point comes in a dictionary:
+                `**{"encoder.arch": "resnet18", "medmix.k": 2}`. A wrong name lists those there are.
+
+        Raises:
+            ValueError: If there is no such preset or setting, or a value cannot be.
+            RuntimeError: If the training fails.
         """
         if preset not in PRETRAIN_PRESETS:
             raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
@@ -146,9 +190,20 @@ class Studio:
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 
     def pretrained(self, study: str, arch: str = "efficientnet-lite0", size: int = 224, init: str = "auto") -> str:
-        """Make a run of an encoder as it comes, without a training on the study; returns the run's id.
+        """Makes a run of an encoder that is not trained on the study, for detectors to be fitted on.
 
-        init `random`: untrained.
+        Args:
+            study: Id of the study.
+            arch: `efficientnet-lite0`, `resnet18`, or another network of timm by its name.
+            size: Side in pixels to which images are resized for detectors.
+            init: `auto` (ImageNet weights that are installed), `imagenet`, `random` (for trying things out), a file of
+                weights, or the folder of an earlier run or of `PMSACL.save`.
+
+        Returns:
+            The run's id.
+
+        Raises:
+            ValueError: If there is no such network, or no such weights.
         """
         run = pipeline.create_untrained(self.store, study, size, init=init, arch=arch)
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
@@ -161,7 +216,23 @@ class Studio:
         name: str | None = None,
         **settings: Any,
     ) -> str:
-        """Fit a detector on an encoder's run; returns the run's id. settings: any of its configuration."""
+        """Fits a detector to a study's normal images, by the features of an encoder.
+
+        Args:
+            encoder: Id of a run of `pretrain` or `pretrained`, which also says which study.
+            detector: `blend-head`, `blend`, `padim`, `igd`, `mahalanobis`, `nearest`, `lesion-head`, ...: those of
+                `fit --help`.
+            preset: Which of the detector's presets its settings come from; None for its usual one.
+            name: Name of the run on the page.
+            settings: What differs from the preset, as `channels=50` of `padim`; a wrong name lists those there are.
+
+        Returns:
+            The run's id. `score` then sets its thresholds.
+
+        Raises:
+            ValueError: If there is no such detector, preset or setting.
+            RuntimeError: If the fit fails.
+        """
         config = DETECTORS.get(detector).preset(preset).replace(**settings)
         run = pipeline.create_fit(self.store, encoder, detector, config, name)
         return self._worked(run, pipeline.chain(fits=[run], score=False, evaluate=False, device=self.device))
@@ -219,15 +290,24 @@ class Studio:
         return {"threshold": level, "source": point.source, "words": point.words}
 
     def flag_above(self, run: str, threshold: float | None, reader: str = "program") -> None:
-        """Moves the operating point of a scored fit to a score; None goes back to the usual percentile.
+        """Moves the operating point of a scored fit: images that score above it are flagged.
 
-        All lists, figures and exports follow it, and it is in the audit trail.
+        All lists, figures and exports follow it, and the audit trail names it.
+
+        Args:
+            run: Id of the fit.
+            threshold: A score; None goes back to the 95th percentile of the held-out normals.
+            reader: Who is named in the audit trail.
+
+        Raises:
+            ValueError: If the threshold is not finite, or the run has not been scored.
         """
         self.operating_point(run)  # raises ValueError if there is none
         if threshold is not None and not np.isfinite(threshold):
             raise ValueError(f"threshold is a finite score, or None for the usual one, not {threshold}")
         study = runs.get_run(self.store, run)["study"]
-        operating.choose(self.store, study, run, "default" if threshold is None else "dragged", threshold, reader)
+        source = "default" if threshold is None else "dragged"
+        operating.choose(self.store, study, run, source, threshold, reader, labels=threshold is not None)
 
     def export_run(self, run: str, out: str | os.PathLike[str]) -> dict[str, Any]:
         """Writes a finished fit to a folder, from which `Screen` scores anywhere; returns the model's card.
@@ -244,44 +324,116 @@ class Studio:
         return exported.import_model(self.store, Path(folder), study, name)["fit"]
 
     def evaluate(self, run: str, roi: bool = True, bootstrap: int = 1000) -> dict[str, Any]:
-        """Evaluate a scored run: AUROC, sensitivity, Dice and the rest, with intervals; as `evaluate` prints them."""
+        """Evaluates a scored fit on the study's test images whose label is known.
+
+        Args:
+            run: Id of the fit.
+            roi: Whether only pixels inside the region of interest count.
+            bootstrap: Resamples for the intervals; 0 for none.
+
+        Returns:
+            `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and `pro`, 0 to 1 or
+            None where it cannot be told, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`,
+            `n_normal`, `n_abnormal`, and `n_localised` (images with a mask).
+
+        Raises:
+            ValueError: If the run has not been scored, or no test image has a label.
+        """
         return results.evaluate_run(self.store, run, roi, "held-out", bootstrap=bootstrap)
 
     def learn(self, run: str, reader: str | None = None, **settings: Any) -> str:
-        """Learn on from a scored fit by what readers marked; returns the new fit's id, scored and compared.
+        """Learns on from a scored fit by lesions that readers marked (`mark`, or on the page).
 
-        settings: options that differ from the usual ones; `tune=0` leaves the encoder as it is, in a third of the time.
+        Args:
+            run: Id of a fit that was scored and has not itself learnt from marks.
+            reader: Whose masks teach; None for those of all readers.
+            settings: What differs from the usual settings, as `tune=0`, which leaves the encoder as it is and takes a
+                third of the time. A wrong name lists those there are.
+
+        Returns:
+            The new fit's id, scored and compared with the old one on test images that did not teach.
+
+        Raises:
+            ValueError: If there are too few marks (the sentence says how many are wanted), or the run is no such fit.
+            RuntimeError: If the fit fails.
         """
         learnt_run = learnt.create_learnt(self.store, run, reader, **settings)
         return self._worked(learnt_run, learnt.steps(learnt_run, self.device))
 
     def worklist(self, study: str, run: str | None = None, reader: str = "reader", **asked: Any) -> pd.DataFrame:
-        """Return the worklist of a study, most urgent first, as a reader of the page sees it.
+        """Returns the worklist of a study as a reader of the page sees it, most urgent first.
 
-        asked: sort, splits, flagged, decision, label, text, ... of `review.worklist.Query`.
+        Args:
+            study: Id of the study.
+            run: Id of the fit by whose scores it is ordered; None for the one that the page would take.
+            reader: Whose decisions are shown.
+            asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, `teaches`);
+                `descending` (True); `roi` (True: scores inside the region of interest); `splits` (a tuple of `test`,
+                `holdout`, `train`; only `test` unless given); and what is kept: `flagged` and `has_mask` (True or
+                False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against`, `differs`), `mine`
+                (True: assigned to the reader), `label` (`normal`, `abnormal`, `unknown`), `tag`, `text` (in the name).
+
+        Returns:
+            A row each, in the list's order: case, name, decision (of the reader; None if unread), score, percentile,
+            flagged (None without a scored fit), disagreement (of readers, 0 to 1), tags, kinds (of findings).
+
+        Raises:
+            ValueError: If something is asked that a list does not have.
         """
+        if unknown := set(asked) - {field.name for field in fields(Query)}:
+            raise ValueError(
+                f"a worklist has no {', '.join(sorted(unknown))}; it has: {', '.join(f.name for f in fields(Query))}"
+            )
+        columns = {"id": "case"} | {
+            n: n for n in ("name", "decision", "score", "percentile", "flagged", "disagreement", "tags", "kinds")
+        }
         with context.reading(self.store, reader, study=study, run=run, single_user=True) as request:
-            listed = Worklist(request, Query(**asked))
-            rows, after = [], None
+            listed, rows, after = Worklist(request, Query(**asked)), [], None
             while True:
                 page = listed.page(after)
                 rows += page["rows"]
                 after = page["cursor"]
                 if not after:
-                    return pd.DataFrame(rows)
+                    return (
+                        pd.DataFrame(rows, columns=list(columns)).rename(columns=columns).astype({"flagged": "boolean"})
+                    )
 
     def decide(self, case: int, decision: str, reader: str, comment: str = "", run: str | None = None) -> None:
-        """Store a reader's decision on a case: `normal`, `abnormal` or `unsure`; in the audit trail as any other."""
+        """Stores a reader's decision on a case, and writes it to the audit trail.
+
+        Args:
+            case: Number of the case, as `worklist` and `score` list it.
+            decision: `normal`, `abnormal` or `unsure`.
+            reader: Name of the reader.
+            comment: What the reader says of it.
+            run: Id of the fit whose heat map the reader saw, if any.
+
+        Raises:
+            ValueError: If the decision is none of these, or there is no such case.
+        """
         with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as request:
             decide(request, decision, comment=comment)
 
     def mark(self, case: int, mask: np.ndarray, reader: str, note: str = "") -> None:
-        """Store a reader's lesion mask (H, W) of a case, of its image's size, as a new version."""
+        """Stores a reader's lesion mask of a case, as the newest version; earlier ones are kept.
+
+        Args:
+            case: Number of the case.
+            mask: (H, W) of the image's own size; any value but 0 is lesion, and 0 everywhere means that there is none.
+            reader: Name of the reader.
+            note: What the reader says of it.
+
+        Raises:
+            ValueError: If the mask has another size, or there is no such case.
+        """
         with context.writing(self.store, reader, case_id=case, single_user=True) as request:
             lesion_masks.save(request, np.asarray(mask) > 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
-        """List the decisions that count, a row each: case, name, reader, stage, decision, comment, created, run."""
+        """Lists the decisions that count, which are the last of each reader on each case.
+
+        Columns: case, name, reader, stage (`first`, `second` or `adjudication`), decision, comment, created, run.
+        """
         query = (
             "SELECT v.case_id AS 'case', c.name, v.reader, v.stage, v.decision, v.comment, v.created, v.run "
             "FROM current_reviews k JOIN reviews v ON v.id = k.review_id JOIN cases c ON c.id = v.case_id "
@@ -291,7 +443,7 @@ class Studio:
         return pd.DataFrame(self.store.query(query, [study]), columns=columns)
 
     def _worked(self, run: str, steps: list[dict[str, Any]]) -> str:
-        """Do a job's steps in this process; returns the run's id. Raises RuntimeError with the job's sentence."""
+        """Does a job's steps in this process; returns the run's id. Raises RuntimeError with the job's sentence."""
         row = here.execute(self.store, jobs.submit(self.store, steps, start=False))
         if row["status"] != "done":
             raise RuntimeError(f"{run}: {row['error'] or row['message'] or row['status']}")
@@ -301,3 +453,15 @@ class Studio:
 def _write(file: Path, image: np.ndarray) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(cv2.imencode(".png", looks.opened(image)[..., ::-1])[1].tobytes())
+
+
+def _lesion(i: int, mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Returns where a mask is not 0, bool (H, W); None if that is nowhere. Raises ValueError for what is no mask."""
+    if mask is None:
+        return None
+    if np.shape(mask) != shape:
+        raise ValueError(f"masks[{i}] is {np.shape(mask)}, its image {shape}: they must agree")
+    lesion: np.ndarray = np.asarray(mask) != 0
+    if lesion.all():
+        raise ValueError(f"masks[{i}] covers the whole image; a lesion's mask leaves 0 where there is none")
+    return lesion if lesion.any() else None

@@ -18,7 +18,7 @@ from core.studio.db.store import Store, now
 FLAG_PERCENTILE = 95.0
 LIMIT = 0.05  # share of normal images that may be flagged
 SOURCES = {
-    "dragged": "set by hand on the ROC curve",
+    "dragged": "set to a chosen score",
     "limit": f"false alarms limited to {100 * LIMIT:g} %, by the held-out normals",
     "readers": "fitted to the readers’ decisions",
     "default": f"the {FLAG_PERCENTILE:g}th percentile of held-out normals",

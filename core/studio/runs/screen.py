@@ -83,8 +83,13 @@ class Screen:
     """An exported model, ready to score images without the studio.
 
     Args:
-        folder: As `export_run` wrote it.
-        threads: That one image may use; 0 for all.
+        folder: A folder that `Studio.export_run` or `launch.py export` wrote. By default that of this file, of which
+            each such folder has a copy.
+        threads: How many processor threads are used; 0 for all.
+
+    Attributes:
+        card: What card.json says of the model: detector, encoder, thresholds, calibration, figures.
+        size: Side in pixels to which images are resized.
 
     Raises:
         BadModel: A ValueError, if the folder holds no model, or a file of it is missing or changed.
@@ -126,11 +131,20 @@ class Screen:
         self.levels = {k: v if chosen is None else chosen for k, v in self.card.get("thresholds", {}).items()}
 
     def score(self, images: np.ndarray | Sequence[np.ndarray]) -> list[dict[str, Any]]:
-        """Scores one image or many, uint8 (H, W, 3) of any size.
+        """Scores one image or many.
 
-        Returns for each `score`, `threshold` (the score above which the operating point flags), `percentile` (of the
-        held-out normals) and `flagged`, of the whole image and, with `_roi` after the name, inside the region of
-        interest; `peak` (the largest value that counts) and `heat` float32 (h, w). Raises ValueError for other arrays.
+        Args:
+            images: uint8 (H, W, 3), each of any size; grey images have three equal channels.
+
+        Returns:
+            A dictionary for each image: `score`, `threshold` (the score above which images are flagged), `percentile`
+            (of the held-out normals) and `flagged` (0 or 1), of the whole image and, with `_roi` after the name, inside
+            the region of interest; `heat`, the heat map float32 (h, w), larger is more abnormal; `peak`, the map's
+            largest value inside the region of interest. Thresholds, percentiles and flags are absent from a model that
+            was exported before it had scored its study.
+
+        Raises:
+            ValueError: For other arrays.
         """
         given = [images] if isinstance(images, np.ndarray) and images.ndim == 3 else list(images)
         for image in given:
@@ -165,12 +179,18 @@ class Screen:
         return float(np.where(cells, heat, -np.inf).max()) if cells.any() else float(heat.min())
 
     def grey(self, heat: np.ndarray) -> np.ndarray:
-        """Draws a heat map in grey, uint8 (h, w), on the card's scale; on its own if the card has none."""
+        """Draws a heat map in grey, uint8 (h, w): 0 is usual, 255 the highest value of the card's scale.
+
+        The map's own range is the scale where the card has none.
+        """
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
 
     def frames(self, file: Path) -> Iterator[np.ndarray]:
-        """Yields the frames of a file, uint8 (H, W, 3), each on the scale that the study has for its scanner."""
+        """Yields the frames of an image file, uint8 (H, W, 3), with the grey levels that the study has for its scanner.
+
+        Most files have one frame. Raises Unreadable, a ValueError, if the file is none.
+        """
         head = decode.probe(file)
         header = dicom.header(file) if head.format == "DICOM" else None
         for frame in range(head.frames):
@@ -179,10 +199,18 @@ class Screen:
             scale = frame_range if measured is None else self.scales.get(measured.scanner, frame_range)
             yield decode.read_image(file, frame, scale)
 
-    def files(self, files: list[Path]) -> list[dict[str, Any]]:
-        """Scores files: a row for each frame, as `score`, with `file`, `frame`, how many `frames` there are, and
-        `sha256`; one with `file` and `error` if it cannot be read.
+    def files(self, files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
+        """Scores image files.
+
+        Args:
+            files: A file or a folder, or several; a folder stands for the images in it and in its folders.
+
+        Returns:
+            A dictionary for each frame: what `score` gives, `file`, `frame` (from 0), `frames` (how many the file has),
+            `shape` (height and width in the file) and `sha256` of the file. `file`, `frames` (1) and `error` for a file
+            that cannot be read.
         """
+        given = [files] if isinstance(files, (str, os.PathLike)) else files
         rows: list[dict[str, Any]] = []
         waiting: list[tuple[dict[str, Any], np.ndarray]] = []
 
@@ -191,7 +219,7 @@ class Screen:
                 row |= scores | {"shape": image.shape[:2]}
             waiting.clear()
 
-        for file in files:
+        for file in (file for each in map(Path, given) for file in [*found_in(each)] or [each]):
             first = len(rows)
             try:
                 digest = digest_of(file)

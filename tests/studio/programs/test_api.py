@@ -53,8 +53,9 @@ def test_from_a_folder_to_decisions(tmp_path):
         assert again["flagged"].dtype == bool and studio.heat_maps(run, arrays).shape == (3, 8, 8)
         assert studio.evaluate(run, bootstrap=10)["auroc"] > 0.5
         listed = studio.worklist(study, run)
-        assert len(listed) == 12 and studio.decisions(study).empty
-        first = int(listed["id"][0])
+        assert len(listed) == 12 and studio.decisions(study).empty and listed["percentile"].is_monotonic_decreasing
+        assert set(studio.worklist(study, run, flagged=True)["case"]) == set(listed["case"][listed["flagged"]])
+        first = int(listed["case"][0])
         studio.decide(first, "abnormal", "Ada", "a polyp", run)
         [said] = studio.decisions(study).to_dict("records")
         assert (said["case"], said["reader"], said["decision"], said["comment"]) == (
@@ -78,6 +79,8 @@ def test_arrays_become_a_study_and_train(tmp_path):
         study = studio.import_arrays("arrays", images(24), test, np.arange(8) < 4, [*masks, *[None] * 4])
         row = studio.studies().iloc[0]
         assert (row["cases"], row["masks"]) == (32, 4)
+        masked = studio.import_arrays("masked", images(24), test, masks=[*masks, np.zeros((32, 32)), *[None] * 3])
+        assert len(studio.worklist(masked, label="abnormal")) == 4 == len(studio.worklist(masked, label="unknown"))
         settings = {"size": 32, "epochs": 1, "steps": 0, "batch": 6, "centre_images": 6, "encoder.arch": ARCH}
         run = studio.pretrain(study, "quick", **settings)
         assert studio.runs(study).set_index("id")["status"][run] in ("done", "collapsed")

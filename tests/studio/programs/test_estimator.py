@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.utils import estimator_checks
 
 from core.engine.phantom.frame import draw_case
+from core.engine.training.model import PMSACL
 from core.studio.programs.estimator import AnomalyDetector
 from tests.conftest import ARCH
 
@@ -79,6 +80,16 @@ def test_the_conventions_of_outlier_detectors():
     assert np.isfinite(cross_val_score(quick(cv=2), both, truth, cv=folds)).all()
     search = GridSearchCV(quick(cv=2), {"detector": ["mahalanobis", "padim"]}, cv=folds).fit(both, truth)
     assert search.best_params_["detector"] in ("mahalanobis", "padim")
+
+
+@pytest.mark.slow
+def test_a_trained_pmsacl_is_an_encoder_as_is_its_folder(tmp_path):
+    normal, model = drawn(16), PMSACL(ARCH, preset="quick", size=32, **{"encoder.init": "random"})
+    model.save(tmp_path / "model")
+    given = AnomalyDetector("padim", encoder=model).fit(normal)
+    saved = AnomalyDetector("padim", arch=ARCH, init=str(tmp_path / "model")).fit(normal)
+    assert model.training and model.encoder.training
+    assert given.score_samples(normal) == pytest.approx(saved.score_samples(normal))
 
 
 @pytest.mark.slow

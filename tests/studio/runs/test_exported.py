@@ -218,7 +218,7 @@ def test_each_form_is_flagged_outside_as_in_the_studio(tmp_path, store):
         exported.export_run(store, fit, tmp_path / f"model{threshold}")
         studio = {(row["path"], row["frame"]): row for row in store.query(query, [fit])}
         model = screen.Screen(tmp_path / f"model{threshold}")
-        outside = model.files(list(screen.found_in(folder / "test")))
+        outside = model.files(str(folder / "test"))
         assert {(row["file"], row["frame"]) for row in outside} == set(studio) and len(outside) == len(studio) == 64
         for row in outside:
             mine = studio[row["file"], row["frame"]]
@@ -226,6 +226,8 @@ def test_each_form_is_flagged_outside_as_in_the_studio(tmp_path, store):
             if abs(mine["score_roi"] - level) > 1e-3:
                 assert (row["flagged"], row["flagged_roi"]) == (mine["flagged"], mine["flagged_roi"]), row["file"]
             assert abs(row["score_roi"] - mine["score_roi"]) <= CLOSE * max(1, mine["score_roi"]), row["file"]
+    one, absent = model.files([outside[0]["file"], tmp_path / "absent.png"])[:: outside[0]["frames"]]
+    assert one["sha256"] == outside[0]["sha256"] and absent["error"] and absent["frames"] == 1
     other = opening.open(Home.at(tmp_path / "other"))
     import_study(other, "mixed", folder)
     made = exported.import_model(other, tmp_path / f"model{level}", "mixed")
