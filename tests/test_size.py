@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_920, "files": 405, "script": 17_000, "tests": 44_170, "benches": 8_020}
+WHOLE = {"Python": 59_930, "files": 405, "script": 17_000, "tests": 44_170, "benches": 8_020}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

@@ -15,6 +15,7 @@ WORKING_SIDE = 288  # the search runs at this short side; every length below is 
 BLACK = 16  # a border's brightest channel: 0..5 as measured on three sets, plus what JPEG adds beside an edge
 GLYPH = (4, 14)  # height of a line of burned-in text
 EVEN = 0.7  # the darkest letter of a line is as bright as so much of the brightest
+TINT = 30  # grey levels between the brightest and the darkest channel of letters; a glint has the colour of its tissue
 ROUGH, SMOOTH = 22, 8  # grey levels of fine detail around a line of text; around one of fewer than four letters
 FRAME = 44  # some insets have a dark grey frame of 15..40
 RIM = 5  # an inset may stand this far from the edge of the image
@@ -129,11 +130,13 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 def find_text(image: np.ndarray) -> np.ndarray:
     """Finds burned-in text in an image uint8 (h, w, 3): bool (h, w), boxes around its lines.
 
-    Letters are thin, white and equally bright, and stand on one foot before something smooth. Specular highlights and
-    speckle are white too, but stand in a crowd, and a bright rim is long without the strokes of letters.
+    Letters are thin, bright and equally bright, and stand on one foot before something smooth. Specular highlights and
+    speckle are bright too, but stand in a crowd, and a bright rim is long without the strokes of letters. A line of
+    fewer than four letters must also be white.
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)
+    tint = cv2.subtract(cv2.max(cv2.max(red, green), blue), white)
     thin = cv2.morphologyEx(white, cv2.MORPH_TOPHAT, np.ones((9, 9), np.uint8))
     strokes = ((thin > 60) & (white > 110)).astype(np.uint8)
     text = np.zeros(white.shape, bool)
@@ -146,9 +149,12 @@ def find_text(image: np.ndarray) -> np.ndarray:
         letters = [labels[box] == i for i, box in zip(line, boxes, strict=True)]
         count = sum(map(_letters, letters))
         peaks = [int(white[box][letter].max()) for box, letter in zip(boxes, letters, strict=True)]
-        uneven = min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1
-        if count < 2 or min(peaks) < EVEN * max(peaks) or (count < 4 and uneven):
+        if count < 2 or min(peaks) < EVEN * max(peaks):
             continue
+        if count < 4:
+            tinted = np.median(np.concatenate([tint[box][letter] for box, letter in zip(boxes, letters, strict=True)]))
+            if min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1 or tinted > TINT:
+                continue
         top, left = (min(box[axis].start for box in boxes) for axis in (0, 1))
         bottom, right = (max(box[axis].stop for box in boxes) for axis in (0, 1))
         lines.append((ROUGH if count >= 4 else SMOOTH, top, bottom, left, right))

@@ -125,6 +125,12 @@ def test_grey_and_empty_images():
 
 
 @pytest.mark.slow
+def test_glints_of_drawn_frames_are_no_text():
+    """They stand in rows of two and three and are as bright as letters: in 7 of 100 frames they were taken for text."""
+    assert sum(roi.find_text(draw_case((11, i), 224, i % 3).image).any() for i in range(60)) <= 1
+
+
+@pytest.mark.slow
 def test_it_finds_the_drawn_frames_octagon_and_keeps_their_lesions():
     kept = []
     for i in range(6):
