@@ -124,7 +124,7 @@ test('a map is named by what made it; a point by its class or number', () => {
   const config = /** @type {any} */ ({ method: 'tsne', feature: 'centred', seed: 3 });
   assert.equal(
     titleOf({ config, run_name: 'run', epochs: [0, 4], count: 1200 }),
-    't-SNE of centred · run · epochs 0–4 · 1,200 points · seed 3',
+    't-SNE of centred features · run · epochs 0–4 · 1,200 points · seed 3',
   );
   assert.equal(valueText({ name: 'tag', title: 'Tag', names: ['–', 'x'], codes: [0, 1] }, 0), 'no tag');
   assert.equal(valueText({ name: 's', title: 'S', values: [null, 0.5] }, 0), 'not scored');

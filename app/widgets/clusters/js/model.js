@@ -39,7 +39,6 @@ export async function loadMap(key) {
 }
 
 const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
-const FEATURES = { centred: 'centred', projected: 'projected', backbone: 'backbone' };
 
 /** A map's name in menus: method, features, run, epochs, seed.
  * @param {{config: import('../../../static/answers').MapConfig, run_name: string, epochs: (number | {epoch: number})[],
@@ -49,7 +48,7 @@ export function titleOf({ config, run_name: run, epochs, count }) {
   const when = e.length > 1 ? `epochs ${e[0]}\u2013${e[e.length - 1]}` : `epoch ${e[0]}`;
   const seed = config.seed ? ` \u00b7 seed ${config.seed}` : '';
   const points = `${(count || 0).toLocaleString('en')} points${seed}`;
-  return [`${METHODS[config.method]} of ${FEATURES[config.feature]}`, run, when, points].join(' \u00b7 ');
+  return [`${METHODS[config.method]} of ${config.feature} features`, run, when, points].join(' \u00b7 ');
 }
 
 /** What the points can be coloured by, by name. @param {{base: `/api/clusters/maps/${string}`} & Pick<MapData, 'added' | 'sets'>} map
