@@ -1,4 +1,4 @@
-"""Imports started from the page: each in a thread of its own, its progress to be asked for, its report kept."""
+"""Imports started from the page: each runs in its own thread, can be asked for its progress, and keeps its report."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from core.studio.ingest.layouts import Question
 
 
 class ImportStopped(ValueError):
-    """An import that somebody stopped before anything of it was written."""
+    """Raised if somebody stopped an import before it wrote anything."""
 
 
 @dataclass
 class Reply:
-    """What a person has answered so far. answers: of groups; again: to images that were erased; None: not asked."""
+    """What a person has answered so far: `answers` about groups; `again` about erased images (None: not asked)."""
 
     answers: dict[str, str] = field(default_factory=dict)
     again: bool | None = None
@@ -29,8 +29,8 @@ class Reply:
 class Imports:
     """The imports of one server.
 
-    States: {"state": "running"|"asked"|"done"|"failed", "done", "total", "question"|"report"|"error"}. One that is
-    asked about waits for `answer`, then its work is done anew.
+    States: {"state": "running"|"asked"|"done"|"failed", "done", "total", "question"|"report"|"error"}. An import in
+    state "asked" waits for `answer`, then its work starts over.
     """
 
     KEPT = 50
@@ -44,10 +44,10 @@ class Imports:
     def start(
         self, work: Callable, key: str, reply: Reply | None = None, forget: Callable[[], object] = lambda: None
     ) -> str:
-        """Starts `work(on_progress)`, which gives the report, a dict with "study". Returns a token for `state`.
+        """Starts `work(on_progress)`, which returns the report, a dict with "study". Returns a token for `state`.
 
-        key: what is imported, and how; while an import of the same key runs, its token is given, as at a double click.
-        reply: where `work` finds what a person has answered; forget: called if an import is given up while it is asked.
+        key: what is imported, and how; while an import with this key runs, its token is returned (a double click).
+        reply: where `work` finds what a person has answered; forget: called if an import is given up while "asked".
         """
         token = secrets.token_hex(8)
         task = {"state": "running", "done": 0, "total": 0, "started": time.time(), "key": key}
@@ -65,7 +65,7 @@ class Imports:
         return token
 
     def answer(self, token: str, answers: dict[str, str], again: bool | None) -> None:
-        """Goes on with an import that is asked about. Raises ValueError if it is not."""
+        """Resumes an import that waits for an answer. Raises ValueError if it does not wait for one."""
         with self._lock:
             task = self._asked(token)
             reply = task["reply"]
@@ -98,8 +98,8 @@ class Imports:
                 task.update(state="done", report=report)
             except Question as question:
                 listed = [{**vars(g), "samples": len(g.samples)} for g in question.groups]
-                shown = {"layout": question.layout, "groups": listed, "erased": question.erased}
-                task.update(samples=[g.samples for g in question.groups], question=shown, state="asked")
+                question_fields = {"layout": question.layout, "groups": listed, "erased": question.erased}
+                task.update(samples=[g.samples for g in question.groups], question=question_fields, state="asked")
                 if task.get("stop"):
                     self.stop(token)
             except ValueError as error:
@@ -117,7 +117,7 @@ class Imports:
         threading.Thread(target=run, name=f"import-{token}", daemon=True).start()
 
     def stop(self, token: str) -> None:
-        """Ends an import at its next image, one that is asked about at once. Raises ValueError if it is unknown."""
+        """Stops an import at its next image; at once if it waits for an answer. Raises ValueError if it is unknown."""
         with self._lock:
             self.state(token)
             task = self._tasks[token]
@@ -128,7 +128,7 @@ class Imports:
         task["forget"]()
 
     def state(self, token: str) -> dict:
-        """Returns how far an import is. Raises ValueError if it is not known (any more)."""
+        """Returns the state and progress of an import. Raises ValueError if it is unknown or no longer kept."""
         if token not in self._tasks:
             raise ValueError("this import is not known any more; look whether its study is in the list")
         task = self._tasks[token]

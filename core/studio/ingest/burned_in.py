@@ -1,7 +1,7 @@
-"""Text burned into pictures: names and dates that de-identification cannot remap. It is looked for once, at import.
+"""Finds text burned into pictures (names, dates), which de-identification cannot remap. Images are checked at import.
 
-This only finds what is likely text; a person has to look before pictures are passed on. cases.burned_in: 1 likely, 0
-none found, NULL not looked at (cases of an earlier version).
+A hit is only likely text; a person has to look before pictures are passed on. cases.burned_in: 1 likely, 0 no text
+found, NULL not checked (cases of an earlier version).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.unreadable import Unreadable
 
-LOOK_AT_MOST = 2000  # cases not looked at yet, at one export; more of them are only counted
+LOOK_AT_MOST = 2000  # unchecked cases that one export checks; if there are more, they are only counted
 
 
 def likely(image: np.ndarray) -> bool:
@@ -32,38 +32,38 @@ def likely(image: np.ndarray) -> bool:
 
 
 def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool = True) -> dict:
-    """Finds cases with likely text, of those in `ids` or of the whole study: {"cases": [ids], "unknown": n}.
+    """Finds the cases with likely text, among `ids` or in the whole study: {"cases": [ids], "unknown": n}.
 
-    Cases that were not looked at yet are looked at now if they are few; if not, or without `look`, they are counted.
+    Unchecked cases are checked now if they are few; otherwise, or without `look`, they are counted as unknown.
     """
-    wanted = None if ids is None else set(ids)
+    chosen_ids = None if ids is None else set(ids)
     rows = store.query(
         "SELECT id, path, frame, burned_in FROM cases WHERE study = ? AND burned_in IS NOT 0 ORDER BY id", [study]
     )
-    rows = [r for r in rows if wanted is None or r["id"] in wanted]
-    marked = [r["id"] for r in rows if r["burned_in"]]
-    fresh = [r for r in rows if r["burned_in"] is None]
-    if not look or len(fresh) > LOOK_AT_MOST:
-        return {"cases": marked, "unknown": len(fresh)}
-    unknown, looked = 0, []
-    for row in fresh:
+    rows = [r for r in rows if chosen_ids is None or r["id"] in chosen_ids]
+    likely_ids = [r["id"] for r in rows if r["burned_in"]]
+    unchecked = [r for r in rows if r["burned_in"] is None]
+    if not look or len(unchecked) > LOOK_AT_MOST:
+        return {"cases": likely_ids, "unknown": len(unchecked)}
+    unknown, results = 0, []
+    for row in unchecked:
         try:
-            looked.append((int(likely(read_image(row["path"], row["frame"]))), row["id"]))
+            results.append((int(likely(read_image(row["path"], row["frame"]))), row["id"]))
         except (Unreadable, OSError):
             unknown += 1
-    if looked:
+    if results:
         with store.write() as db:
-            db.conn.executemany("UPDATE cases SET burned_in = ? WHERE id = ?", looked)
-    return {"cases": sorted(marked + [i for yes, i in looked if yes]), "unknown": unknown}
+            db.conn.executemany("UPDATE cases SET burned_in = ? WHERE id = ?", results)
+    return {"cases": sorted(likely_ids + [i for yes, i in results if yes]), "unknown": unknown}
 
 
 def warning(checked: dict) -> str | None:
-    """Returns a sentence for people about what `among` found, or None."""
-    parts = []
+    """Returns what `among` found as a sentence for people, or None if it found nothing."""
+    sentences = []
     if checked["cases"]:
         n = len(checked["cases"])
         noun = "case" if n == 1 else "cases"
-        parts.append(f"{n} {noun} may carry burned-in text (a name, a date): look before you pass pictures on")
+        sentences.append(f"{n} {noun} may carry burned-in text (a name, a date): look before you pass pictures on")
     if checked["unknown"]:
-        parts.append(f"{checked['unknown']} cases were not looked at for burned-in text")
-    return "; ".join(parts) or None
+        sentences.append(f"{checked['unknown']} cases were not looked at for burned-in text")
+    return "; ".join(sentences) or None

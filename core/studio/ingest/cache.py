@@ -1,7 +1,7 @@
 """A study's decoded images, regions of interest and lesion masks, once per size, as memory-mapped .npy files.
 
-Cases that are added to a study are prepared into a part of their own: what is there stays as it is, by a second name
-in the new folder. A part takes in those before it that are no larger, so that a study has few of them.
+Cases that are added to a study are prepared into a separate part; the earlier parts are not touched, only linked into
+the new folder. A new part absorbs earlier ones of the same size or smaller, so that a study has few parts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StudyArrays:
         return len(self.case_ids)
 
     def index(self, *splits: str, label: str | None = None) -> np.ndarray:
-        """Returns the rows of the given splits (all when none is given), of one label if given."""
+        """Returns the rows of the given splits (of all splits if none is given), optionally of one label."""
         keep = np.isin(self.split, splits) if splits else np.ones(len(self), bool)
         return np.flatnonzero(keep & (self.label == label) if label else keep)
 
@@ -62,28 +62,28 @@ def load_arrays(
     on_progress: Progress | None = None,
     masks: dict[int, int] | None = None,
 ) -> StudyArrays:
-    """Loads the arrays of a study at `size` x `size`; built once, then mapped. Raises ValueError if a file has gone.
+    """Loads the arrays of a study at `size` x `size`: built once, then mapped. Raises ValueError if a file is missing.
 
     masks: {case id: mask id}, the lesion masks to load; None for the reference masks.
     """
     if not 16 <= size <= 4096:
         raise ValueError(f"size must lie between 16 and 4096 pixels, not {size}")
-    for left in reversed(range(TRIES)):
-        gone = erasures(store)
+    for tries_left in reversed(range(TRIES)):
+        erasures_before = erasures(store)
         try:
             arrays = _loaded(store, study, size, masks, on_progress)
-            if erasures(store) == gone:
+            if erasures(store) == erasures_before:
                 return arrays
-            shutil.rmtree(store.home.cache / study, ignore_errors=True)  # it may hold images of who was erased
+            shutil.rmtree(store.home.cache / study, ignore_errors=True)  # it may hold images of erased patients
             raise FileNotFoundError(f"images of {study} were erased while they were being prepared")
-        except FileNotFoundError:  # cleared away meanwhile
-            if not left:
+        except FileNotFoundError:  # deleted in the meantime
+            if not tries_left:
                 raise
     raise AssertionError("the last try returns or raises")
 
 
 def erasures(store: Store) -> int:
-    """Counts the erasures whose cases are gone."""
+    """Counts the erasures whose cases have been deleted."""
     return int(store.first("SELECT count(*) AS n FROM erasures WHERE step IS NOT 'rows'")["n"])
 
 
@@ -93,7 +93,7 @@ def _loaded(
     try:
         return _mapped(store, study, size, masks)
     except FileNotFoundError:
-        with files.locked(store.home.cache / study / str(size)):  # nobody else builds, or clears an older set away
+        with files.locked(store.home.cache / study / str(size)):  # nobody else builds a set or deletes an older one
             return _mapped(store, study, size, masks, True, on_progress)
 
 
@@ -105,7 +105,7 @@ def _mapped(
     build: bool = False,
     on_progress: Progress | None = None,
 ) -> StudyArrays:
-    """Maps the arrays. Raises FileNotFoundError if they are not there and `build` is False."""
+    """Maps the arrays. Raises FileNotFoundError if they are not built yet and `build` is False."""
     cases = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study])
     if not cases:
         raise NotFound(f"there is no study {study!r}, or it has no images")
@@ -116,18 +116,18 @@ def _mapped(
         if folder.exists():
             logging.getLogger(__name__).warning("the prepared images in %s are damaged: they are made again", folder)
         _build(folder, cases, size, on_progress)
-    truth = reference_masks(store, study) if chosen is None else chosen
+    mask_ids = reference_masks(store, study) if chosen is None else chosen
     masks, start = [], 0
-    there = parts_of(folder)
-    for place in there:
-        stop = start + parts.cases_in(place)
-        masks.append(parts.masks_of(store, place, size, cases[start:stop], truth, build))
+    part_folders = parts_of(folder)
+    for part_folder in part_folders:
+        stop = start + parts.cases_in(part_folder)
+        masks.append(parts.masks_of(store, part_folder, size, cases[start:stop], mask_ids, build))
         start = stop
     return StudyArrays(
-        _joined([files.mapped(folder / "images.npy") for folder in there]),
-        _joined([files.mapped(folder / "roi.npy") for folder in there]),
+        _joined([files.mapped(folder / "images.npy") for folder in part_folders]),
+        _joined([files.mapped(folder / "roi.npy") for folder in part_folders]),
         _joined(masks),
-        np.array([c["id"] in truth for c in cases]),
+        np.array([c["id"] in mask_ids for c in cases]),
         np.array([c["split"] for c in cases]),
         np.array([c["label"] for c in cases]),
         np.array([c["id"] for c in cases], np.int64),
@@ -139,45 +139,45 @@ def _joined(arrays: list[np.ndarray]) -> Rows:
 
 
 def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str]:
-    """For each of `counts`: the name of the folder that the first so many cases are prepared in."""
+    """Returns for each of `counts` the name of the folder in which that many first cases are prepared."""
     from core.engine import roi
 
     key = hashlib.sha256(Path(roi.__file__).read_bytes() + f"{VERSION} {ROI_SIDE}".encode())
-    wanted, names = set(counts), {}
+    wanted_counts, names = set(counts), {}
     for count, case in enumerate(cases, start=1):
         key.update(f"{case['sha256']} {case['frame']}{case['scale'] or ''}\n".encode())
-        if count in wanted:
+        if count in wanted_counts:
             names[count] = f"{size}-{key.hexdigest()[:12]}"
     return names
 
 
 def folders(home: Home) -> list[Path]:
-    """Lists every set of prepared images that is there, of any study and size."""
+    """Lists every complete set of prepared images, of any study and size."""
     complete = sorted(meta.parent for meta in home.cache.glob("*/*/meta.json"))
     return [folder for folder in complete if (parts_of(folder)[0] / "images.npy").exists()]
 
 
 def parts_of(folder: Path) -> list[Path]:
-    """Returns the folders of a set's parts in the order of their rows; the set's own folder if it was made in one."""
+    """Returns the folders of a set's parts in row order; the set's own folder if it has no separate parts."""
     return sorted(folder.glob("part-*")) or [folder]
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
-    """Returns whether the prepared images and regions of interest of a folder are complete and as they were written."""
-    there = parts_of(folder)
+    """Returns whether the prepared images and regions of interest of a folder are complete and unchanged."""
+    members = parts_of(folder)
     count = parts.cases_in(folder)
-    return count > 0 and count == sum(map(parts.cases_in, there)) and all(parts.is_sound(p, full) for p in there)
+    return count > 0 and count == sum(map(parts.cases_in, members)) and all(parts.is_sound(p, full) for p in members)
 
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
-    """Prepare the images of `cases`, of which those that lie in a sound set of fewer cases are taken from there."""
-    reused = _before(folder.parent, cases, size)
-    there = sum(map(parts.cases_in, reused))
-    new, done = len(cases) - there, 0
+    """Prepares the images of `cases`; those that an intact set of fewer cases already holds are taken from it."""
+    old_parts = _before(folder.parent, cases, size)
+    reused = sum(map(parts.cases_in, old_parts))
+    new, done = len(cases) - reused, 0
     copied: list[Path] = []
-    while reused and parts.cases_in(reused[-1]) <= len(cases) - there:
-        copied.insert(0, reused.pop())
-        there -= parts.cases_in(copied[0])
+    while old_parts and parts.cases_in(old_parts[-1]) <= len(cases) - reused:
+        copied.insert(0, old_parts.pop())
+        reused -= parts.cases_in(copied[0])
 
     def on_case() -> None:
         nonlocal done
@@ -185,19 +185,19 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
         if on_progress:
             on_progress(done, new)
 
-    with files.replacing(folder) as own:
-        for number, source in enumerate(reused):
-            parts.link(source, own / _part(number))
-        parts.write(own / _part(len(reused)) if reused else own, cases[there:], size, copied, on_case)
-        if reused:
-            parts.describe(own, size, len(cases))
+    with files.replacing(folder) as target:
+        for number, source in enumerate(old_parts):
+            parts.link(source, target / _part(number))
+        parts.write(target / _part(len(old_parts)) if old_parts else target, cases[reused:], size, copied, on_case)
+        if old_parts:
+            parts.describe(target, size, len(cases))
     for old in folder.parent.glob(f"{size}-*"):
         if old != folder:
             shutil.rmtree(old, ignore_errors=True)
 
 
 def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
-    """The parts of the largest sound set of the first of `cases`, but not all; none if there is no such set."""
+    """Returns the parts of the largest intact set of the first `cases`, but not of all; [] if there is no such set."""
     sets = [(parts.cases_in(other), other) for other in folder.glob(f"{size}-*")]
     names = _names(cases[:-1], size, [count for count, _ in sets])
     for count, other in sorted(sets, reverse=True):

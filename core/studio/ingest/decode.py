@@ -1,5 +1,5 @@
-"""Reading one image file, whatever it is: PNG, JPEG, TIFF, BMP, WebP, 8 or 16 bits, grey, colour, alpha, CMYK, DICOM;
-or one frame of a recording.
+"""Reads one image file of any supported format: PNG, JPEG, TIFF, BMP, WebP, DICOM (8 or 16 bits, grey, colour, alpha,
+CMYK), or one frame of a recording.
 
 A file is probed first (its header alone), so that nothing absurdly large is ever decoded.
 """
@@ -29,7 +29,7 @@ _GREY16 = ("I;16", "I;16B", "I;16L", "I", "F")
 
 
 class Room:
-    """Turns within a budget: what asks for more than is free waits, in the order of asking; small things never do."""
+    """Rations a budget: a request for more than is free waits, in order of arrival; small requests never wait."""
 
     def __init__(self, budget: int, small: int = 0):
         self.budget, self.small, self._free = budget, small, budget
@@ -38,7 +38,7 @@ class Room:
 
     @contextlib.contextmanager
     def taken(self, amount: int) -> Iterator[None]:
-        """Holds `amount` of the budget, all of it for what is larger, while the block runs."""
+        """Reserves `amount` of the budget (at most all of it) while the block runs."""
         if amount <= self.small:
             yield
             return
@@ -57,14 +57,14 @@ class Room:
                 self._changed.notify_all()
 
 
-DECODING = Room(160_000_000, small=4_000_000)  # pixels: the largest image that is read, or several smaller ones
+DECODING = Room(160_000_000, small=4_000_000)  # pixels: one of the largest images, or several smaller ones
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a file's header says. width and height as shown, that is after EXIF rotation; rate: frames a second.
+    """What a file's header says. width, height: as displayed, after EXIF rotation; rate: frames per second.
 
-    A PNG that has its EXIF behind the picture is an exception: to look there Pillow would decode it all.
+    Exception: a PNG with its EXIF after the pixels, because Pillow would have to decode it all to find that.
     """
 
     width: int
@@ -78,7 +78,7 @@ class Probe:
 
 @refusing
 def probe(path: str | os.PathLike) -> Probe:
-    """Reads a file's header only. Raises Unreadable with the reason if it is not an image that can be read."""
+    """Reads only a file's header. Raises Unreadable with the reason if it is not an image that can be read."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
@@ -99,9 +99,9 @@ def probe(path: str | os.PathLike) -> Probe:
 
 @refusing
 def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Reads an image, uint8 (H, W, 3) RGB, at full resolution and upright; more than 8 bits become 8 (see `to_8bit`).
+    """Reads an image, uint8 (H, W, 3) RGB, at full resolution and upright; deeper values become 8 bits (see `to_8bit`).
 
-    scale: the stored values that become 0 and 255, for all images of a scanner; without it each image has its own.
+    scale: the stored values that become 0 and 255, shared by all images of a scanner; without it, the image's own.
     """
     return _read(
         path,
@@ -114,9 +114,9 @@ def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, floa
 
 @refusing
 def read_raw(path: str | os.PathLike, frame: int = 0) -> np.ndarray:
-    """Reads stored values without windowing: uint8 (H, W, 3), or (H, W[, 3]) of the kind that is stored for more bits.
+    """Reads stored values without windowing: uint8 (H, W, 3), or (H, W[, 3]) of the stored type if deeper than 8 bits.
 
-    A DICOM comes in its modality's units (for CT, Hounsfield units), float32.
+    A DICOM file gives float32 in its modality's units (for CT, Hounsfield units).
     """
 
     def stored(grey: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ def _read(
     of_grey: Callable[[np.ndarray], np.ndarray],
     of_deep: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """An image of any format. of_grey, of_deep: what becomes of 16-bit grey (H, W) and 16-bit colour (H, W, 3)."""
+    """Reads an image of any format. of_grey, of_deep: convert 16-bit grey (H, W) and 16-bit colour (H, W, 3)."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):
@@ -205,7 +205,7 @@ def _load(image: Image.Image) -> Image.Image:
         raise Unreadable("too large to be decoded safely") from None
     except MemoryError:
         raise Unreadable("not enough memory to decode it") from None
-    except Exception as error:  # Pillow's plugins raise what they like on a damaged stream
+    except Exception as error:  # Pillow's plugins raise errors of any kind on a damaged stream
         logging.getLogger(__name__).debug("a decoder refused it", exc_info=error)
         raise Unreadable("damaged or cut short") from None
 
@@ -224,7 +224,7 @@ def _bits(image: Image.Image, path: Path) -> int:
 
 
 def _deep_colour(path: Path, orientation: int) -> np.ndarray | None:
-    """uint16 (H, W, 3) of a 16-bit colour PNG by OpenCV (Pillow has no such mode), or None if it cannot."""
+    """Reads a 16-bit colour PNG, uint16 (H, W, 3), by OpenCV (Pillow has no such mode); None if OpenCV cannot."""
     image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED | cv2.IMREAD_IGNORE_ORIENTATION)
     if image is None or image.dtype != np.uint16:
         return None

@@ -1,4 +1,4 @@
-"""Conversion of stored values of more than 8 bits to the 8 bits that are shown."""
+"""Converts stored values of more than 8 bits to the 8 bits that are displayed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ CONTAINERS = (8, 10, 12, 14, 16)  # bits that a scanner's values fill
 
 
 def container(values: np.ndarray) -> int:
-    """Returns the bits of the smallest of CONTAINERS that holds all values, whole numbers from 0 to 65535."""
+    """Returns the smallest of CONTAINERS whose bits hold all values, whole numbers from 0 to 65535."""
     return next(bits for bits in CONTAINERS if int(values.max()) < 1 << bits)
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """Returns the values that are numbers. Raises Unreadable if there is none."""
+    """Returns the finite values. Raises Unreadable if there are none."""
     good = np.isfinite(values) if values.dtype.kind == "f" else np.True_
     numbers = values if good.all() else values[good]
     if not numbers.size:
@@ -24,10 +24,10 @@ def finite(values: np.ndarray) -> np.ndarray:
 
 
 def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Converts stored values to 8 bits by a scale, what lies outside it clipped.
+    """Converts stored values to 8 bits by a scale; values outside it are clipped.
 
-    Without one: integers of 9 to 16 bits by the smallest of 8, 10, 12, 14, 16 bits that holds them (a 12-bit picture in
-    a 16-bit file is thus not black), others by their range. Raises Unreadable where no value is finite.
+    Without a scale, integers of 9 to 16 bits are scaled by the smallest of 8, 10, 12, 14, 16 bits that holds them (so a
+    12-bit picture in a 16-bit file is not black), others by their range. Raises Unreadable if no value is finite.
     """
     if scale is None and deep.dtype.kind in "ui" and deep.min() >= 0 and deep.max() < 65536:
         return (deep.astype(np.uint32) >> (container(deep) - 8)).astype(np.uint8)

@@ -1,7 +1,7 @@
 """DICOM as devices, archives and anonymisers write it: one tolerant reader for import, review and export.
 
-An element that is empty, missing or out of the standard counts as not given, or falls back to what the rest of the file
-says; `oddities` names what was wrong. Objects that are no images of a patient are refused by name.
+An element that is empty, missing or invalid counts as absent, or is inferred from the rest of the file; `oddities`
+lists what was wrong. Objects that are not images of a patient are refused, and the error names what they are.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ import numpy as np
 
 from core.studio.ingest.unreadable import Unreadable, limit
 
-UNDEFINED = 0xFFFFFFFF  # the length of what ends by a mark
-DEFERRED = 1 << 16  # bytes: a larger element stays on the disk where only the header is needed
+UNDEFINED = 0xFFFFFFFF  # the length of an element that ends with a delimiter
+DEFERRED = 1 << 16  # bytes: larger elements stay on disk if only the header is needed
 SUFFIXES = (".dcm", ".dicom", ".ima")
 _DATA = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 GREY = ("MONOCHROME1", "MONOCHROME2")
 COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_PARTIAL_420", "YBR_ICT", "YBR_RCT")
 PALETTE = "PALETTE COLOR"
-# Modalities of objects that are derived from images or hold none (PS3.3 C.7.3.1.1.1), where no SOP class says it.
+# Modalities of objects that are derived from images or hold none (PS3.3 C.7.3.1.1.1), if no SOP class says so.
 _NO_IMAGES = {
     "ANN", "ASMT", "AU", "DOC", "ECG", "EEG", "EMG", "EPS", "FID", "HD", "KO", "M3D", "PLAN", "PR", "REG", "RESP",
     "RTDOSE", "RTIMAGE", "RTPLAN", "RTRECORD", "RTSTRUCT", "RWV", "SEG", "SMR", "SR", "STAIN", "TEXTUREMAP",
 }  # fmt: skip
-# Sequences that make an object something else than an image, whatever class it names.
+# Elements that only objects other than images have, whatever class the object names.
 _DERIVED = ("SegmentSequence", "StructureSetROISequence", "ContentSequence", "WaveformSequence", "DoseGridScaling",
             "GraphicAnnotationSequence", "DirectoryRecordSequence", "BeamSequence")  # fmt: skip
-# Values of ImageType, its first letters: overview images, a slide's label, reports as pictures.
+# Values of ImageType, by their first letters: overview images, a slide's label, reports as pictures.
 _OVERVIEWS = {"LOCALI": "an overview image (localizer)", "SCOUT": "an overview image (scout)",
               "TOPOGRAM": "an overview image (topogram)", "OVERVIEW": "the overview of a slide",
               "LABEL": "the label of a slide", "THUMBNAIL": "a thumbnail", "DOSE_INFO": "a dose report"}  # fmt: skip
 
 
 def is_dicom(path: Path) -> bool:
-    """Tells a DICOM file by its preamble or its first element; by its suffix where it has neither."""
+    """Returns whether a file is DICOM, by its preamble, its suffix or its first element."""
     with path.open("rb") as file:
         head = file.read(132)
     if head[128:] == b"DICM":
@@ -50,7 +50,7 @@ def is_dicom(path: Path) -> bool:
 
 
 def _starts_with_an_element(head: bytes, size: int) -> bool:
-    """Whether a file without preamble begins with an element of the first groups, as old archives store them."""
+    """Returns whether a file without a preamble begins with an element of the first groups, as in old archives."""
     for order in "<>":
         group, element = struct.unpack(f"{order}HH", head[:4])
         if group in (2, 8) and element < 0x100:
@@ -60,16 +60,16 @@ def _starts_with_an_element(head: bytes, size: int) -> bool:
 
 
 def text(ds: Any, keyword: str) -> str:
-    """Reads an element as one line, "" if it has no value; several values are separated by backslashes."""
+    """Reads an element as one line; "" if it has no value. Several values are separated by backslashes."""
     value = _value(ds, keyword)
     values = value if isinstance(value, list) else [value]
     return "\\".join(" ".join(str("" if v is None else v).replace("\0", " ").split()) for v in values)
 
 
 def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
-    """Reads an element's numbers, a decimal comma taken for a point.
+    """Reads an element's numbers; a decimal comma counts as a point.
 
-    [] if one of them is no finite number, or there are not `count`.
+    Returns [] if a value is not a finite number, or if there are not `count` values.
     """
     value = _value(ds, keyword)
     values = []
@@ -82,13 +82,13 @@ def numbers(ds: Any, keyword: str, count: int | None = None) -> list[float]:
 
 
 def whole(ds: Any, keyword: str) -> int | None:
-    """Reads the first of an element's numbers, None unless it is a whole one."""
+    """Reads the first number of an element; None unless it is a whole number."""
     values = numbers(ds, keyword)
     return int(values[0]) if values and values[0].is_integer() and abs(values[0]) < 2**53 else None
 
 
 def _value(ds: Any, keyword: str) -> Any:
-    """An element's value, a list of several; its bytes as text where pydicom refuses them, None without the element."""
+    """Returns an element's value (several as a list); as text if pydicom refuses it, None if the element is missing."""
     value = stored(ds, keyword)
     if isinstance(value, bytes):
         value = value.decode("latin-1")
@@ -98,17 +98,17 @@ def _value(ds: Any, keyword: str) -> Any:
 
 
 def stored(ds: Any, keyword: str) -> Any:
-    """Reads an element's value as pydicom has it; its bytes where that refuses them, None where there are none."""
+    """Reads an element's value as pydicom parses it, its raw bytes if pydicom refuses it, or None if it is missing."""
     try:
         return ds.get(keyword)
-    except Exception:  # of a value that does not fit its kind; pydicom raises many kinds
+    except Exception:  # a value that does not fit its type; pydicom raises many kinds of errors
         with contextlib.suppress(Exception):
             return getattr(ds.get_item(keyword), "value", None)
     return None
 
 
 def items(ds: Any, keyword: str) -> list[Any]:
-    """Reads the items of a sequence, none of what is no sequence."""
+    """Reads the items of a sequence; [] if the element is not a sequence."""
     try:
         return [item for item in ds.get(keyword) or () if hasattr(item, "get")]
     except Exception:  # as above
@@ -116,7 +116,7 @@ def items(ds: Any, keyword: str) -> list[Any]:
 
 
 class Form(NamedTuple):
-    """How pixels are stored, as the header says or, where it does not, as the rest of it implies."""
+    """How pixels are stored, according to the header or, if it is silent, to the rest of the file."""
 
     rows: int
     columns: int
@@ -128,14 +128,14 @@ class Form(NamedTuple):
 
 
 def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
-    """The dataset, its elements about pixels mended, and what was wrong with it. pixels: with all of them in memory."""
+    """Returns the dataset with its pixel elements repaired, its Form, and what was wrong. pixels: load them as well."""
     import pydicom
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             ds = pydicom.dcmread(path, force=True, defer_size=None if pixels else DEFERRED)
-        except Exception as error:  # pydicom raises many kinds on a damaged file
+        except Exception as error:  # pydicom raises many kinds of errors on a damaged file
             if isinstance(error, OSError) and error.errno:
                 raise
             raise Unreadable("not a DICOM that can be read, or damaged") from None
@@ -146,12 +146,12 @@ def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
 
 
 def _other_object(ds: Any) -> str | None:
-    """Names what an object is that is no image of a patient; None for an image."""
+    """Names the kind of an object that is not an image of a patient; None for an image."""
     import pydicom
 
     uid = text(ds, "SOPClassUID") or text(getattr(ds, "file_meta", {}), "MediaStorageSOPClassUID")
-    known = pydicom.uid.UID_dictionary.get(uid)
-    name = known[0].rpartition(" Storage")[0] if known and known[1] == "SOP Class" else ""
+    uid_entry = pydicom.uid.UID_dictionary.get(uid)
+    name = uid_entry[0].rpartition(" Storage")[0] if uid_entry and uid_entry[1] == "SOP Class" else ""
     if name and ("Image" not in name or "RT Image" in name) and name != "Enhanced US Volume":
         return name
     modality = text(ds, "Modality").upper()
@@ -161,11 +161,11 @@ def _other_object(ds: Any) -> str | None:
     if derived and not name:
         return f"it has a {pydicom.datadict.dictionary_description(derived)}"
     kinds = text(ds, "ImageType").upper().split("\\")[2:]
-    return next((what for kind in kinds for start, what in _OVERVIEWS.items() if kind.startswith(start)), None)
+    return next((label for kind in kinds for start, label in _OVERVIEWS.items() if kind.startswith(start)), None)
 
 
 def _mended(ds: Any) -> tuple[Form, list[str]]:
-    """How the pixels are stored; elements that a decoder asks for and the header lacks are put into `ds`."""
+    """Returns how the pixels are stored; sets the elements in `ds` that a decoder needs and the header lacks."""
     odd: list[str] = []
 
     def given(keyword: str, usual: int | str, fits: Callable[[Any], bool]) -> Any:
@@ -192,10 +192,10 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
     _name_syntax(ds)
     coded = ds.file_meta.TransferSyntaxUID.is_encapsulated
     length = 0 if coded else _length(ds, data)
-    each = length / (rows * columns * frames)  # bytes of a pixel, its padding to an even length included
+    pixel_bytes = length / (rows * columns * frames)  # bytes of a pixel, its padding to an even length included
     tables = "RedPaletteColorLookupTableData" in ds
     photometric = text(ds, "PhotometricInterpretation").upper()
-    colour = photometric in COLOURS or (not photometric and not tables and each >= 3 and each % 3 < 0.5)
+    colour = photometric in COLOURS or (not photometric and not tables and pixel_bytes >= 3 and pixel_bytes % 3 < 0.5)
     samples = given("SamplesPerPixel", 3 if colour else 1, lambda n: n in (1, 3, 4))
     usual = PALETTE if tables else ("MONOCHROME2", "RGB")[samples > 1]
     photometric = given("PhotometricInterpretation", usual, lambda name: True)
@@ -204,22 +204,22 @@ def _mended(ds: Any) -> tuple[Form, list[str]]:
     if samples > 1:
         given("PlanarConfiguration", 0, lambda n: n in (0, 1))
     if data == "PixelData":
-        deep = (whole(ds, "BitsStored") or 0) > 8 or each / samples >= 2
+        deep = (whole(ds, "BitsStored") or 0) > 8 or pixel_bytes / samples >= 2
         allocated = given("BitsAllocated", 16 if deep else 8, lambda n: n in (1, 8, 16, 32))
         stored = given("BitsStored", allocated, lambda n: 0 < n <= allocated)
         given("HighBit", stored - 1, lambda n: stored - 1 <= n < allocated)
         given("PixelRepresentation", 0, lambda n: n in (0, 1))
     else:
         allocated = stored = ds.BitsAllocated = 32 if data == "FloatPixelData" else 64
-    wanted = (rows * columns * samples * allocated * frames + 7) // 8
+    expected = (rows * columns * samples * allocated * frames + 7) // 8
     if photometric == "YBR_FULL_422":
-        wanted = wanted * 2 // 3
-    if not coded and not wanted <= length < wanted + wanted // frames:
+        expected = expected * 2 // 3
+    if not coded and not expected <= length < expected + expected // frames:
         syntax = _compressed(ds)
         if syntax is None:
-            more = length // max(wanted // frames, 1)
+            more = length // max(expected // frames, 1)
             says = f"its header says {frames} frames of {columns} x {rows} pixels, its pixels are for {more}"
-            raise Unreadable(f"cut short: {says}" if length < wanted else says)
+            raise Unreadable(f"cut short: {says}" if length < expected else says)
         odd.append(f"{ds.file_meta.TransferSyntaxUID.name} is not how its pixels are stored: {syntax.name} is assumed")
         ds.file_meta.TransferSyntaxUID = syntax
     return Form(rows, columns, samples, photometric, allocated, stored, frames), odd
@@ -232,14 +232,14 @@ def _called(keyword: str) -> str:
 
 
 def _length(ds: Any, keyword: str) -> int:
-    """The bytes of pixel data, which may still be on the disk."""
+    """Returns the number of bytes of pixel data, which may still be on disk."""
     raw = ds.get_item(keyword)
     length = getattr(raw, "length", None)
     return int(length) if length not in (None, UNDEFINED) and raw.value is None else len(stored(ds, keyword) or b"")
 
 
 def _name_syntax(ds: Any) -> None:
-    """Names the transfer syntax of a file whose meta header, if it has one, does not."""
+    """Sets the transfer syntax of a file whose meta header is missing or does not name it."""
     from pydicom.dataset import FileMetaDataset
     from pydicom.uid import UID, ExplicitVRBigEndian, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 
@@ -256,17 +256,17 @@ def _name_syntax(ds: Any) -> None:
 
 
 def _compressed(ds: Any) -> Any:
-    """The transfer syntax of compressed pixels by what they begin with; None if they are not compressed, or unknown."""
+    """Detects the transfer syntax of pixels from their first bytes; None if they are uncompressed or it is unknown."""
     value = stored(ds, "PixelData")
     if not isinstance(value, bytes) or value[:4] != b"\xfe\xff\x00\xe0":
         return None
-    with contextlib.suppress(Exception):  # pydicom raises many kinds on damaged fragments
+    with contextlib.suppress(Exception):  # pydicom raises many kinds of errors on damaged fragments
         return _codec(next(fragments(ds, 0, 1)))
     return None
 
 
 def _codec(stream: bytes) -> Any:
-    """The transfer syntax of a compressed frame, by its first markers; None if they are not known."""
+    """Detects the transfer syntax of a compressed frame from its first markers; None if it is unknown."""
     from pydicom import uid
 
     if stream[:4] == b"\xff\x4f\xff\x51":
@@ -276,11 +276,11 @@ def _codec(stream: bytes) -> Any:
 
 
 def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Marker and body of each segment of a JPEG, up to where its pixels begin."""
+    """Yields marker and body of each segment of a JPEG, up to the start of its pixels."""
     at = 2
     while stream[:2] == b"\xff\xd8" and at + 4 <= len(stream) and stream[at] == 0xFF:
         marker, length = stream[at + 1], struct.unpack(">H", stream[at + 2 : at + 4])[0]
-        if marker == 0xFF:  # a filling byte
+        if marker == 0xFF:  # a fill byte
             at += 1
             continue
         yield marker, stream[at + 4 : at + 2 + length]
@@ -290,10 +290,10 @@ def _segments(stream: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def drawn_size(stream: bytes) -> tuple[int, int, int] | None:
-    """(columns, rows, samples) of a JPEG, JPEG-LS or JPEG 2000 stream by its own header; None of any other."""
+    """Returns (columns, rows, samples) from the header of a JPEG, JPEG-LS or JPEG 2000 stream; None for any other."""
     if stream[:4] == b"\xff\x4f\xff\x51" and len(stream) >= 42:
-        right, below, left, above = struct.unpack(">4I", stream[8:24])
-        return right - left, below - above, struct.unpack(">H", stream[40:42])[0]
+        x_end, y_end, x_start, y_start = struct.unpack(">4I", stream[8:24])
+        return x_end - x_start, y_end - y_start, struct.unpack(">H", stream[40:42])[0]
     for marker, body in _segments(stream):
         if (0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)) or marker == 0xF7:
             rows, columns, samples = struct.unpack(">HHB", body[1:6])
@@ -302,19 +302,19 @@ def drawn_size(stream: bytes) -> tuple[int, int, int] | None:
 
 
 def stream_colours(stream: bytes) -> str | None:
-    """Names the colours of a lossy JPEG stream of three values, where it says them itself; None where it does not.
+    """Names the colour space of a lossy JPEG stream with three components, or None if the stream does not reveal it.
 
-    Adobe's mark names them, JFIF allows YCbCr alone, and no RGB is stored at several resolutions.
+    An Adobe marker names it, JFIF implies YCbCr, and components of different resolutions cannot be RGB.
     """
-    said = None
+    named = None
     for marker, body in _segments(stream):
         if marker == 0xEE and body[:5] == b"Adobe" and len(body) >= 12:
             return "YBR_FULL" if body[11] else "RGB"
         if marker == 0xE0 and body[:4] == b"JFIF":
-            said = "YBR_FULL"
+            named = "YBR_FULL"
         if marker in (0xC0, 0xC1) and len(body) >= 15:
-            said = "RGB" if body[6:15:3] == b"RGB" else said or ("YBR_FULL" if len(set(body[7:15:3])) > 1 else None)
-    return said
+            named = "RGB" if body[6:15:3] == b"RGB" else named or ("YBR_FULL" if len(set(body[7:15:3])) > 1 else None)
+    return named
 
 
 def fragments(ds: Any, frame: int, frames: int) -> Iterator[bytes]:
@@ -327,7 +327,7 @@ def fragments(ds: Any, frame: int, frames: int) -> Iterator[bytes]:
 
 
 def _odd_values(ds: Any) -> list[str]:
-    """Names values that are given and cannot be meant: what they concern is as if they were not given."""
+    """Describes values that are present but invalid, and are therefore ignored."""
     wrong = [
         (name, text(ds, name))
         for name, count in (("WindowWidth", None), ("WindowCenter", None), ("RescaleSlope", 1),
@@ -362,9 +362,9 @@ def _probed(path: Path, changed: int, size: int) -> tuple[int, int, int, int, st
 
 
 def header(path: Path) -> Any:
-    """Reads the dataset without its pixels, its elements about pixels mended. Raises Unreadable as `probe` does.
+    """Reads the dataset without its pixels, its pixel elements repaired. Raises Unreadable as `probe` does.
 
-    Its attribute `odd` lists what is wrong with it and does not keep it from being shown.
+    Its attribute `odd` lists faults that do not keep the image from being displayed.
     """
     ds, _, odd = open_image(path)
     for keyword in _DATA:
@@ -376,7 +376,7 @@ def header(path: Path) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
-    """Names what is wrong with a DICOM file's header; nothing of any other file. sha256: part of the cache's key."""
+    """Lists what is wrong with a DICOM file's header; nothing for any other file. sha256: part of the cache key."""
     try:
         return tuple(header(Path(path)).odd) if is_dicom(Path(path)) else ()
     except (OSError, Unreadable):
@@ -384,13 +384,13 @@ def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
 
 
 def patient(ds: Any) -> str | None:
-    """Returns the PatientID with who issued it (PS3.3 C.7.1.1), or None where a header has none."""
+    """Returns the PatientID with its issuer (PS3.3 C.7.1.1), or None if the header has none."""
     number = text(ds, "PatientID")
     return f"{text(ds, 'IssuerOfPatientID')} {number}".strip() if number else None
 
 
 def device(ds: Any) -> str | None:
-    """Returns which device took an image, and where, in its header's words (PS3.3 C.7.5.1); None if it names none."""
+    """Returns which device took an image, and where, in the header's words (PS3.3 C.7.5.1); None if it names none."""
     model = f"{text(ds, 'Manufacturer')} {text(ds, 'ManufacturerModelName')}".strip()
     words = (text(ds, name) for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
     return ", ".join(filter(None, (model, *words))) or None
@@ -402,19 +402,19 @@ def declares_text(ds: Any) -> bool:
 
 
 def spacing(ds: Any, keyword: str = "PixelSpacing") -> tuple[float, float] | None:
-    """Reads millimetres from row to row and from column to column; None unless both are above 0."""
+    """Reads the spacing of rows and of columns in millimetres; None unless both are above 0."""
     distances = numbers(ds, keyword, 2)
     return (distances[0], distances[1]) if distances and min(distances) > 0 else None
 
 
 def window(ds: Any) -> tuple[float, float] | None:
-    """Reads centre and width of the first window; None without one whose width is above 0."""
+    """Reads centre and width of the first window; None if there is none or its width is not above 0."""
     pairs = zip(numbers(ds, "WindowCenter"), numbers(ds, "WindowWidth"), strict=False)
     return next((pair for pair in list(pairs)[:1] if pair[1] > 0), None)
 
 
 def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | None:
-    """The first of a sequence's lookup tables: the value of its first entry, its entries, their bits."""
+    """Returns the first lookup table of a sequence: the input value of its first entry, its entries, and their bits."""
     for item in items(ds, keyword):
         descriptor = numbers(item, "LUTDescriptor", 3)
         data = stored(item, "LUTData")
@@ -430,7 +430,7 @@ def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | No
 
 
 def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
-    """A table's entries, from bytes or numbers; of 8 bits where there are no more bytes than entries."""
+    """Returns the entries of a table of bytes or numbers; of 8 bits if there are fewer than two bytes per entry."""
     if isinstance(data, (bytes, bytearray)):
         kind = np.uint8 if len(data) < 2 * count else np.dtype("<u2" if ds.original_encoding[1] is not False else ">u2")
         data = np.frombuffer(bytes(data)[: len(data) // np.dtype(kind).itemsize * np.dtype(kind).itemsize], kind)
@@ -438,7 +438,7 @@ def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
 
 
 def has_window(ds: Any) -> bool:
-    """Returns whether a file says how its values are shown: by a window or a VOI LUT, for all frames or for each."""
+    """Returns whether a file says how to display its values: by a window or a VOI LUT, for all frames or for each."""
     groups = [*items(ds, "SharedFunctionalGroupsSequence"), *items(ds, "PerFrameFunctionalGroupsSequence")]
-    where = [ds, *(lut for group in groups for lut in items(group, "FrameVOILUTSequence"))]
-    return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in where)
+    holders = [ds, *(lut for group in groups for lut in items(group, "FrameVOILUTSequence"))]
+    return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in holders)

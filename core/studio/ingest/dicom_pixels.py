@@ -1,4 +1,4 @@
-"""The pixels of DICOM images: decoded, checked against the header, and brought to what a viewer shows."""
+"""The pixels of DICOM images: decoded, checked against the header, and converted for display."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ASKED = ("Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation", "Pl
 
 
 def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
-    """Stored values (H, W[, 3]) of one frame, and the dataset with that frame's own tables and windows at its top."""
+    """Returns a frame's stored values (H, W[, 3]), the dataset with the frame's tables and windows, and its Form."""
     from pydicom.uid import JPEGBaseline8Bit, JPEGExtended12Bit
 
     ds, form, _ = open_image(path, pixels=True)
@@ -43,9 +43,9 @@ def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
         raise Unreadable(f"it has no frame {frame}")
     syntax = ds.file_meta.TransferSyntaxUID
     stream = _checked_stream(ds, form, frame) if syntax.is_encapsulated else b""
-    said = stream_colours(stream) if syntax in (JPEGBaseline8Bit, JPEGExtended12Bit) and form.samples == 3 else None
-    if said and (said == "RGB") != (form.photometric == "RGB"):
-        ds.PhotometricInterpretation = said
+    named = stream_colours(stream) if syntax in (JPEGBaseline8Bit, JPEGExtended12Bit) and form.samples == 3 else None
+    if named and (named == "RGB") != (form.photometric == "RGB"):
+        ds.PhotometricInterpretation = named
     try:
         values = _decoded(ds, form, stream, frame)
     except NotImplementedError:
@@ -68,7 +68,7 @@ def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
 
 
 def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
-    """The values of a frame. What GDCM alone decodes, a process of its own does: GDCM ends where it fails."""
+    """Decodes a frame. What only GDCM decodes goes to a separate process, because GDCM crashes where it fails."""
     from pydicom import uid
     from pydicom.pixels import pixel_array
 
@@ -88,22 +88,22 @@ def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
 
 
 def _checked_stream(ds: Any, form: Form, frame: int) -> bytes:
-    """A compressed frame. Raises Unreadable if it is missing, or is of another size than the header says."""
+    """Returns a compressed frame. Raises Unreadable if it is missing, or if its size is not the header's."""
     try:
         stream = next(fragments(ds, frame, form.frames), None)
     except Exception:
         stream = None
     if not stream:
         raise Unreadable(f"cut short: its header says {form.frames} frames, number {frame + 1} is missing or damaged")
-    drawn = drawn_size(stream)
-    if drawn and drawn != (form.columns, form.rows, form.samples):
+    size = drawn_size(stream)
+    if size and size != (form.columns, form.rows, form.samples):
         of = "{} x {} pixels of {} values".format
-        raise Unreadable(f"its header says {of(form.columns, form.rows, form.samples)}, its picture has {of(*drawn)}")
+        raise Unreadable(f"its header says {of(form.columns, form.rows, form.samples)}, its picture has {of(*size)}")
     return stream
 
 
 def _padding(values: np.ndarray, ds: Any, form: Form) -> np.ndarray | None:
-    """Where a grey image holds the padding value or range (PS3.3 C.7.5.1.1.2), which is no part of any scale."""
+    """Marks the padding value or range of a grey image (PS3.3 C.7.5.1.1.2), which no scale counts; None without any."""
     ends = []
     for keyword in ("PixelPaddingValue", "PixelPaddingRangeLimit"):
         end = whole(ds, keyword)
@@ -113,12 +113,12 @@ def _padding(values: np.ndarray, ds: Any, form: Form) -> np.ndarray | None:
             ends.append(end - top if signed and end >= top // 2 else end + top if not signed and end < 0 else end)
     if not ends or "PixelPaddingValue" not in ds:
         return None
-    where = (values >= min(ends)) & (values <= max(ends))
-    return where if where.any() and not where.all() else None
+    is_padding = (values >= min(ends)) & (values <= max(ends))
+    return is_padding if is_padding.any() and not is_padding.all() else None
 
 
 def _modality(ds: Any) -> tuple[Callable[[np.ndarray], np.ndarray], bool]:
-    """What turns stored values into the modality's units, float32, and whether it is a line: slope and intercept."""
+    """Returns the conversion of stored values to the modality's units, float32, and whether it is linear."""
     table = lookup(ds, "ModalityLUTSequence", False)
     if table is not None:
         first, entries, _ = table
@@ -135,7 +135,7 @@ def _line(low: float, high: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _voi(ds: Any) -> Callable[[np.ndarray], np.ndarray] | None:
-    """What turns the modality's units into shares of white, 0 to 1: a VOI LUT or a window; None without either."""
+    """Returns the conversion of modality units to brightness, 0 to 1: a VOI LUT or a window; None without either."""
     table = lookup(ds, "VOILUTSequence", True)
     if table is not None:
         first, entries, bits = table
@@ -158,7 +158,7 @@ def _voi(ds: Any) -> Callable[[np.ndarray], np.ndarray] | None:
 def read_values(path: Path, frame: int = 0) -> np.ndarray:
     """Reads one frame: float32 (H, W) in the modality's units, or uint8/uint16 (H, W, 3) colour.
 
-    Padding has the least of the other values, so that it counts for no scale.
+    Padding is set to the minimum of the other values, so that it does not affect a scale.
     """
     values, ds, form = _frame(path, frame)
     if form.photometric not in GREY:
@@ -173,7 +173,7 @@ def read_values(path: Path, frame: int = 0) -> np.ndarray:
 
 
 def _coloured(values: np.ndarray, ds: Any, form: Form) -> np.ndarray:
-    """Colours (H, W, 3): as decoded, or those that a palette gives to its indices."""
+    """Returns colours (H, W, 3): as decoded, or looked up in the palette."""
     if form.photometric != PALETTE:
         return values[..., :3]
     colours = []
@@ -188,22 +188,22 @@ def _coloured(values: np.ndarray, ds: Any, form: Form) -> np.ndarray:
         if not len(entries):
             raise Unreadable(f"its colours are in a palette, and the table of its {colour.lower()} is not readable")
         bits = 16 if int(descriptor[2]) > 8 and entries.max() > 255 else 8  # some write 8 bits and say 16
-        place = np.clip(values.astype(np.int64) - int(descriptor[1]), 0, len(entries) - 1)
-        colours.append((entries[place] >> (bits - 8)).astype(np.uint8))
+        indices = np.clip(values.astype(np.int64) - int(descriptor[1]), 0, len(entries) - 1)
+        colours.append((entries[indices] >> (bits - 8)).astype(np.uint8))
     return np.stack(colours, -1)
 
 
 def _strips(values: np.ndarray) -> list[slice]:
-    """Rows of an image, STRIP pixels at a time: what is computed of them in double precision stays small."""
+    """Splits an image into strips of rows, about STRIP pixels each: double-precision copies of a strip stay small."""
     rows = max(1, STRIP // values.shape[1])
     return [slice(start, start + rows) for start in range(0, len(values), rows)]
 
 
 def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
-    """Reads one frame as a viewer would show it: uint8 (H, W, 3).
+    """Reads one frame as a viewer would display it: uint8 (H, W, 3).
 
-    First the modality LUT, then the VOI LUT or window; MONOCHROME1 is inverted, padding is black. scale: the values
-    that become 0 and 255 where a file has neither; without it, the image's own least and largest.
+    The modality LUT comes first, then the VOI LUT or window; MONOCHROME1 is inverted, padding is black. scale: the
+    values that become 0 and 255 if a file has neither; without it, the image's own minimum and maximum.
     """
     values, ds, form = _frame(path, frame)
     if form.photometric not in GREY:
@@ -218,23 +218,23 @@ def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None =
         grey = np.clip(np.nan_to_num(voi(units(stored_values))), 0, 1)
         return ((1 - grey if form.photometric == "MONOCHROME1" else grey) * 255).round().astype(np.uint8)
 
-    shown = np.empty(values.shape, np.uint8)
-    if values.dtype.itemsize <= 2 and values.size > 1 << 16:  # each value once, instead of each pixel
+    display = np.empty(values.shape, np.uint8)
+    if values.dtype.itemsize <= 2 and values.size > 1 << 16:  # converts each value once instead of each pixel
         kind = np.dtype(f"u{values.dtype.itemsize}")
         table = look(np.arange(np.iinfo(kind).max + 1, dtype=kind).view(values.dtype))
-        np.take(table, values.view(kind), out=shown, mode="clip")
+        np.take(table, values.view(kind), out=display, mode="clip")
     else:
         for strip in _strips(values):
-            shown[strip] = look(values[strip])
+            display[strip] = look(values[strip])
     if padding is not None:
-        shown[padding] = 0
-    return np.repeat(shown[..., None], 3, 2)
+        display[padding] = 0
+    return np.repeat(display[..., None], 3, 2)
 
 
 def _ends(
     values: np.ndarray, units: Callable[[np.ndarray], np.ndarray], linear: bool, padding: np.ndarray | None
 ) -> tuple[float, float]:
-    """The least and the largest finite value of an image, its padding left out. Raises Unreadable if there is none."""
+    """Returns the least and the largest finite value of an image, except padding. Raises Unreadable if it has none."""
     if linear and values.dtype.kind in "iu":
         inside = values if padding is None else values[~padding]
         ends = units(np.array([inside.min(), inside.max()])).tolist()

@@ -1,4 +1,4 @@
-"""The same picture twice: exactly (its bytes) or nearly (its looks), between what is trained on and what is tested."""
+"""Finds pictures that occur twice, exactly (same bytes) or nearly (same look), in training and test cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 
-NEAR_BITS = 10  # of 64; candidates only, their fine detail decides
+NEAR_BITS = 10  # of 64; only for candidates, whose fine detail decides
 # Measured on 64 px thumbnails: pictures re-encoded at quality 50, 0.7 times the size and brightened stay above 0.96;
 # different colonoscopies stay below 0.68, chest X-rays below 0.47, fundi (all alike in the large) below 0.85.
 NEAR_CORRELATION = 0.92
@@ -34,40 +34,40 @@ def perceptual_hash(thumb: np.ndarray) -> str:
 def near_pairs(
     hashes_a: list[str], hashes_b: list[str], thumb_a: Callable[[int], np.ndarray], thumb_b: Callable[[int], np.ndarray]
 ) -> list[tuple[int, int, float]]:
-    """Finds nearly equal pictures of two sets: (i, j, correlation). `thumb_x(i)`: a thumbnail, asked for when needed.
+    """Finds nearly equal pictures of two sets: (i, j, correlation). `thumb_x(i)`: returns a thumbnail if needed.
 
-    Hashes alone would name any two chest X-rays; a pair counts only if its fine detail agrees too.
+    Hashes alone would match any two chest X-rays; a pair counts only if its fine detail agrees as well.
     """
     if not hashes_a or not hashes_b:
         return []
     a, b = (np.array([int(h, 16) for h in hashes], np.uint64) for hashes in (hashes_a, hashes_b))
-    seen_a, seen_b = functools.cache(lambda i: _standard(thumb_a(i))), functools.cache(lambda j: _standard(thumb_b(j)))
+    fine_a, fine_b = functools.cache(lambda i: _standard(thumb_a(i))), functools.cache(lambda j: _standard(thumb_b(j)))
     pairs = []
     for i in range(len(a)):
         for j in np.flatnonzero(np.bitwise_count(a[i] ^ b) <= NEAR_BITS):
-            alike = float(seen_a(i) @ seen_b(int(j)))
+            alike = float(fine_a(i) @ fine_b(int(j)))
             if alike >= NEAR_CORRELATION:
                 pairs.append((i, int(j), alike))
     return pairs
 
 
 def alike(thumbs: list[np.ndarray]) -> str:
-    """Says how many of the normal images are the same picture, or hold nothing at all; "" if none are.
+    """Says how many of the normal images are the same picture, or blank; "" if neither is frequent.
 
-    thumbs: uint8 (64, 64) of all of them.
+    thumbs: uint8 (64, 64) of all normal images.
     """
     counts = Counter(thumb.tobytes() for thumb in thumbs)
     same, blank = max(counts.values(), default=0), sum(int(thumb.max()) - int(thumb.min()) < 4 for thumb in thumbs)
-    said = []
+    sentences = []
     if same > 1 and same * 10 >= len(thumbs):
-        said.append(f"{same} of {len(thumbs)} normal images are the same picture")
+        sentences.append(f"{same} of {len(thumbs)} normal images are the same picture")
     if blank * 10 >= len(thumbs) > 0 and blank:
-        said.append(f"{blank} of {len(thumbs)} normal images show one shade and nothing else")
-    return "; ".join(said) + (": what is learnt from them tells little of other images" if said else "")
+        sentences.append(f"{blank} of {len(thumbs)} normal images show one shade and nothing else")
+    return "; ".join(sentences) + (": what is learnt from them tells little of other images" if sentences else "")
 
 
 def _standard(thumb: np.ndarray) -> np.ndarray:
-    """Fine detail only: what a field of view or an organ has in common with every other is taken off."""
+    """Returns the normalised fine detail of a thumbnail, without what every field of view or organ has in common."""
     grey = thumb.astype(np.float32)
     fine = np.clip(grey - cv2.GaussianBlur(grey, (0, 0), 1.5), -12, 12).ravel()
     fine -= fine.mean()

@@ -1,4 +1,4 @@
-"""Images that were erased from this home, known by keyed digests, so that no import takes them in again by itself."""
+"""Images that were erased from this home, known by keyed digests, so that no import silently takes them in again."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ REASON = "it was erased from this home; `study add --again` takes it in neverthe
 
 
 class Erased(ValueError):
-    """Images that are not taken in because one of them was erased from this home."""
+    """Raised if images are not imported because one of them was erased from this home."""
 
 
 def uid_of(path: Path) -> str | None:
-    """Reads the SOP instance UID of a DICOM file; None for any other file, or one that is not there."""
+    """Reads the SOP instance UID of a DICOM file; None for any other file, or a missing one."""
     try:
         return dicom.text(dicom.header(path), "SOPInstanceUID") or None if dicom.is_dicom(path) else None
     except (OSError, Unreadable):
@@ -37,7 +37,7 @@ def digests(store: Store, names: Iterable[str | None]) -> list[str]:
 
 
 def known(store: Store, *names: str | None) -> bool:
-    """Returns whether one of the contents or UIDs was erased."""
+    """Returns whether any of the contents or UIDs was erased."""
     gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
     return bool(gone) and not gone.isdisjoint(digests(store, names))
 
@@ -45,7 +45,7 @@ def known(store: Store, *names: str | None) -> bool:
 def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | None) -> list[Found]:
     """Returns the images that were not erased; the files of the others are added to `rejected`.
 
-    again: the person wants them back, so all are returned; None: raises Question if there are any.
+    again: True returns all, because the person wants them back; None raises Question if any was erased.
     """
     gone = {f.entry.path for f in images if not again and known(store, f.row["sha256"], f.uid)}
     if gone and again is None:
@@ -55,9 +55,9 @@ def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | N
 
 
 def take(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
-    """Called in the transaction that stores images: forgets their digests if the person wants them `again`.
+    """Forgets the digests of images that are wanted `again`; called in the transaction that stores the images.
 
-    Raises Erased if one of them was erased, perhaps since they were read, and nobody wants it back.
+    Raises Erased if one of them was erased, perhaps after it was read, and `again` is not set.
     """
     names = list(names)
     if known(store, *names):

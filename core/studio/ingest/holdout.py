@@ -1,4 +1,4 @@
-"""The choice of the training normals that are held out, to set thresholds by."""
+"""Chooses the training normals that are held out to set thresholds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ HOLDOUT_FROM = 60
 
 
 def hold_out(files: list[Found]) -> None:
-    """Holds out a part of the training normals, chosen by content, so the same files give the same part everywhere.
+    """Holds out part of the training normals, chosen by content, so that the same files are held out everywhere.
 
-    Images of one patient, frames of one file and slices of one volume stay on one side, unless one patient or volume is
-    all there is: without held-out images nothing could be scored. Nothing is chosen when the layout already names a
-    held-out part.
+    Images of one patient, frames of one file and slices of one volume stay together, unless there is only one patient
+    or volume: without held-out images nothing could be scored. Nothing is chosen if the layout already names a held-out
+    part.
     """
     train = [f for f in files if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in files):
@@ -37,9 +37,8 @@ def hold_out(files: list[Found]) -> None:
 
 
 def _units(train: list[Found], patients: bool) -> list[str]:
-    """What each frame must not be parted from (its patient if asked for, else its volume, else its file), named by the
-    least digest of its images.
-    """
+    """Returns what each frame must not be separated from (its patient if asked for, else its volume, else its file),
+    named by the least digest of its images."""
     names = [(patients and f.row.get("patient")) or f.row.get("series") or f.row["sha256"] for f in train]
     least: dict[str, str] = {}
     for name, f in zip(names, train, strict=True):

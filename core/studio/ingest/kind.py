@@ -1,4 +1,4 @@
-"""The kind of image that a study holds, guessed from the pictures by plain statistics, and confirmed by a person."""
+"""The kind of image in a study, guessed by simple statistics of its pictures and confirmed by a person."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ KINDS = {  # kind: its title
     "ultrasound": "Ultrasound, CT or MRI",
     "other": "Something else",
 }
-LESIONS = {  # kind: fake lesions that fit it, as a preset of MedMix and as one of the lesion head
+LESIONS = {  # kind: synthetic lesions that fit it, as presets of MedMix and of the lesion head
     "endoscopy": ("endoscopy", "quick"),
     "fundus": ("fundus", "fundus"),
     "xray": ("xray", "xray"),
     "ultrasound": ("ultrasound", "ultrasound"),
 }
-ANY = ("varied", "varied")  # where the kind is not known
+ANY = ("varied", "varied")  # if the kind is unknown
 SAMPLE = 16  # images looked at
 SIDE = 64  # pixels at which they are looked at
-_LIT = 24  # of 255: what is darker belongs to the frame
+_LIT = 24  # of 255: darker pixels belong to the frame
 _RING = 4  # pixels of the border
 _GREY = 0.2  # median saturation below which an image has no colour
-_DARK_RING, _BLACK_RING = 0.6, 0.9  # share of the border that is dark where a grey, or coloured, scan lies on black
+_DARK_RING, _BLACK_RING = 0.6, 0.9  # dark share of the border of a grey, or coloured, scan on black
 _FUNDUS_BLUE = 0.26  # of red: the retina is orange, the mucosa pink
 
 
 def kind_of_image(image: np.ndarray) -> str:
-    """Guesses the kind of an image uint8 (H, W, 3) by saturation, by how much of the border is dark, and by hue."""
+    """Guesses the kind of an image, uint8 (H, W, 3), by saturation, hue and the dark share of its border."""
     small = shrink(image, SIDE, SIDE).astype(np.float32)
     brightest, least = small.max(2), small.min(2)
     lit = brightest > _LIT
@@ -60,7 +60,7 @@ def kind_of_image(image: np.ndarray) -> str:
 
 
 def guess(store: Store, study: str) -> str | None:
-    """Guesses a study's kind: that of most images of a sample; None if no image can be read."""
+    """Guesses a study's kind: the most frequent kind in a sample of images; None if no image can be read."""
     count = store.first("SELECT count(*) AS n FROM cases WHERE study = ?", [study])["n"]
     sample = range(0, count, max(1, count // SAMPLE))[:SAMPLE]  # rows of a study are numbered from 0
     cases = store.query(
@@ -81,12 +81,12 @@ def kept(store: Store, study: str) -> str | None:
 
 
 def lesions(store: Store, study: str) -> tuple[str, str]:
-    """Returns the presets of MedMix and of the lesion head that fit the study's kind, as a person has confirmed it."""
+    """Returns the presets of MedMix and of the lesion head that fit the confirmed kind of the study."""
     return LESIONS.get(kept(store, study) or "", ANY)
 
 
 def keep(store: Store, study: str, kind: str) -> None:
-    """Stores the kind that a person confirms. Raises ValueError for one that is not among KINDS."""
+    """Stores the kind that a person confirms. Raises ValueError if it is not one of KINDS."""
     if kind not in KINDS:
         raise ValueError(f"a kind of image is one of {', '.join(KINDS)}, not {kind!r}")
     store.set_setting(f"kind:{study}", kind)

@@ -15,8 +15,8 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.decode import probe, read_raw
 from core.studio.ingest.unreadable import Unreadable, refusing
 
-FEW = 16  # values that a mask of classes may have, however they lie
-SOFT = 0.15  # of neighbouring pixels that differ, where values run into each other
+FEW = 16  # values that a class mask may have, in any arrangement
+SOFT = 0.15  # share of neighbouring pixels that differ if a mask has graded values
 
 
 def encode_mask(mask: np.ndarray) -> bytes:
@@ -36,7 +36,7 @@ def decode_mask(png: bytes) -> np.ndarray:
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
     """Reads a mask file: uint8 (H, W) of 0 and 1, as `lesion` finds it. Raises Unreadable if it is not of `size`.
 
-    size: (width, height) of its image.
+    size: (width, height) of the image.
     """
     values = _stored(path)
     shape = values.shape[1::-1]
@@ -48,7 +48,7 @@ def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> n
 
 @refusing
 def _stored(path: str | os.PathLike) -> np.ndarray:
-    """The values of a mask's file: indices of a palette as they are, colours by how opaque they are, with the alpha."""
+    """Returns the values of a mask file: palette indices as stored; colours multiplied by alpha, with the alpha."""
     if probe(path).format not in ("PNG", "GIF", "TIFF", "WEBP", "BMP"):
         return read_raw(path)
     with Image.open(path) as image:
@@ -62,26 +62,25 @@ def _stored(path: str | os.PathLike) -> np.ndarray:
 
 
 def lesion(values: np.ndarray) -> np.ndarray:
-    """Finds what differs from a mask's background: (H, W) or (H, W, channels) of any values -> uint8 (H, W), 0 and 1.
+    """Finds the lesions of a mask: (H, W) or (H, W, channels) of any values -> uint8 (H, W), 0 for the background.
 
-    The background is 0 if a quarter of the border is that, else the border's most frequent value. So classes, numbers
-    of instances, colours and drawings on transparency all count. Values that run into each other, as JPEG or resizing
-    leaves them, are lesion above half of the highest value of their component; what differs from the background as
-    little as a speckled border does is none.
+    The background is 0 if a quarter of the border is 0, else the border's most frequent value, so that class numbers,
+    instance numbers, colours and drawings on transparency all work. Graded values, as left by JPEG or resizing, are
+    lesion above half of the highest value of their component; differences as small as the border's speckle are not.
     """
     distance = _from_background(values.reshape(*values.shape[:2], -1))
     top, noise = distance.max(initial=0), _speckle(distance)
-    marked = distance > noise
-    if not marked.any() or not _is_soft(distance, marked):
-        return marked.astype(np.uint8)
-    count, parts = cv2.connectedComponents((distance > max(noise, top / 8)).astype(np.uint8), connectivity=8)
-    highest = ndimage.maximum(distance, parts, np.arange(count))
+    differs = distance > noise
+    if not differs.any() or not _is_soft(distance, differs):
+        return differs.astype(np.uint8)
+    count, components = cv2.connectedComponents((distance > max(noise, top / 8)).astype(np.uint8), connectivity=8)
+    highest = ndimage.maximum(distance, components, np.arange(count))
     highest[0] = np.inf
-    return (distance > highest[parts] / 2).astype(np.uint8)
+    return (distance > highest[components] / 2).astype(np.uint8)
 
 
 def _speckle(distance: np.ndarray) -> float:
-    """The highest value of single pixels scattered along the border, at most a quarter of all; 0 if there are none."""
+    """Returns the highest value of isolated border pixels, below a quarter of the maximum; 0 if there are none."""
     ring = np.concatenate([distance[0], distance[:, -1], distance[-1, ::-1], distance[::-1, 0]])
     quiet = ring[ring < distance.max(initial=0) / 4]
     lit = np.count_nonzero(quiet)
@@ -89,7 +88,7 @@ def _speckle(distance: np.ndarray) -> float:
 
 
 def _from_background(values: np.ndarray) -> np.ndarray:
-    """How far each pixel's value is from the background's, in its farthest channel: (H, W, channels) -> float32."""
+    """Returns each pixel's distance from the background in its farthest channel: (H, W, channels) -> float32 (H, W)."""
     border = np.concatenate([values[0], values[-1], values[:, 0], values[:, -1]])
     kinds, counts = np.unique(border, axis=0, return_counts=True)
     nothing = counts[(kinds[:, :3] == 0).all(1)].sum()
@@ -100,9 +99,9 @@ def _from_background(values: np.ndarray) -> np.ndarray:
 
 
 def _is_soft(distance: np.ndarray, marked: np.ndarray) -> bool:
-    """Whether the values of a mask run into each other: many of them, and seldom the same side by side.
+    """Returns whether a mask has graded values: many of them, and neighbours that seldom have the same value.
 
-    Pairs within the most frequent value are not counted, which is the inside of the lesions.
+    Pairs of the most frequent value, which is the inside of the lesions, are not counted.
     """
     kinds, counts = np.unique(distance[marked], return_counts=True)
     if len(kinds) <= FEW:
@@ -132,7 +131,7 @@ def add_mask(
     with store.write() as db:
         query = "SELECT coalesce(max(version), 0) + 1 FROM lesion_masks WHERE case_id = ?"
         version = db.execute(query, [case_id]).fetchone()[0]
-        # Numbered by the clock, in microseconds: one that follows the last would tell how many there are.
+        # Numbered by the clock, in microseconds: consecutive ids would reveal how many there are.
         last = db.execute("SELECT coalesce(max(id), 0) FROM lesion_masks").fetchone()[0]
         db.table("lesion_masks").insert(
             {
@@ -151,15 +150,15 @@ def add_mask(
     return version
 
 
-# Two kinds of mask. The reference is what a case's truth is held to be: the mask that a person made the reference by an
-# act of its own, else the last one that was imported. All that readers save are readers' masks.
+# There are two kinds of mask. The reference is a case's ground truth: the mask that a person explicitly chose as the
+# reference, else the last imported mask. Every mask that a reader saves is a reader's mask.
 
 _REFERENCES = """SELECT m.case_id, m.id FROM lesion_masks m LEFT JOIN reference_masks r ON r.case_id = m.case_id
   WHERE CASE WHEN r.mask IS NULL THEN m.source = 'import' ELSE m.id = r.mask END"""
 
 
 def reference_masks(store: Store, study: str) -> dict[int, int]:
-    """Returns case id -> id of its reference mask, of all cases of the study that have one."""
+    """Returns case id -> id of its reference mask, for all cases of the study that have one."""
     query = f"{_REFERENCES} AND m.case_id IN (SELECT id FROM cases WHERE study = ?) ORDER BY m.version"
     return {row["case_id"]: row["id"] for row in store.query(query, [study])}
 

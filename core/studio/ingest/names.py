@@ -1,8 +1,8 @@
-"""Finds what a name means that a mask, a table or another program's annotations give: by path, then by name alone.
+"""Resolves names that a mask, a table or another program's annotations give: by path, then by name alone.
 
-Names need not agree letter by letter: accents may be one character or two, capitals may differ, a mask may add an
-ending in use (`_mask`, `_seg_1`) and another file suffix. The closest agreement counts; the caller is given every
-thing that agrees as closely, and reports more than one as ambiguous.
+Names need not match letter by letter: accents may be one character or two, case may differ, a mask may add a common
+ending (`_mask`, `_seg_1`) and another file suffix. The closest match counts; the caller gets everything that matches as
+closely, and reports more than one as ambiguous.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _OF_IMAGE = re.compile(r"(.+?)[ _.-]+(?:image|img|original|orig)", re.I | re.S)
 
 
 def folded(text: str) -> str:
-    """Returns a name in the form in which names are compared: composed accents, no capitals, `/` between folders."""
+    """Returns a name in the form used for comparison: composed accents, no capitals, `/` between folders."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text.replace("\\", "/")).casefold())
 
 
 def stem(name: str) -> str:
-    """Returns a name without a suffix of an image or an annotation; `MR.1.3.12` keeps all its dots."""
+    """Returns a name without the suffix of an image or annotation file; `MR.1.3.12` keeps all its dots."""
     bare, dot, suffix = name.rpartition(".")
     return bare if bare and f"{dot}{suffix}".lower() in SUFFIXES else name
 
 
 def without_ending(name: str) -> str | None:
-    """Returns the stem of the image whose mask has this stem (`a_seg_1` -> `a`); None if it has no ending of masks."""
+    """Returns the stem of the image whose mask has this stem (`a_seg_1` -> `a`); None if it has no mask ending."""
     match = _ENDING.fullmatch(name) or _BEGINNING.fullmatch(name)
     return match[1] if match else None
 
 
 class Register(Generic[T]):
-    """Things by the paths of their files. One thing may be registered under several paths."""
+    """Items by the paths of their files. One item may be registered under several paths."""
 
     def __init__(self, named: Iterable[tuple[str, T]]) -> None:
         self._by_name: dict[tuple[bool, str], dict[tuple[tuple[str, ...], T], None]] = {}  # whether folded, name
@@ -54,26 +54,26 @@ class Register(Generic[T]):
                     self._by_name.setdefault(form, {})[tuple(map(folded, folders)), thing] = None
 
     def find(self, path: str, nested: bool = False) -> list[T]:
-        """Returns the things that a path means: none if it is unknown, several if it is ambiguous.
+        """Returns the items that a path refers to: none if it is unknown, several if it is ambiguous.
 
-        nested: a folder may be called like the image whose masks it holds (`KIND/001/000.png` is of `KIND/001.png`).
+        nested: a folder may be named like the image whose masks it holds (`KIND/001/000.png` is of `KIND/001.png`).
         """
         *folders, name = _parts(path)
         above = tuple(map(folded, folders))
-        ways = [(above, name)] + ([(above[:-1], folders[-1])] if nested and folders else [])
-        for way in ways:  # the folders agree
-            for bearers in self._called(way[1]):
-                if same := [thing for place, thing in bearers if place == way[0]]:
+        candidates = [(above, name)] + ([(above[:-1], folders[-1])] if nested and folders else [])
+        for candidate in candidates:  # all folders match
+            for matches in self._called(candidate[1]):
+                if same := [thing for parents, thing in matches if parents == candidate[0]]:
                     return list(dict.fromkeys(same))
-        for way in ways:  # as many of the last folders agree as can
-            for bearers in self._called(way[1]):
-                shared = [_shared(place, way[0]) for place, _ in bearers]
-                best = [thing for (_, thing), n in zip(bearers, shared, strict=True) if n == max(shared)]
+        for candidate in candidates:  # as many of the last folders match as possible
+            for matches in self._called(candidate[1]):
+                shared = [_shared(parents, candidate[0]) for parents, _ in matches]
+                best = [thing for (_, thing), n in zip(matches, shared, strict=True) if n == max(shared)]
                 return list(dict.fromkeys(best))
         return []
 
     def _called(self, name: str) -> Iterator[list[tuple[tuple[str, ...], T]]]:
-        """Yields what bears the name, the closest agreement first."""
+        """Yields the items with this name, the closest match first."""
         forms = [name, stem(name)]
         while (short := without_ending(forms[-1])) is not None:
             forms.append(short)
@@ -87,6 +87,6 @@ def _parts(path: str) -> list[str]:
 
 
 def _shared(a: tuple[str, ...], b: tuple[str, ...]) -> int:
-    """Counts the last folders that two paths have in common."""
+    """Counts the last folders that two paths share."""
     pairs = zip(reversed(a), reversed(b), strict=False)
     return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))

@@ -1,4 +1,4 @@
-"""The image files of cases: whether one is still the file that was imported."""
+"""Reads the image files of cases, and checks that each is still the file that was imported."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from core.studio.ingest.unreadable import Unreadable
 
 
 class Replaced(Unreadable):
-    """A file whose content is no longer what was imported."""
+    """Raised if a file's content is no longer what was imported."""
 
 
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
-    """Raises Replaced unless the file is the one with that hash. A file that is gone is left to whoever reads it."""
+    """Raises Replaced unless the file is the one with that hash. A missing file is left to whatever reads it."""
     try:
         status = os.stat(path)
         digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None
@@ -31,7 +31,7 @@ def check(path: str | os.PathLike[str], sha256: str | None) -> None:
 
 
 class Source(NamedTuple):
-    """What a case's image is read from; the key under which what is made of the image is cached."""
+    """The file and frame that a case's image is read from; also the key for caching what is computed from the image."""
 
     path: str
     frame: int
@@ -40,7 +40,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, case: Row) -> Source:
-        """Reads a case's row."""
+        """Returns the source of a case's row."""
         return cls(case["path"], case["frame"], case["sha256"], case["scale"])
 
     def image(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a study holds, for the eye: counts by split and label, a sample of cases, and each case's outlines."""
+"""What a study holds, for display: counts by split and label, a sample of cases, and each case's outlines."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def overview(store: Store, study: str) -> dict:
 
 
 def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
-    """Draws `count` cases by a seed, equally from each part (split and label) unless `split` is 'split label'."""
+    """Draws `count` cases by a seed, equally from each split and label unless `split` is 'split label'."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],
     )
-    parts = {row["part"]: sorted(json.loads(row["ids"])) for row in rows}
+    groups = {row["part"]: sorted(json.loads(row["ids"])) for row in rows}
     draw = random.Random(seed)
-    chosen = [parts[split]] if split in parts else [] if split != "all" else [v for _, v in sorted(parts.items())]
-    drawn = [draw.sample(group, min(count, len(group))) for group in chosen]
-    turns = [group[i] for i in range(count) for group in drawn if i < len(group)][:count]
+    chosen = [groups[split]] if split in groups else [] if split != "all" else [v for _, v in sorted(groups.items())]
+    samples = [draw.sample(group, min(count, len(group))) for group in chosen]
+    turns = [group[i] for i in range(count) for group in samples if i < len(group)][:count]
     cases = store.query(
         "SELECT id, name, split, label, width, height FROM cases WHERE id IN (SELECT value FROM json_each(?))",
         [json.dumps(turns)],
@@ -84,7 +84,7 @@ def preview(path: str | os.PathLike, side: int) -> np.ndarray:
 
 
 def outlines(store: Store, case_id: int) -> dict:
-    """Returns {"roi", "lesion"}: each a list of polygons [[x, y], ...] in parts of the image's width and height."""
+    """Returns {"roi", "lesion"}: each a list of polygons [[x, y], ...] as fractions of the image's width and height."""
     from core.engine.roi import find_roi
 
     roi = find_roi(fit(shown(_file(store, case_id)), ROI_SIDE))

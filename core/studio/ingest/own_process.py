@@ -1,6 +1,6 @@
-"""Decoding by GDCM in a process of its own: a damaged stream can end or hold up that process, and nothing else.
+"""Decodes by GDCM in a separate process: a damaged stream can crash or stall that process, and nothing else.
 
-The file is also what the process runs, by its path; it then imports nothing of the project.
+The process runs this same file by its path, so it imports nothing from the project.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LENGTH = struct.Struct("<Q")
 
 
 class Failed(Exception):
-    """A frame that cannot be decoded."""
+    """Raised if a frame cannot be decoded."""
 
 
 class _Decoder:
-    """One process. decode: raises Failed, after which the process may have to be left."""
+    """One process. decode: raises Failed, after which the process may have been closed."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -59,18 +59,18 @@ class _Decoder:
 _idle: list[_Decoder] = []
 _lock = threading.Lock()
 _owner = os.getpid()
-_places = threading.BoundedSemaphore(os.cpu_count() or 1)
+_slots = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def decode(tags: dict[str, Any], stream: bytes) -> tuple[bytes, str, tuple[int, ...]]:
-    """Decodes one frame: its values as bytes, their kind and their shape as NumPy has them.
+    """Decodes one frame; returns its values as bytes, their NumPy type and their shape.
 
-    tags: what the header says of the pixels, by keyword, with TransferSyntaxUID. Raises Failed.
+    tags: the header's elements about pixels by keyword, with TransferSyntaxUID. Raises Failed.
     """
     global _idle, _owner
-    with _places:
+    with _slots:
         with _lock:
-            if _owner != os.getpid():  # this process was forked: the others are its parent's
+            if _owner != os.getpid():  # this process was forked: the idle decoders are its parent's
                 _idle, _owner = [], os.getpid()
             decoder = _idle.pop() if _idle else None
         if decoder is None or not decoder.alive:
@@ -98,13 +98,13 @@ def _receive(pipe: Any) -> Any:
 
 
 def _serve() -> None:
-    """Answers until its input ends."""
+    """Answers requests until the input ends."""
     from pydicom.dataset import Dataset, FileMetaDataset
     from pydicom.encaps import encapsulate
     from pydicom.pixels import pixel_array
 
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a library's words are no answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the answers
     while True:
         try:
             tags, stream = _receive(sys.stdin.buffer)
@@ -128,7 +128,7 @@ def _serve() -> None:
 
 
 def _extended(ds: Any, stream: bytes) -> bytes:
-    """Decodes a JPEG Extended frame of 12 bits by GDCM, which can and which pydicom does not ask."""
+    """Decodes a 12-bit JPEG Extended frame by GDCM, which supports it although pydicom never asks it to."""
     import gdcm
 
     fragment, sequence = gdcm.Fragment(), gdcm.SequenceOfFragments.New()

@@ -1,4 +1,4 @@
-"""One part of a study's prepared images: some of its cases, one after another, as .npy files in a folder of its own."""
+"""One part of a study's prepared images: consecutive cases as .npy files in one folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from core.studio.ingest.originals import image_of
 from core.studio.ingest.resize import mask_at, prepare
 from core.studio.ingest.unreadable import Unreadable
 
-MASKS = 3  # sets of masks kept of a part: references, and those that a reader has just changed
+MASKS = 3  # sets of masks kept for a part: references, and those that a reader has just changed
 COPIED = 64  # rows copied at once from one file to another
 
 
@@ -34,15 +34,15 @@ def cases_in(folder: Path) -> int:
 
 
 def is_sound(folder: Path, full: bool = False) -> bool:
-    """Returns whether the arrays of a part are complete, and are what was written (full: every block of them)."""
-    files = [folder / "images.npy", folder / "roi.npy"]
-    whole = (folder / "meta.json").exists() and all(map(seals.is_sealed, files))
-    return whole and not seals.problems([*files, *folder.glob("masks-*.npy")] if full else files, full)
+    """Returns whether the arrays of a part are complete and unchanged (full: checks every block of them)."""
+    arrays = [folder / "images.npy", folder / "roi.npy"]
+    is_complete = (folder / "meta.json").exists() and all(map(seals.is_sealed, arrays))
+    return is_complete and not seals.problems([*arrays, *folder.glob("masks-*.npy")] if full else arrays, full)
 
 
 def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
-    """A new mapped uint8 array whose room on the disk is taken: OSError if there is none, for to write into a mapped
-    file that finds none ends the process."""
+    """Creates a mapped uint8 array with its disk space reserved. Raises OSError if the disk is full, because writing to
+    a mapped file without space would end the process."""
     array = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
     if hasattr(os, "posix_fallocate"):
         with file.open("rb+") as content:
@@ -53,24 +53,24 @@ def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
 def write(
     folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
 ) -> None:
-    """Prepares `cases` into the folder. The first of them are copied from the parts `copied`, the others are decoded.
+    """Prepares `cases` into the folder. The first ones are copied from the parts `copied`, the others are decoded.
 
-    on_case: called after each one decoded. Raises ValueError if a file can no longer be read.
+    on_case: called after each decoded case. Raises ValueError if a file can no longer be read.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shape = (len(cases), size, size)
     images = _room(folder / "images.npy", (*shape, 3))
     rois = _room(folder / "roi.npy", shape)
     start = 0
-    for place in copied:
-        there = np.load(place / "images.npy", mmap_mode="r"), np.load(place / "roi.npy", mmap_mode="r")
-        for first in range(0, len(there[0]), COPIED):
-            for source, target in zip(there, (images, rois), strict=True):
+    for source_folder in copied:
+        stored = np.load(source_folder / "images.npy", mmap_mode="r"), np.load(source_folder / "roi.npy", mmap_mode="r")
+        for first in range(0, len(stored[0]), COPIED):
+            for source, target in zip(stored, (images, rois), strict=True):
                 block = source[first : first + COPIED]
                 target[start + first : start + first + len(block)] = block
-        start += len(there[0])
+        start += len(stored[0])
 
-    def one(i: int) -> None:
+    def prepare_case(i: int) -> None:
         try:
             image = image_of(cases[i])
         except Unreadable as error:
@@ -78,7 +78,7 @@ def write(
         images[i], rois[i] = prepare(image, size)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(one, range(start, len(cases))):
+        for _ in pool.map(prepare_case, range(start, len(cases))):
             if on_case:
                 on_case()
     images.flush()
@@ -94,7 +94,7 @@ def describe(folder: Path, size: int, cases: int) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Links the arrays of a part into a second folder: one file under two names, or a copy where a disk has no links.
+    """Links the arrays of a part into a second folder, or copies them if the disk does not support links.
 
     Raises FileNotFoundError if the part is removed meanwhile.
     """
@@ -111,12 +111,12 @@ def link(source: Path, target: Path) -> None:
 def masks_of(
     store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int], build: bool = True
 ) -> np.ndarray:
-    """Maps the lesion masks uint8 (n, S, S) of a part's cases; made anew if one changed. truth: {case id: mask id}.
+    """Maps the lesion masks uint8 (n, S, S) of a part's cases; rebuilt if one changed. truth: {case id: mask id}.
 
-    Raises FileNotFoundError if they are not there and `build` is False.
+    Raises FileNotFoundError if they are not built yet and `build` is False.
     """
-    its = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
-    key = hashlib.sha256(repr(sorted(its.items())).encode()).hexdigest()[:12]
+    mask_ids = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
+    key = hashlib.sha256(repr(sorted(mask_ids.items())).encode()).hexdigest()[:12]
     file = folder / f"masks-{key}.npy"
     array = seals.kept_array(file)
     if array is not None:
@@ -124,15 +124,15 @@ def masks_of(
     if not build:
         raise FileNotFoundError(file)
 
-    def make(own: Path) -> None:
-        masks = _room(own, (len(cases), size, size))
+    def make(draft: Path) -> None:
+        masks = _room(draft, (len(cases), size, size))
         for i, case in enumerate(cases):
-            if case["id"] in its:
-                masks[i] = mask_at(get_mask(store, its[case["id"]]), size)
+            if case["id"] in mask_ids:
+                masks[i] = mask_at(get_mask(store, mask_ids[case["id"]]), size)
         masks.flush()
 
     array = seals.built_array(file, make)
-    with contextlib.suppress(FileNotFoundError):  # another has just cleared them away
+    with contextlib.suppress(FileNotFoundError):  # another process has just removed them
         for old in sorted(folder.glob("masks-*.npy"), key=lambda file: file.stat().st_mtime)[:-MASKS]:
             with files.locked(old):
                 old.unlink(missing_ok=True)

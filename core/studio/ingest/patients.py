@@ -1,8 +1,8 @@
-"""The patient of each image, so that images of one patient are held out, split and drawn as a whole.
+"""The patient of each image, so that images of one patient are held out, split and drawn together.
 
-A patient (or an examination, where that is what is known) comes from the layout's table, from a file `patients.csv`
-(columns name, patient), from a pattern over file names, or from DICOM's PatientID. Only a keyed hash of it is kept:
-the key stays in the home.
+A patient (or an examination, if only that is known) comes from the layout's table, from a file `patients.csv` (columns
+name, patient), from a pattern over file names, or from DICOM's PatientID. Only a keyed hash of it is kept; the key
+stays in the home.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Frame(Protocol):
 
 
 class Patients:
-    """The rule that gives the pseudonym of a file's patient: `rule(path, declared)` -> str or None.
+    """Finds the pseudonym of a file's patient: `rule(path, declared)` -> str or None.
 
-    pattern: a regular expression looked for in the file's name; its first group, or all it matches, is the patient.
-    folder: where `patients.csv` may lie. Raises ValueError for a bad pattern and a table without its columns.
+    pattern: a regular expression searched in the file's name; its first group, else the whole match, is the patient.
+    folder: where `patients.csv` may lie. Raises ValueError for a bad pattern or a table that lacks its columns.
     """
 
     def __init__(self, store: Store, folder: Path | None = None, pattern: str | None = None) -> None:
@@ -56,7 +56,7 @@ class Patients:
         self._key = _key(store)
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
-        """declared: what the layout or the file's own header says, used where neither table nor pattern knows."""
+        """declared: what the layout or the file's header says, used if neither table nor pattern names a patient."""
         text = self._listed(path) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
@@ -82,9 +82,9 @@ def _key(store: Store) -> bytes:
 
 
 def listed(folder: Path) -> Callable[[Path], str | None]:
-    """Returns the patient of a file by the folder's `patients.csv`: what all rows say that may mean it, else None.
+    """Returns a function that finds a file's patient in the folder's `patients.csv`; None if its rows disagree.
 
-    A row may name the folders that a file lies in. Raises ValueError for a table without its columns.
+    A row may name the folders that a file lies in. Raises ValueError if the table lacks its columns.
     """
     file = (folder if folder.is_dir() else folder.parent) / TABLE
     rows = Register[tuple[str, str]](())
@@ -107,9 +107,9 @@ def listed(folder: Path) -> Callable[[Path], str | None]:
 
 
 def straddling(cases: Sequence[dict]) -> list[dict]:
-    """Finds patients with images on both sides: [{"train": names, "test": names}], the first three names of each.
+    """Finds patients with images in both training and test: [{"train": names, "test": names}], up to three names each.
 
-    cases: rows with name, split, patient. Training normals that are held out count as trained on.
+    cases: rows with name, split, patient. Held-out training normals count as training.
     """
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"train": [], "test": []})
     for case in cases:
@@ -119,16 +119,16 @@ def straddling(cases: Sequence[dict]) -> list[dict]:
 
 
 def patients_of(store: Store, study: str, case_ids: np.ndarray) -> np.ndarray | None:
-    """Numbers the patient of each case, int (N,): a case without a patient is one of its own. None if none is known.
+    """Numbers the patient of each case, int (N,); cases without one count as separate patients. None if none is known.
 
-    Numbers follow the order of cases, not the hashes, which differ from home to home: so a seed draws the same patients
-    in every home.
+    Numbers follow the order of cases, not the hashes, which differ from home to home, so that a seed draws the same
+    patients in every home.
     """
-    known = {
+    patient_of_case = {
         row["id"]: row["patient"]
         for row in store.query("SELECT id, patient FROM cases WHERE study = ? AND patient IS NOT NULL", [study])
     }
-    if not any(int(i) in known for i in case_ids):
+    if not any(int(i) in patient_of_case for i in case_ids):
         return None
     numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(known.get(int(i), f"case {i}"), len(numbers)) for i in case_ids])
+    return np.array([numbers.setdefault(patient_of_case.get(int(i), f"case {i}"), len(numbers)) for i in case_ids])

@@ -1,7 +1,7 @@
-"""From files to cases: each file is read once; a file that cannot be imported is listed with its reason.
+"""Reads files into cases: each file is read once; a file that cannot be imported is listed with its reason.
 
-No row of the database is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` for
-each of them; a DICOM file that is one slice of a volume knows its place there.
+No database row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` per frame; a
+DICOM file that is one slice of a volume has its position in that volume.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from core.studio.ingest.scale import Measured, measure
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.ingest.video import Sampling
 
-AHEAD = 8  # files that are read ahead, for each processor
-SMALLEST = 8  # pixels of a side: less is no picture of anything
+AHEAD = 8  # files that are read ahead per processor
+SMALLEST = 8  # pixels per side: smaller pictures are refused
 TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that turn the direction in which a name is shown: "gnp.exe" may then read "exe.png"."""
-MOST_NAMED = 1000  # files that a report names as left out
+MOST_NAMED = 1000  # skipped files that a report names
 
 
 @dataclass
 class Found:
-    """One frame that can be read, with what the case's row needs."""
+    """One frame that can be read, with the values for its case's row."""
 
     entry: Entry
     frame: int
@@ -47,13 +47,13 @@ class Found:
     mask: bytes | None = None
     mask_problems: list[tuple[Path, str]] = field(default_factory=list)
     measured: Measured | None = None
-    patient: str | None = None  # as layout or header give it; the database has its keyed hash alone
+    patient: str | None = None  # as the layout or header gives it; the database only has its keyed hash
     uid: str | None = None  # SOP instance UID of a DICOM file
     odd: tuple[str, ...] = ()  # what is wrong with a DICOM file's header
 
 
-class _LeftOut:
-    """[{"path", "reason"}] of what was left out: the first MOST_NAMED, then how many more."""
+class _Skipped:
+    """Lists skipped files as [{"path", "reason"}]: the first MOST_NAMED, then how many more."""
 
     def __init__(self) -> None:
         self.named: list[dict] = []
@@ -65,21 +65,21 @@ class _LeftOut:
         else:
             self.more += 1
 
-    def rows(self, what: str = "left out as well") -> list[dict]:
-        last = {"path": f"and {self.more} more", "reason": f"{what}; the first {MOST_NAMED} are named"}
+    def rows(self, heading: str = "left out as well") -> list[dict]:
+        last = {"path": f"and {self.more} more", "reason": f"{heading}; the first {MOST_NAMED} are named"}
         return [*self.named, last] if self.more else self.named
 
 
 def read_all(
     entries: Collection[Entry] | Entries, on_progress: Progress | None, sampling: Sampling | None = None
 ) -> tuple[list[Found], list[dict]]:
-    """Reads all frames of all files, and lists what was left out: [{"path", "reason"}].
+    """Reads all frames of all files; returns them and the skipped files, [{"path", "reason"}].
 
-    sampling: which frames of recordings are read. Slices of one volume follow each other in their order, whatever their
-    files are called.
+    sampling: which frames of recordings are read. Slices of one volume follow each other in order, whatever their file
+    names are.
     """
     files: list[Found] = []
-    rejected, paths, total = _LeftOut(), set[Path](), len(entries)
+    rejected, paths, total = _Skipped(), set[Path](), len(entries)
     for done, (entry, result) in enumerate(_results(entries, sampling or Sampling()), start=1):
         if isinstance(result, str):
             rejected.add(entry.path, result)
@@ -96,7 +96,7 @@ def read_all(
 
 
 def _results(entries: Iterable[Entry], sampling: Sampling) -> Iterator[tuple[Entry, list[Found] | str]]:
-    """Entries with what was read of each, in their order; only a few are asked for ahead, however long the list is."""
+    """Yields each entry with its frames, in order; only a few are read ahead, however long the list is."""
     workers = os.cpu_count() or 1
     waiting: deque[tuple[Entry, Future[list[Found] | str]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -111,7 +111,7 @@ def _results(entries: Iterable[Entry], sampling: Sampling) -> Iterator[tuple[Ent
 
 
 def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
-    """All frames of one file, or the reason why it is left out. Nothing a file holds may end the import."""
+    """Returns all frames of one file, or the reason why it is skipped. No file's content may abort the import."""
     if entry.problem:
         return entry.problem
     try:
@@ -131,7 +131,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         patient = entry.patient or (dicom.patient(header) if header is not None else None)
         frames = []
         for frame, image in _frames(entry.path, head, sampling):
-            if head.format != "TIFF":  # its pictures may be of several sizes, and are checked where they are read
+            if head.format != "TIFF":  # its pictures may differ in size, and are checked on reading
                 _check_shape(image, head)
             thumb, measured = thumbnail(image), measure(entry.path, frame, head, header)
             row = {
@@ -156,7 +156,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
         return "not enough memory to decode it"
     except OSError as error:
         return f"cannot be read: {error.strerror or error}"
-    except Exception as error:  # a decoder's own fault must not lose the other files
+    except Exception as error:  # a bug in a decoder must not lose the other files
         logging.getLogger(__name__).debug("a decoder failed", exc_info=error)
         return "it cannot be decoded"
     if entry.masks and (problem := _add_masks(frames[0], head.frames)):
@@ -165,7 +165,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
 
 
 def _add_masks(frame: Found, frames: int) -> str | None:
-    """Adds the lesions of all masks of an image; returns why the image is left out, if it is."""
+    """Adds the lesions of all masks of an image; returns the reason if the image has to be skipped."""
     lesion, empty = None, list[Path]()
     for path in frame.entry.masks:
         try:
@@ -184,14 +184,14 @@ def _add_masks(frame: Found, frames: int) -> str | None:
     if lesion is not None and frame.entry.label == "normal":
         return "it is named normal, and its mask shows a lesion"
     if frame.entry.label != "normal":
-        what = "nothing; the image was taken without it" if lesion is None else "nothing; the other masks were taken"
-        frame.mask_problems += [(path, f"the mask is empty: it marks {what}") for path in empty]
+        area = "nothing; the image was taken without it" if lesion is None else "nothing; the other masks were taken"
+        frame.mask_problems += [(path, f"the mask is empty: it marks {area}") for path in empty]
     frame.mask = None if lesion is None else encode_mask(lesion)
     return None
 
 
 def _check_shape(image: np.ndarray, head: Probe) -> None:
-    """Raises Unreadable if a decoder gives another size than the header says; a PNG may say late that it is turned."""
+    """Raises Unreadable if the decoded size is not the header's. A PNG may be rotated by EXIF after its pixels."""
     height, width = image.shape[:2]
     sizes = [(head.width, head.height), (head.height, head.width)]
     if (width, height) not in sizes[: 1 + (head.format == "PNG")]:
@@ -199,15 +199,15 @@ def _check_shape(image: np.ndarray, head: Probe) -> None:
 
 
 def odd_headers(files: Iterable[Found]) -> list[dict]:
-    """Lists what is wrong with the headers of files that were taken: [{"path", "reason"}], a line for each file."""
-    named = _LeftOut()
+    """Lists what is wrong with the headers of imported files: [{"path", "reason"}], one entry per file."""
+    named = _Skipped()
     for path, odd in {f.entry.path: f.odd for f in files if f.odd}.items():
         named.add(path, "; ".join(odd))
     return named.rows("odd as well")
 
 
 def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, np.ndarray]]:
-    """(number, image uint8 (H, W, 3)) of each frame that becomes a case."""
+    """Yields (number, image uint8 (H, W, 3)) of each frame that becomes a case."""
     if head.format != video.FORMAT:
         for number in range(head.frames):
             yield number, read_image(path, number)
@@ -233,7 +233,7 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
 
 
 def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
-    """Finds pairs of a training (or held-out) case and a test case that show the same, where one of them is new.
+    """Finds pairs of a training (or held-out) and a test case that show the same picture, at least one of them new.
 
     cases: rows of the study with name, path, frame, split, sha256, phash.
     """
@@ -258,6 +258,6 @@ def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
 
 
 def printable(path: str | os.PathLike) -> str:
-    """Makes a path printable in one line: controls and characters of TURNING become spaces, stray bytes '?'."""
+    """Makes a path printable in one line: control characters and TURNING become spaces, invalid bytes '?'."""
     text = os.fspath(path).encode("utf-8", "replace").decode()
     return "".join(" " if c in TURNING or unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)

@@ -1,4 +1,4 @@
-"""Rows of studies: naming, listing and deleting them; a case's name for people."""
+"""Rows of studies: naming, listing and deleting them; the displayed names of cases."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _UNNAMED = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|[0-9a-f]{2
 
 
 def name_shown(case: Mapping) -> str:
-    """Returns a case's name for people.
+    """Returns a case's name for display.
 
-    Instead of an identifier that no one can read (a UUID, a hash, a DICOM UID), its number.
+    An identifier that nobody can read (a UUID, a hash, a DICOM UID) is replaced by the case's number.
     """
     stem, sign, frame = case["name"].partition(" #")
     if not _UNNAMED.fullmatch(Path(stem).stem) and not _UNNAMED.fullmatch(stem):
@@ -31,12 +31,12 @@ def name_shown(case: Mapping) -> str:
 
 
 def named(row: Mapping) -> dict[str, Any]:
-    """Returns a case's row with its name as it is shown, and without `added`, which was needed for that."""
+    """Returns a case's row with its displayed name, without the column `added`."""
     return {key: value for key, value in {**row, "name": name_shown(row)}.items() if key != "added"}
 
 
 def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
-    """Reads what shows the case that fits `where` (SQL): {"id", "name", "width", "height", "bits", "v"}, else None."""
+    """Reads what displays the case that fits `where` (SQL): {"id", "name", "width", "height", "bits", "v"}, or None."""
     case = store.one(f"SELECT id, name, added, sha256, width, height, bits FROM cases WHERE {where}", values)
     if case is None:
         return None
@@ -45,20 +45,20 @@ def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
 
 
 def slug(name: str) -> str:
-    """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'; the same for any case and spacing.
+    """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'; case and spacing do not matter.
 
-    A name that Latin letters and digits do not hold, or not all of, has the start of its hash as well, so that no two
+    A name that cannot be written entirely in Latin letters and digits also gets the start of its hash, so that no two
     names share an id: '肺部' -> 'study-3f0b1c9a'. Raises ValueError if nothing is left.
     """
-    whole = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-    parted = unicodedata.normalize("NFKD", whole)
+    normalised = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    parted = unicodedata.normalize("NFKD", normalised)
     if not any(unicodedata.category(c)[0] in "LNS" for c in parted):
         raise ValueError(f"a study's name needs a letter or a digit; {name!r} has none")
     plain = re.sub(r"[^a-z0-9]+", "-", parted.encode("ascii", "ignore").decode()).strip("-")
     lost = any(unicodedata.category(c)[0] in "LNS" for c in parted if not c.isascii() or c in "+<=>|~^`$")
     if not lost and len(plain) <= LONGEST:
         return plain
-    return f"{plain[: LONGEST - 9].strip('-') or 'study'}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return f"{plain[: LONGEST - 9].strip('-') or 'study'}-{hashlib.sha256(normalised.encode()).hexdigest()[:8]}"
 
 
 def list_studies(store: Store) -> list[dict]:
@@ -71,15 +71,15 @@ def list_studies(store: Store) -> list[dict]:
 
 
 def study_row(store: Store, study: str) -> dict:
-    """Returns the row of the study of this id or name, nothing counted. Raises NotFound, which lists the studies."""
+    """Returns the row of the study with this id or name, without counts. Raises NotFound, which lists the studies."""
     row = store.one("SELECT * FROM studies WHERE id = ?", [study]) or store.one(
         "SELECT * FROM studies WHERE name = ? OR name = ?", [study, unicodedata.normalize("NFC", study)]
     )
     if row is not None and row["binned"]:
         raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
     if row is None:
-        known = ", ".join(r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id"))
-        raise NotFound(f"there is no study {study!r}; there are: {known or 'none yet (study import makes one)'}")
+        study_ids = ", ".join(r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id"))
+        raise NotFound(f"there is no study {study!r}; there are: {study_ids or 'none yet (study import makes one)'}")
     return row
 
 
@@ -89,7 +89,7 @@ def show_study(store: Store, study: str) -> dict:
 
 
 def _with_counts(store: Store, row: dict) -> dict:
-    counted = store.query(  # in the order of an index, so that nothing is sorted
+    counted = store.query(  # in the order of an index, so that nothing has to be sorted
         "SELECT split, label, count(*) AS n FROM cases WHERE study = ? GROUP BY split, label", [row["id"]]
     )
     counts = dict(sorted((f"{r['split']} {r['label']}", r["n"]) for r in counted))
@@ -101,20 +101,20 @@ def _with_counts(store: Store, row: dict) -> dict:
 
 
 def holds_reviews(store: Store, study: str) -> None:
-    """Raises ValueError if readers have said something in a study: reviews, findings, masks that they drew."""
-    held = []
+    """Raises ValueError if readers have recorded anything in a study: reviews, findings or drawn masks."""
+    counts = []
     for name, table, which in (
         ("reviews", "reviews", ""), ("findings", "findings", ""), ("drawn masks", "lesion_masks", "AND r.reader != ''")
     ):  # fmt: skip
         query = f"SELECT count(*) AS n FROM {table} r JOIN cases c ON c.id = r.case_id WHERE c.study = ? {which}"
-        held += [f"{n} {name}" for n in (store.first(query, [study])["n"],) if n]
-    if held:
-        said = " and ".join(held)
-        raise ValueError(f"{study} holds {said} and is kept; export it first if you need the space")
+        counts += [f"{n} {name}" for n in (store.first(query, [study])["n"],) if n]
+    if counts:
+        summary = " and ".join(counts)
+        raise ValueError(f"{study} holds {summary} and is kept; export it first if you need the space")
 
 
 def demand_free_name(store: Store, study: str) -> None:
-    """Raises ValueError if a study has the name, in the bin or not."""
+    """Raises ValueError if a study already has this name, in the bin or not."""
     row = store.one("SELECT binned FROM studies WHERE id = ?", [study])
     if row is not None:
         advice = ", in the bin: restore it, or empty the bin" if row["binned"] else "; choose another name"
@@ -122,7 +122,7 @@ def demand_free_name(store: Store, study: str) -> None:
 
 
 def delete_study(store: Store, study: str) -> None:
-    """Deletes a study, its runs, caches and copied files. Refused when it `holds_reviews`: those are never lost."""
+    """Deletes a study, its runs, caches and copied files. Refused if it `holds_reviews`: those must never be lost."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
     holds_reviews(store, study)
@@ -136,11 +136,11 @@ def delete_study(store: Store, study: str) -> None:
 
 
 def newest_case(store: Store) -> int:
-    """Returns the id of the case that came in last, 0 where there is none."""
+    """Returns the id of the newest case, 0 if there is none."""
     return int((store.one("SELECT coalesce(max(id), 0) AS id FROM cases") or {"id": 0})["id"])
 
 
 def first_after(store: Store, study: str, last: int) -> int | None:
-    """Returns the id of a study's first case that came in after case `last`, or None."""
+    """Returns the id of a study's first case added after case `last`, or None."""
     row = store.one("SELECT min(id) AS id FROM cases WHERE study = ? AND id > ?", [study, last])
     return row["id"] if row else None

@@ -1,11 +1,11 @@
-"""Resizing of images, regions of interest and lesion masks to the side that a run works on."""
+"""Resizes images, regions of interest and lesion masks to the side length that a run uses."""
 
 from __future__ import annotations
 
 import cv2
 import numpy as np
 
-ROI_SIDE = 512  # the region of interest is looked for at no more than this: burned-in text is still legible
+ROI_SIDE = 512  # pixels: the region of interest is found at this size; burned-in text is still legible
 
 
 def prepare(image: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -23,7 +23,7 @@ def fit(image: np.ndarray, side: int) -> np.ndarray:
 
 
 def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Resizes an image to `width` x `height`: by area when that is smaller, bilinearly otherwise."""
+    """Resizes an image to `width` x `height`: by area if that is smaller, bilinearly otherwise."""
     smaller = width * height < image.shape[0] * image.shape[1]
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
@@ -34,7 +34,7 @@ def fraction(mask: np.ndarray, size: int) -> np.ndarray:
 
 
 def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """Resizes a lesion mask to training size: a pixel is lesion if half of it is; a tiny one keeps its best pixel."""
+    """Resizes a lesion mask to training size: half-covered pixels are lesion; a tiny one keeps its best pixel."""
     covered = fraction(mask, size)
     small = covered >= 0.5
     if not small.any() and mask.any():

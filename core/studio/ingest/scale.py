@@ -1,7 +1,7 @@
-"""One scale from stored values to 8 bits for all images that one scanner gave a study, kept with the study.
+"""One scale from stored values to 8 bits for all images of one scanner in a study, stored with the study.
 
-Without it an image of more than 8 bits would be shown by its own brightest pixel, and a detector would see brightness
-that depends on one marker or one dead pixel. A DICOM file with a window or a VOI LUT is shown by that instead.
+Without it, an image of more than 8 bits would be displayed by its own brightest pixel, and a detector would see
+brightness that depends on one marker or dead pixel. If a DICOM file has a window or VOI LUT, that is used.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from core.studio.ingest import dicom
 from core.studio.ingest.decode import Probe, read_raw
 from core.studio.ingest.depth import container, finite
 
-TAILS = (0.1, 99.9)  # percentiles of an image whose values have no container: a few stray pixels do not count
+TAILS = (0.1, 99.9)  # percentiles of an image whose values fit no container: stray pixels do not count
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The scale that one image asks for. scanner: what images of one scale share, as a digest or a kind of file."""
+    """The scale that one image needs. scanner: what images with the same scale share, as a digest or a kind of file."""
 
     scanner: str
     low: float
@@ -32,10 +32,10 @@ class Measured:
 
 
 def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
-    """Measures an image of more than 8 bits; None for any other, and for a DICOM file that brings its own window.
+    """Measures an image of more than 8 bits; None for any other, and for a DICOM file that has its own window.
 
-    header: the dataset of a DICOM file. Whole numbers from 0 to 65535 ask for the container of 8, 10, 12, 14 or 16
-    bits that holds them, other values for their own range without the tails.
+    header: the dataset of a DICOM file. Whole numbers from 0 to 65535 need the container of 8, 10, 12, 14 or 16 bits
+    that holds them, other values their own range without the tails.
     """
     if head.bits <= 8 or (header is not None and dicom.has_window(header)):
         return None
@@ -57,9 +57,9 @@ class Frame(Protocol):
 
 
 def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Gives each frame's row the `scale` of its scanner; returns the scales of all, known ones as they were.
+    """Sets the `scale` of each frame's row to that of its scanner; returns all scales, known ones unchanged.
 
-    A scanner that is not known gets the scale from the least low to the largest high of its frames.
+    A scanner that is not known gets the scale from the lowest low to the highest high of its frames.
     """
     scales: dict[str, list[float]] = {}
     for measured in (frame.measured for frame in frames if frame.measured):
@@ -72,7 +72,7 @@ def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict
 
 
 def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Returns the scale kept in a case's row, None for images of 8 bits and for studies older than scales."""
+    """Returns the scale in a case's row; None for images of 8 bits and for studies from before scales existed."""
     if not case["scale"]:
         return None
     low, high = json.loads(case["scale"])
@@ -80,7 +80,7 @@ def of_case(case: Mapping[str, Any]) -> tuple[float, float] | None:
 
 
 def _scanner(ds: Any) -> str:
-    """A digest of what says which device and kind of image it is; serial numbers distinguish two devices of a model."""
+    """Returns a digest of the elements that identify a device and its kind of image, serial number included."""
     names = ("Modality", "Manufacturer", "ManufacturerModelName", "DeviceSerialNumber", "StationName", "Units")
-    said = [dicom.text(ds, name) for name in (*names, "PhotometricInterpretation", "BitsStored")]
-    return "scanner " + hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+    values = [dicom.text(ds, name) for name in (*names, "PhotometricInterpretation", "BitsStored")]
+    return "scanner " + hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The size of a pixel, where a DICOM file gives it: for lengths in millimetres."""
+"""The size of a pixel, if a DICOM file gives it: for lengths in millimetres."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ KEPT = 1024  # files whose answer is remembered
 
 
 class Spacing(TypedDict):
-    """The size of a pixel. x, y: millimetres from one pixel's centre to the next. at: `patient`, or `detector`, where a
-    projection's shadow was measured and what casts it is smaller.
-    """
+    """The size of a pixel. x, y: millimetres between the centres of neighbouring pixels. at: `patient`, or `detector`
+    if measured on a projection, which magnifies the patient."""
 
     x: float
     y: float
@@ -24,13 +23,13 @@ class Spacing(TypedDict):
 
 
 def of_case(case: Mapping[str, Any]) -> Spacing | None:
-    """Finds the spacing of a case by its row (path, sha256); None for what is no DICOM, or says nothing, or is gone."""
+    """Finds a case's spacing by its row (path, sha256); None if the file is not DICOM, has no spacing or is missing."""
     return _of(case["path"], case["sha256"])
 
 
 @functools.lru_cache(maxsize=KEPT)
 def _of(path: str, sha256: str | None) -> Spacing | None:
-    """sha256: part of the cache's key, as another file may come to that path."""
+    """sha256: part of the cache key, because the file at that path may be replaced."""
     try:
         return of_header(dicom.header(Path(path))) if dicom.is_dicom(Path(path)) else None
     except (OSError, Unreadable):
@@ -38,7 +37,7 @@ def _of(path: str, sha256: str | None) -> Spacing | None:
 
 
 def of_header(ds: Any) -> Spacing | None:
-    """Reads PixelSpacing (PS3.3 10.7.1.1), of all frames if a multi-frame file shares it, else ImagerPixelSpacing."""
+    """Reads PixelSpacing (PS3.3 10.7.1.1), the shared one of a multi-frame file included, else ImagerPixelSpacing."""
     groups = dicom.items(ds, "SharedFunctionalGroupsSequence")[:1]
     measures = next((item for group in groups for item in dicom.items(group, "PixelMeasuresSequence")), None)
     for source, name, at in (

@@ -1,4 +1,4 @@
-"""Making a study of a folder, and adding cases to one; files that cannot be read are listed with their reason."""
+"""Makes a study from a folder, and adds cases to one; files that cannot be read are listed with their reason."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ImportReport:
     """What an import did. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}];
 
     burned_in: names of cases with likely text in the picture; copies: a sentence on normals that are the same picture;
-    patients: how many are known; straddling: of them, those with images in training and in test, [{"train", "test"}]
-    of names; odd: files whose header has values that are not used, [{"path", "reason"}].
+    patients: how many are known; straddling: those with images in both training and test, [{"train", "test"}] of names;
+    odd: files whose header has values that are ignored, [{"path", "reason"}].
     """
 
     study: str
@@ -79,18 +79,18 @@ def import_study(
     answers: Mapping[str, str] | None = None,
     on_plan: Callable[[str, list[Group]], object] | None = None,
 ) -> ImportReport:
-    """Makes a study from a folder or a CSV. Originals are not altered: referenced, or copied into the home with `copy`.
+    """Makes a study from a folder or a CSV. Original files are not changed: they are referenced, or with `copy` copied.
 
     `sampling`: which frames of recordings become cases; `patients`: pattern over file names that gives a patient, see
-    `ingest.patients`. The study keeps both for what is added later. `within`: where the files must lie, see
-    `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
+    `ingest.patients`. The study keeps both for later additions. `within`: where the files must lie, see `ingest.roots`.
+    `by`: the user named in the audit trail; without it no event is recorded.
 
-    `again`: also take images that were erased from this home; None: raise Question if there are any. `size` also
-    builds the arrays of that size. `answers`: group -> normal, abnormal or out, where the folder does not say it.
-    `on_plan(layout, groups)`: called with what was concluded before any image is read.
+    `again`: import erased images again; None: raise Question if there are any. `size`: also build the arrays of that
+    size. `answers`: group -> normal, abnormal or out, if the folder does not say it. `on_plan(layout, groups)`: called
+    with the interpretation of the folder before any image is read.
 
-    Raises ValueError if the name is in use, if no file of the folder can be read, and as Unclear if it is not clear
-    which images are normal.
+    Raises ValueError if the name is in use or no file can be read, and Unclear if it is not clear which images are
+    normal.
     """
     folder = Path(folder).expanduser().absolute()
     study = slug(name)
@@ -140,7 +140,7 @@ def import_study(
 def plan(
     folder: str | os.PathLike, layout: str | None = None, answers: Mapping[str, str] | None = None
 ) -> tuple[str, list[Group]]:
-    """Returns the layout of a folder and what its images are, group by group; nothing is stored and no image is read.
+    """Returns a folder's layout and how its images were understood, by group, without storing or reading any image.
 
     Raises Unclear as `import_study` does.
     """
@@ -161,17 +161,17 @@ def add_cases(
     by: str | None = None,
     again: bool | None = False,
 ) -> ImportReport:
-    """Adds files to a study that exists; those it already has are passed over, copies of its files are named.
+    """Adds files to an existing study; files that it has already are skipped, copies of its files are reported.
 
-    `sampling`: frames of recordings, else as the study was imported. `copy` keeps the files in the home. `within`:
-    where the files must lie, see `ingest.roots`. `by`: whom the audit trail names; without it no event is recorded.
-    `again`: also take images that were erased from this home; None: raise Question if there are any.
+    `sampling`: frames of recordings, by default as the study was imported. `copy` keeps the files in the home.
+    `within`: where the files must lie, see `ingest.roots`. `by`: the user named in the audit trail; without it no event
+    is recorded. `again`: import erased images again; None: raise Question if there are any.
     """
     row = show_study(store, study)
-    known = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
+    existing_paths = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
     entries = list(confined((Entry(Path(p).absolute(), split, label) for p in paths), within))
     sampling = sampling or Sampling.of(row["config"])
-    frames, rejected = reader.read_all([e for e in entries if str(e.path) not in known], on_progress, sampling)
+    frames, rejected = reader.read_all([e for e in entries if str(e.path) not in existing_paths], on_progress, sampling)
     frames = erased.sift(store, frames, rejected, again)
     report = ImportReport(study, row["layout"], rejected=rejected)
     Patients(store, pattern=row["config"].get("patients")).name(frames)
@@ -180,7 +180,7 @@ def add_cases(
     sources = [f.entry.path for f in frames]
     with copying(store, study) if copy else contextlib.nullcontext() as copies:
         if copies:
-            # By content: a device may use a name again for another picture.
+            # By content: a device may reuse a name for another picture.
             files: dict[Path, list[reader.Found]] = {}
             for f in frames:
                 files.setdefault(f.entry.path, []).append(f)
@@ -200,17 +200,17 @@ def add_cases(
 def _not_there(
     store: Store, study: str, frames: list[reader.Found], sources: list[Path], report: ImportReport
 ) -> list[reader.Found]:
-    """The frames that are no case yet, each once; the others are named in the report by their sources."""
-    known = {(c["path"], c["frame"]) for c in store.query("SELECT path, frame FROM cases WHERE study = ?", [study])}
-    new, there = [], dict[Path, None]()
+    """Returns the frames that are not cases yet, each once; the report rejects the others by their source paths."""
+    existing = {(c["path"], c["frame"]) for c in store.query("SELECT path, frame FROM cases WHERE study = ?", [study])}
+    new, present = [], dict[Path, None]()
     for f, source in zip(frames, sources, strict=True):
         key = (str(f.entry.path), f.frame)
-        if key in known:
-            there[source] = None
+        if key in existing:
+            present[source] = None
         else:
-            known.add(key)
+            existing.add(key)
             new.append(f)
-    report.rejected += [{"path": reader.printable(path), "reason": "the study has this file already"} for path in there]
+    report.rejected += [{"path": reader.printable(p), "reason": "the study has this file already"} for p in present]
     return new
 
 
@@ -222,12 +222,12 @@ def files_at(path: str | os.PathLike) -> list[Path]:
     text = os.fspath(path).strip()
     if not text:
         raise ValueError("give the path of a file or a folder on this machine")
-    place = Path(text).expanduser().absolute()
-    if not place.exists():
-        raise ValueError(f"there is no file or folder {place}")
-    files = list(files_under(place)) if place.is_dir() else [place]
+    target = Path(text).expanduser().absolute()
+    if not target.exists():
+        raise ValueError(f"there is no file or folder {target}")
+    files = list(files_under(target)) if target.is_dir() else [target]
     if not files:
-        raise ValueError(f"no images in {place}")
+        raise ValueError(f"no images in {target}")
     return files
 
 
@@ -273,6 +273,6 @@ def _insert(store: Store, study: str, files: list[reader.Found], report: ImportR
     report.counts = dict(sorted(Counter(f"{r['split']} {r['label']}" for r in rows).items()))
     report.patients = len({r["patient"] for r in rows if r["patient"]})
     report.straddling = straddling(rows)
-    if by is not None and files:  # no name of a file or folder, which may be a patient's
+    if by is not None and files:  # no names of files or folders, because they may be a patient's
         counts = {"accepted": report.accepted, "masks": report.masks}
         audit.record(store, by, "import", study=study, after={**counts, "fingerprint": fingerprint})

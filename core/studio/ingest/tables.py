@@ -1,7 +1,7 @@
-"""Tables of images as programs write them: separators, encodings and the names of their columns are found.
+"""Tables of images as programs write them: separators, encodings and the meaning of columns are detected.
 
-A column is known by its head, in any case and with any signs (`Image Path`, `file_name`); the one of files also by
-holding names of files.
+A column is recognised by its heading, in any case and with any punctuation (`Image Path`, `file_name`); the file column
+also by its file names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.studio.ingest.names import folded
 
-COLUMNS = {  # what a column holds: heads that say so, the surest first
+COLUMNS = {  # what a column holds: its possible headings, the most specific first
     "path": "path imagepath filepath filename imagefilename imagefile file image images imagename imageindex imageid "
     "img imgpath imgname imgid picture name id datei dateiname bild fichier archivo",
     "split": "split subset partition set usage phase splitset fold",
@@ -35,8 +35,8 @@ class BadTable(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """A table and what its columns hold. columns: role -> position; other: heads of columns that no role has;
-    first: the number of the line that its rows begin with."""
+    """A table and what its columns hold. columns: role -> position; other: headings of columns without a role; first:
+    the number of the first line of its rows."""
 
     file: Path
     encoding: str
@@ -46,7 +46,7 @@ class Table:
     first: int = 2
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yields (number of the line, role -> text) of each row that is not blank. Raises BadTable."""
+        """Yields (line number, role -> text) of each row that is not blank. Raises BadTable."""
         number = 1
         try:
             with self.file.open(newline="", encoding=self.encoding) as lines:
@@ -58,9 +58,9 @@ class Table:
 
 
 def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
-    """Finds out how a table is written and what its columns hold; without a column of files it has no role `path`.
+    """Detects how a table is written and what its columns hold; without a file column it has no role `path`.
 
-    is_file: says whether a text names a file of the study. Raises BadTable.
+    is_file: returns whether a text names a file of the study. Raises BadTable.
     """
     for encoding in _encodings(file):
         read = [_read(file, encoding, separator, is_file) for separator in ",;\t|"]
@@ -71,7 +71,7 @@ def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
 
 
 def _encodings(file: Path) -> list[str]:
-    """The encodings that a table may have: by its byte order mark, else UTF-8 if all of it is that."""
+    """Lists a table's possible encodings: that of its byte order mark, else UTF-8 if all of it is valid UTF-8."""
     with file.open("rb") as opened:
         start = opened.read(4096)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -88,7 +88,7 @@ def _encodings(file: Path) -> list[str]:
 
 
 def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bool]) -> Table:
-    """The table as it is with this separator; number is the line that was read last."""
+    """Reads the columns of a table with this separator from its first lines. Raises BadTable."""
     lines: list[list[str]] = []
     try:
         with file.open(newline="", encoding=encoding) as text:
@@ -120,7 +120,7 @@ def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bo
 
 
 def _odd_names_agree(table: Table, is_file: Callable[[str], bool]) -> bool:
-    """Whether the names that are not plain Latin letters are names of files, as read in this encoding."""
+    """Returns whether names beyond ASCII are mostly names of files when read in this encoding."""
     try:
         names = (row.get("path", "") for _, row in table.rows())
         odd = [name for name in names if not name.isascii()][:_SAMPLE]

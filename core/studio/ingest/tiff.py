@@ -1,7 +1,7 @@
-"""TIFF: tifffile reads what a file says of its pages, whatever decodes them gives plain samples, and both must agree.
+"""TIFF: tifffile reads what a file says about its pages, a decoder gives plain samples, and both must agree.
 
-Samples of 8 bits and less are decoded by Pillow, deeper ones by tifffile, or by OpenCV where tifffile has no codec. No
-decoder is left to turn or invert a picture: that is done here, once.
+Samples of 8 bits and less are decoded by Pillow, deeper ones by tifffile, or by OpenCV if tifffile lacks the codec. No
+decoder may rotate or invert a picture: that is done here, once.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from core.studio.ingest.unreadable import Unreadable, limit
 
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _SUBFILE, _PHOTOMETRIC, _ORIENTATION = 254, 262, 274
-# What a picture cannot be read without: size, bits, compression, meaning, places, samples, planes, tables.
+# Tags needed to read a picture: size, bits, compression, photometric, offsets, samples, planes, tables.
 _NEEDED = {254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 320, 322, 323, 324, 325, 338, 339}
-_SMALLER = 1 | 4  # kinds of pages that are no pictures of their own: smaller copies, masks
+_SMALLER = 1 | 4  # kinds of pages that are not separate pictures: smaller copies, masks
 _WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _PALETTE, _CMYK = 0, 1, 2, 3, 5
-_ALPHA = (1, 2)  # kinds of an extra sample: colours multiplied by it already, or not yet
+_ALPHA = (1, 2)  # kinds of an extra sample: colours already multiplied by it, or not yet
 
 
 def is_tiff(path: Path) -> bool:
-    """Tells a TIFF by its first bytes."""
+    """Returns whether a file is TIFF, by its first bytes."""
     with path.open("rb") as file:
         return file.read(4) in _MAGIC
 
 
 def probe(path: Path) -> tuple[int, int, int, int]:
-    """Reads (width, height, bits, pictures), the first two as shown."""
+    """Reads (width, height, bits, pictures), the first two as displayed."""
     with _file(path) as file:
         pages = _pictures(file)
         page = pages[0]
@@ -60,7 +60,7 @@ def read(path: Path, frame: int = 0) -> np.ndarray:
 
 
 def turned(image: np.ndarray, orientation: int) -> np.ndarray:
-    """Turns an image as the tag of EXIF and TIFF says, 1 to 8."""
+    """Rotates or flips an image by the orientation tag of EXIF and TIFF, 1 to 8."""
     turns = {
         2: lambda a: a[:, ::-1],
         3: lambda a: a[::-1, ::-1],
@@ -74,7 +74,7 @@ def turned(image: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def flat(image: Image.Image) -> np.ndarray:
-    """Any mode of Pillow's to uint8 (H, W, 3); what is transparent becomes black, the colour of a scope's surround."""
+    """Converts any Pillow mode to uint8 (H, W, 3); transparent pixels become black, like the surround of a scope."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
@@ -84,21 +84,21 @@ def flat(image: Image.Image) -> np.ndarray:
 def _file(path: Path):
     import tifffile
 
-    logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # what it says of damaged files is said here
+    logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # damaged files are reported here instead
     return tifffile.TiffFile(path)
 
 
 def _pictures(file) -> list:
-    """The pages that are pictures of their own. Raises Unreadable if one of them has an entry that cannot be read."""
+    """Returns the pages that are separate pictures. Raises Unreadable if an entry of one of them cannot be read."""
     pages = list(file.pages)
     pages = [page for page in pages if not _tag(page, _SUBFILE, 0) & _SMALLER] or pages[:1]
-    count, each = ("H", 12) if not file.is_bigtiff else ("Q", 20)
+    count, entry = ("H", 12) if not file.is_bigtiff else ("Q", 20)
     for page in pages:
         file.filehandle.seek(page.offset)
         [entries] = struct.unpack(file.byteorder + count, file.filehandle.read(struct.calcsize(count)))
-        table = file.filehandle.read(min(entries, 1000) * each)
-        there = {struct.unpack_from(file.byteorder + "H", table, at)[0] for at in range(0, len(table) - 1, each)}
-        if (lost := there & _NEEDED - set(page.tags.keys())) or not {256, 257} <= there:
+        table = file.filehandle.read(min(entries, 1000) * entry)
+        codes = {struct.unpack_from(file.byteorder + "H", table, at)[0] for at in range(0, len(table) - 1, entry)}
+        if (lost := codes & _NEEDED - set(page.tags.keys())) or not {256, 257} <= codes:
             raise Unreadable(f"damaged: its header's entries {sorted(lost)} cannot be read")
     return pages
 
@@ -109,7 +109,7 @@ def _tag(page, code: int, usual: int) -> int:
 
 
 def _plainly(path: Path, page) -> bytes:
-    """The file with a page's tags changed: upright, and 0 as black where it is white."""
+    """Returns the file's bytes with the page's tags changed: upright, and 0 as black instead of white."""
     data = bytearray(path.read_bytes())
     for code in (_ORIENTATION, _PHOTOMETRIC):
         tag = page.tags.get(code)
@@ -119,7 +119,7 @@ def _plainly(path: Path, page) -> bytes:
 
 
 def _by_pillow(path: Path, page) -> np.ndarray | None:
-    """uint8 (H, W, 3) of a page of at most 8 bits, as stored; None if Pillow does not know its form."""
+    """Decodes a page of at most 8 bits as stored, uint8 (H, W, 3); None if Pillow does not support its form."""
     upright, white = _tag(page, _ORIENTATION, 1) == 1, _tag(page, _PHOTOMETRIC, 1) == _WHITE_IS_ZERO
     try:
         image = Image.open(path if upright and not white else io.BytesIO(_plainly(path, page)))
@@ -129,14 +129,14 @@ def _by_pillow(path: Path, page) -> np.ndarray | None:
     with image:
         try:
             image.load()
-        except Exception:  # Pillow's plugins raise what they like on a damaged stream
+        except Exception:  # Pillow's plugins raise errors of any kind on a damaged stream
             raise Unreadable("damaged or cut short") from None
         plain = _checked(flat(image), page)
         return 255 - plain if white else plain
 
 
 def _samples(path: Path, page) -> np.ndarray:
-    """The stored samples of a page, (H, W) or (H, W, N)."""
+    """Returns the stored samples of a page, (H, W) or (H, W, N)."""
     try:
         samples = page.asarray()
         samples = np.moveaxis(samples, 0, -1) if page.axes == "SYX" else samples
@@ -144,7 +144,7 @@ def _samples(path: Path, page) -> np.ndarray:
             return _checked(samples, page)
     except MemoryError:
         raise
-    except Exception:  # without a codec, or of a form that it does not know: tifffile raises many kinds
+    except Exception:  # a missing codec or an unknown form: tifffile raises many kinds of errors
         pass
     data = np.frombuffer(_plainly(path, page), np.uint8)
     done, pages = cv2.imdecodemulti(data, cv2.IMREAD_UNCHANGED, range=(page.index, page.index + 1))
@@ -158,7 +158,7 @@ def _samples(path: Path, page) -> np.ndarray:
 
 
 def _checked(image: np.ndarray, page) -> np.ndarray:
-    """Raises Unreadable unless a decoded page is as large as its header says."""
+    """Returns the decoded page. Raises Unreadable unless it is as large as its header says."""
     width, height = int(page.imagewidth), int(page.imagelength)
     if image.shape[:2] != (height, width):
         raise Unreadable(f"its header says {width} x {height} pixels, decoded are {image.shape[1]} x {image.shape[0]}")
@@ -166,15 +166,15 @@ def _checked(image: np.ndarray, page) -> np.ndarray:
 
 
 def _colours(samples: np.ndarray, page) -> np.ndarray:
-    """Grey (H, W) or RGB (H, W, 3) of stored samples, 0 as black."""
+    """Converts stored samples to grey (H, W) or RGB (H, W, 3), 0 as black."""
     kind = _tag(page, _PHOTOMETRIC, _BLACK_IS_ZERO)
     extra = [int(e) for e in page.extrasamples]
     extra = extra if set(extra) <= {*_ALPHA} or (kind == _RGB and len(extra) == 1) else []  # others are channels
     count = (1 if samples.ndim == 2 else samples.shape[2]) - len(extra)
     if kind == _PALETTE and count == 1 and page.colormap is not None:
         return np.moveaxis(page.colormap[:, samples.reshape(samples.shape[:2])], 0, -1)
-    known = samples.dtype.kind in "uif" and kind in (_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _CMYK)
-    if not known or count != {_RGB: 3, _CMYK: 4}.get(kind, 1):
+    is_supported = samples.dtype.kind in "uif" and kind in (_WHITE_IS_ZERO, _BLACK_IS_ZERO, _RGB, _CMYK)
+    if not is_supported or count != {_RGB: 3, _CMYK: 4}.get(kind, 1):
         name = str(page.photometric.name)
         raise Unreadable(f"it has {count} channels of {page.dtype} called {name}: only grey and colours are read")
     colours = samples.reshape(*samples.shape[:2], -1)[..., :count]

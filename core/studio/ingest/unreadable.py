@@ -1,4 +1,4 @@
-"""The error by which every file is refused that cannot be imported."""
+"""The error that refuses every file that cannot be imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MEGAPIXELS = 150  # a whole endoscopy frame is 2, a fundus photograph 12, a mammogram 20
+MEGAPIXELS = 150  # a full endoscopy frame has 2, a fundus photograph 12, a mammogram 20
 
 
 class Unreadable(ValueError):
@@ -26,7 +26,7 @@ def limit(width: int, height: int) -> None:
 
 
 def refusing(read: Callable[P, T]) -> Callable[P, T]:
-    """Decorates a reader: what decoders raise on a damaged file becomes Unreadable. The system's own errors stay."""
+    """Decorates a reader: errors of decoders on a damaged file become Unreadable; the system's own errors stay."""
 
     @functools.wraps(read)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -36,7 +36,7 @@ def refusing(read: Callable[P, T]) -> Callable[P, T]:
             raise
         except MemoryError:
             raise Unreadable("not enough memory to decode it") from None
-        except Exception as error:  # decoders raise what they like
+        except Exception as error:  # decoders raise errors of any kind
             if isinstance(error, OSError) and error.errno:
                 raise
             logging.getLogger(__name__).debug("a decoder refused it", exc_info=error)  # its words are for developers

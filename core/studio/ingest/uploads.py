@@ -1,4 +1,4 @@
-"""Files dropped on the page: received one by one below a folder of their own, zips unpacked, then imported by copy."""
+"""Files dropped on the page: received one by one in a folder per drop, zips unpacked, then imported by copying."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from core.studio.db import limits
 from core.studio.db.home import Home
 
 LARGEST = 64 * 2**30  # bytes that a zip may unpack to
-DEEPEST = 32  # folders in each other
-_DAMAGE = (  # what a zip that is none, or damaged, makes Python's reader raise; OSError: it seeks to before the start
+DEEPEST = 32  # nested folders
+_DAMAGE = (  # what Python's reader raises if a zip is damaged or not a zip; OSError: it seeks to before the start
     zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError, OverflowError, UnicodeError,
     struct.error, zlib.error,
 )  # fmt: skip
@@ -37,7 +37,7 @@ def new_drop(home: Home) -> str:
 
 
 def drop_folder(home: Home, token: str) -> Path:
-    """Finds the folder of a drop's files. Raises BadDrop for a token that is not known."""
+    """Returns the folder of a drop's files. Raises BadDrop if the token is unknown."""
     folder = _folder(home, token)
     if not folder.is_dir():
         raise BadDrop("these files are no longer here; drop them again")
@@ -45,12 +45,12 @@ def drop_folder(home: Home, token: str) -> Path:
 
 
 def path_of(home: Home, token: str, name: str) -> Path:
-    """Returns the path of a dropped file with the relative name `name`. Raises BadDrop if it is no such name."""
-    parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
-    unfit = any(len(p.encode()) > 255 or "\0" in p for p in parts)
-    if not parts or ".." in parts or len(parts) > DEEPEST or unfit:
+    """Returns the path of a dropped file by its relative name. Raises BadDrop if no file can have that name."""
+    names = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "")]
+    unfit = any(len(p.encode()) > 255 or "\0" in p for p in names)
+    if not names or ".." in names or len(names) > DEEPEST or unfit:
         raise BadDrop(f"{name!r} is not a name that a file can be kept under")
-    return drop_folder(home, token).joinpath(*parts)
+    return drop_folder(home, token).joinpath(*names)
 
 
 def place(home: Home, token: str, name: str) -> Path:
@@ -66,7 +66,7 @@ def place(home: Home, token: str, name: str) -> Path:
 
 
 def _without_place(error: OSError, name: str) -> Exception:
-    """A sentence that says nothing of where the server keeps the files; the error itself where the disk is at fault."""
+    """Returns an error that does not reveal the server's folders; the error itself if the disk is at fault."""
     if error.errno not in _OF_NAMES:
         return error
     return BadDrop(f"{name[:200]!r} is not a name that a file can be kept under ({error.strerror})")
@@ -83,15 +83,15 @@ def shown(home: Home, token: str, value: Any) -> Any:
 
 
 def size(home: Home, token: str) -> tuple[int, int]:
-    """Returns the bytes of a drop's files, and how many files and folders it has."""
+    """Returns the total bytes of a drop's files, and the number of its files and folders."""
     entries = list(drop_folder(home, token).rglob("*"))
     return sum(p.stat().st_size for p in entries if p.is_file()), len(entries)
 
 
 class Arriving:
-    """How much uploads have brought to each drop, those that go on at the same time counted together.
+    """Counts what uploads have brought to each drop, including uploads that run at the same time.
 
-    For one thread alone, as a server's event loop is.
+    Only for use in one thread, such as a server's event loop.
     """
 
     def __init__(self, home: Home, most: int = 1000):
@@ -99,37 +99,37 @@ class Arriving:
         self._held: dict[str, list[int]] = {}
 
     def place(self, token: str, name: str, limited: bool) -> Path:
-        """Claims a file and the folders that are new with it, then makes these; returns the file's path.
+        """Claims a file and its new folders, then makes the folders; returns the file's path.
 
-        Raises BadDrop for what is no name here, and TooMuch, with nothing made, if `limited` and there are too many.
+        Raises BadDrop if the name is invalid, and TooMuch, before making anything, if `limited` and there are too many.
         """
-        held, path, root = self._of(token), path_of(self._home, token, name), drop_folder(self._home, token)
+        used, path, root = self._of(token), path_of(self._home, token, name), drop_folder(self._home, token)
         parents = path.parents[: len(path.relative_to(root).parts) - 1]
         try:
             new = 1 + sum(not parent.exists() for parent in parents)
         except OSError as error:
             raise _without_place(error, name) from None
         if limited:
-            limits.demand("upload files", held[1], new)
-        held[1] += new
+            limits.demand("upload files", used[1], new)
+        used[1] += new
         try:
             return place(self._home, token, name)
         except BaseException:
-            held[1] -= 1
+            used[1] -= 1
             raise
 
     def add(self, token: str, count: int, limited: bool) -> None:
-        """Claims bytes that have come. Raises TooMuch if `limited` and there are too many."""
-        held = self._of(token)
+        """Claims bytes that have arrived. Raises TooMuch if `limited` and there are too many."""
+        used = self._of(token)
         if limited:
-            limits.demand("upload bytes", held[0], count)
-        held[0] += count
+            limits.demand("upload bytes", used[0], count)
+        used[0] += count
 
     def forget(self, token: str, count: int) -> None:
-        """Gives back a file of so many bytes that is not kept."""
-        held = self._held.get(token, [0, 0])
-        held[0] -= count
-        held[1] -= 1
+        """Releases a file of `count` bytes that is not kept."""
+        used = self._held.get(token, [0, 0])
+        used[0] -= count
+        used[1] -= 1
 
     def _of(self, token: str) -> list[int]:
         if token not in self._held:
@@ -140,12 +140,12 @@ class Arriving:
 
 
 def unpack(home: Home, token: str) -> int:
-    """Unpacks every zip of a drop beside itself and removes it; returns how many files came out."""
+    """Unpacks every zip of a drop in place and removes it; returns how many files they held."""
     count = 0
     for path in sorted(drop_folder(home, token).rglob("*.zip")):
         try:
             with zipfile.ZipFile(path) as archive:
-                files = [m for m in archive.infolist() if not m.filename.endswith("/")]  # is_dir() breaks on no name
+                files = [m for m in archive.infolist() if not m.filename.endswith("/")]  # is_dir() fails on ""
                 members = [m for m in files if not m.filename.startswith("__MACOSX")]
                 if sum(m.file_size for m in members) > LARGEST:
                     raise BadDrop(f"{path.name} unpacks to more than {LARGEST >> 30} GiB; import its folder by path")
@@ -156,15 +156,15 @@ def unpack(home: Home, token: str) -> int:
                     count += 1
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno not in _OF_NAMES:
-                raise  # the system's own: a full disk
-            what = error.strerror if isinstance(error, OSError) else error
-            raise BadDrop(f"{path.name} cannot be unpacked: {what}") from None
+                raise  # a system error, such as a full disk
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise BadDrop(f"{path.name} cannot be unpacked: {reason}") from None
         path.unlink()
     return count
 
 
 def root_of(home: Home, token: str) -> Path:
-    """Returns the folder to import: the drop's own, or the last of a chain of single folders inside it."""
+    """Returns the folder to import: the drop's folder, or the last of a chain of single folders inside it."""
     folder = drop_folder(home, token)
     while True:
         inside = [p for p in folder.iterdir() if not p.name.startswith(".")]

@@ -1,8 +1,8 @@
 """Recordings: which frames of a video become cases, and reading one of them, by OpenCV.
 
-A case keeps the number of its frame in the file, counted from 0 in the order in which frames are shown. Reading by
-number relies on the decoder's seeking, which is wrong for some files of varying frame rate; `faithful` finds those out
-at import.
+A case keeps the number of its frame in the file, counted from 0 in the order in which frames are displayed. Reading by
+number relies on the decoder's seeking, which is wrong for some files of varying frame rate; `faithful` detects those at
+import.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from core.studio.ingest.unreadable import Unreadable, limit
 SUFFIXES = {".mp4", ".m4v", ".avi", ".mov", ".mkv", ".mpg", ".mpeg", ".wmv", ".webm"}
 FORMAT = "video"
 MOST = 20_000  # frames of one recording
-NEAR = 48  # frames ahead that are reached by decoding on; seeking goes back to a key frame and is not sooner there
-COMPLETE = 0.9  # a file that ends before this share of what its header says has been cut short
+NEAR = 48  # frames ahead that are reached by decoding on; seeking returns to a key frame and is no faster
+COMPLETE = 0.9  # a file that ends before this share of the frames in its header has been cut short
 LARGEST_INDEX = 1 << 26  # bytes of a MOV's description of its frames
 _KEPT_OPEN = 4
 _PROBES = 12
@@ -35,7 +35,7 @@ _PROBES = 12
 
 @dataclass(frozen=True)
 class Sampling:
-    """The choice of frames: every n-th, or so many per second (the default: one); `every` wins if both are given."""
+    """Which frames to take: every n-th, or so many per second (the default: one); `every` wins if both are given."""
 
     every: int | None = None
     per_second: float = 1.0
@@ -55,7 +55,7 @@ class Sampling:
         return {"every": self.every, "per_second": self.per_second}
 
     def numbers(self, frames: int, rate: float) -> list[int]:
-        """Returns the numbers of the frames to take of a file of `frames` frames, `rate` a second.
+        """Returns the numbers of the frames to take from a file of `frames` frames at `rate` frames per second.
 
         Raises Unreadable if the rate is needed and unknown, or if more than MOST frames would be taken.
         """
@@ -74,9 +74,9 @@ def is_video(path: Path) -> bool:
 
 
 def probe(path: Path) -> tuple[int, int, int, float]:
-    """Reads width, height, number of frames (as the header says; counted where it does not) and frames a second.
+    """Reads width, height, number of frames (from the header, else by counting) and frames per second.
 
-    Raises Unreadable if it is no video that can be read.
+    Raises Unreadable if it is not a video that can be read.
     """
     with _capture(path) as capture:
         width, height, count, rate = _head(capture)
@@ -86,14 +86,14 @@ def probe(path: Path) -> tuple[int, int, int, float]:
                 count += 1
     if not count:
         raise Unreadable("it has no frame that can be decoded")
-    shown = _seconds_shown(path)
-    return width, height, min(count, round(shown * rate) or 1) if shown and rate > 0 else count, rate
+    seconds = _seconds_shown(path)
+    return width, height, min(count, round(seconds * rate) or 1) if seconds and rate > 0 else count, rate
 
 
 def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-    """Yields the frames of these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start: no seeking.
+    """Yields the frames with these ascending numbers, uint8 (H, W, 3) RGB, by decoding from the start, without seeking.
 
-    A header may promise a few frames more than there are; raises Unreadable when the file ends well before that.
+    A header may promise slightly more frames than exist; raises Unreadable if the file ends well before that.
     """
     total, at = probe(path)[2], 0
     with _capture(path) as capture:
@@ -121,14 +121,14 @@ def read_frame(path: Path, number: int) -> np.ndarray:
 
 
 def probes(numbers: Sequence[int]) -> list[int]:
-    """Chooses a few of these frames, first and last among them, by which `faithful` judges a file."""
+    """Chooses a few of these frames, including the first and the last, by which `faithful` judges a file."""
     return [numbers[round(i)] for i in np.linspace(0, len(numbers) - 1, min(_PROBES, len(numbers)))]
 
 
 def still(path: Path) -> bool:
-    """Returns whether all frames of a recording of several come out the same.
+    """Returns whether all frames of a recording (of two or more) are the same.
 
-    That is what OpenCV's FFmpeg makes of interlaced ones: what its memory held before is never written to.
+    OpenCV's FFmpeg does this to interlaced recordings: it returns memory that it never writes to.
     """
     first, number = None, 0
     with _capture(path) as capture:
@@ -141,10 +141,10 @@ def still(path: Path) -> bool:
 
 
 def faithful(path: Path, digests: dict[int, str]) -> bool:
-    """Returns whether seeking finds the frames that decoding from the start meets. digests: number -> `digest`."""
+    """Returns whether seeking finds the same frames as decoding from the start. digests: number -> `digest`."""
     with _capture(path) as capture:
         if _head(capture)[2] is None:
-            return True  # its frames are never looked for, but met
+            return True  # its frames are never sought, only decoded in order
         for number in sorted(digests, reverse=True):  # backwards, so that each one is a seek
             _seek(capture, number)
             done, frame = capture.read()
@@ -163,7 +163,7 @@ def digest(image: np.ndarray) -> str:
 
 
 class _Reader:
-    """An open file and the number of the frame that comes next, None when it is not known."""
+    """An open file and the number of its next frame, None if that is unknown."""
 
     def __init__(self, path: Path):
         self.lock = threading.Lock()
@@ -197,7 +197,7 @@ _readers_lock = threading.Lock()
 
 
 def _reader(path: Path) -> _Reader:
-    """The file's open reader; a file that was replaced is opened anew. Opening is dear, the next frame is not."""
+    """Returns the file's open reader; a replaced file is opened again. Opening is slow, the next frame is not."""
     stat = os.stat(path)
     key = (str(path), stat.st_size, stat.st_mtime_ns)
     with _readers_lock:
@@ -205,7 +205,7 @@ def _reader(path: Path) -> _Reader:
         if reader is None:
             reader = _readers[key] = _Reader(path)
             while len(_readers) > _KEPT_OPEN:
-                _readers.popitem(last=False)  # whoever still reads from it holds it until done
+                _readers.popitem(last=False)  # a thread that still reads from it keeps it alive
         _readers.move_to_end(key)
         return reader
 
@@ -220,7 +220,7 @@ def _capture(path: Path) -> Iterator[cv2.VideoCapture]:
 
 
 def _head(capture: cv2.VideoCapture) -> tuple[int, int, int | None, float]:
-    """Width, height, number of frames (None if the header does not say it) and frames a second."""
+    """Returns width, height, number of frames (None if the header does not say) and frames per second."""
     width, height, count = (
         int(capture.get(p)) for p in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FRAME_COUNT)
     )
@@ -229,7 +229,7 @@ def _head(capture: cv2.VideoCapture) -> tuple[int, int, int | None, float]:
 
 
 def _seconds_shown(path: Path) -> float | None:
-    """How long a MOV or MP4 is shown, by its edit list: programs that cut leave the frames before in the file."""
+    """Returns a MOV's or MP4's playing time by its edit list: programs that cut leave earlier frames in the file."""
     moov = b""
     with path.open("rb") as file:
         while len(head := file.read(16)) >= 8:

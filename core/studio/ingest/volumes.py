@@ -1,7 +1,7 @@
-"""Volumes that come as one file a slice: which DICOM files belong together, in what order, and under what names.
+"""Volumes that come as one file per slice: which DICOM files belong together, in what order, and under what names.
 
-One slice stays one case with its own file. What binds it to the others is kept with it when it is imported, so that
-slices which come later, by hand or through a watched folder, find their place.
+Each slice stays one case with its own file. What links it to the others is stored at import, so that slices that come
+later, by hand or through a watched folder, find their place.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from core.studio.db.store import Store
 from core.studio.ingest import dicom
 
-# Views of one examination share a series and are numbered: four mammograms are no volume.
+# Views of one examination share a series and are numbered: four mammograms are not a volume.
 STILLS = frozenset({"CR", "DX", "GM", "IO", "MG", "OP", "PX", "SM", "XC"})
 FACING = "ImageOrientationPatient"
-ORDER = "frame, place, slice, id"  # of the cases of one recording or volume
+ORDER = "frame, place, slice, id"  # sort order of the cases of one recording or volume
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The place of one file in its volume.
+    """The position of one file in its volume.
 
-    series: alike for the slices of one stack; the SeriesInstanceUID and a digest of what else they share.
-    place: mm along the stack's normal, None where the file does not say. slice: its InstanceNumber, or None.
+    series: the same for all slices of one stack; the SeriesInstanceUID and a digest of what else they share.
+    place: mm along the stack's normal, None if the file does not say. slice: its InstanceNumber, or None.
     """
 
     series: str
@@ -40,39 +40,39 @@ class Slice:
 
 
 def slice_of(ds) -> Slice | None:
-    """Reads the slice from the header of a DICOM file of one frame; None if it names no series, position or number.
+    """Reads the slice from the header of a single-frame DICOM file; None if it names no series, position or number.
 
-    A number alone makes no slice of a kind of image that is taken singly (STILLS).
+    A number alone does not make a slice if such images are taken singly (STILLS).
 
-    A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the
-    scout of a series is not among its slices.
+    A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the scout
+    of a series is not among its slices.
     """
     series = dicom.text(ds, "SeriesInstanceUID")
     if not series or (dicom.whole(ds, "NumberOfFrames") or 1) > 1:
         return None
     position, axes = (np.array(dicom.numbers(ds, k, n)) for k, n in (("ImagePositionPatient", 3), (FACING, 6)))
-    place = None
+    distance = None
     if len(position) and len(axes):
         normal = np.cross(axes[:3], axes[3:])
         length = float(np.linalg.norm(normal))
         if length > 0.5:  # unit vectors at a right angle give 1
-            place = round(float(position @ normal) / length, 3)
+            distance = round(float(position @ normal) / length, 3)
     number = dicom.whole(ds, "InstanceNumber")
-    if place is None and (number is None or dicom.text(ds, "Modality") in STILLS):
+    if distance is None and (number is None or dicom.text(ds, "Modality") in STILLS):
         return None
     # Directions are written with rounding errors that differ from slice to slice; adding 0 makes -0 a 0.
-    facing = "" if place is None else " ".join(f"{v:.2f}" for v in np.round(np.asarray(axes), 2) + 0.0)
+    facing = "" if distance is None else " ".join(f"{v:.2f}" for v in np.round(np.asarray(axes), 2) + 0.0)
     shared = (
         dicom.text(ds, "StudyInstanceUID"), dicom.text(ds, "FrameOfReferenceUID"), ds.Rows, ds.Columns, facing,
     )  # fmt: skip
     digest = hashlib.sha256("\n".join(map(str, shared)).encode()).hexdigest()[:12]
-    return Slice(f"{series} {digest}", place, number)
+    return Slice(f"{series} {digest}", distance, number)
 
 
 def in_order(files: list) -> list:
-    """Brings the slices of one volume together, where its first one stands, and sorts them; all else stays where it is.
+    """Sorts the slices of one volume and groups them where its first one stands; all other files keep their position.
 
-    files: objects with a `row`, which has the columns of `Slice.to_row` or not.
+    files: objects with a `row`, which may have the columns of `Slice.to_row`.
     """
     first: dict[str, int] = {}
     for i, f in enumerate(files):
@@ -83,46 +83,46 @@ def in_order(files: list) -> list:
         i, row = at[0], at[1].row
         if not row.get("series"):
             return (i,)
-        place, number = row["place"], row["slice"]
-        return first[row["series"]], place or 0.0, -math.inf if number is None else number, i
+        distance, number = row["place"], row["slice"]
+        return first[row["series"]], distance or 0.0, -math.inf if number is None else number, i
 
     return [f for _, f in sorted(enumerate(files), key=key)]
 
 
 def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
-    """Finds those among `series` (one for each new case) that have two slices or more once these are in the study.
+    """Finds the `series` (one for each new case) that have two slices or more, the new cases included.
 
-    A slice that was alone so far gets the number in its name that the others will bear.
+    A slice that was alone so far gets its number in its name, as the others will.
     """
     fresh: dict[str, int] = {}
     for uid in series:
         if uid:
             fresh[uid] = fresh.get(uid, 0) + 1
-    many = set()
+    multiple = set()
     for uid, count in fresh.items():
-        there = store.query("SELECT id, name, slice FROM cases WHERE study = ? AND series = ?", [study, uid])
-        if count + len(there) > 1:
-            many.add(uid)
-        if len(there) == 1:
-            name = numbered(there[0]["name"], there[0]["slice"])
-            store.execute("UPDATE cases SET name = ? WHERE id = ?", [name, there[0]["id"]])
-    return many
+        existing = store.query("SELECT id, name, slice FROM cases WHERE study = ? AND series = ?", [study, uid])
+        if count + len(existing) > 1:
+            multiple.add(uid)
+        if len(existing) == 1:
+            name = numbered(existing[0]["name"], existing[0]["slice"])
+            store.execute("UPDATE cases SET name = ? WHERE id = ?", [name, existing[0]["id"]])
+    return multiple
 
 
 def numbered(name: str, number: int | None) -> str:
-    """Names a slice as a frame of a recording is named: 'a.dcm', 7 -> 'a.dcm #7'; without a number the name alone."""
+    """Names a slice like a frame of a recording: 'a.dcm', 7 -> 'a.dcm #7'; without a number, just the name."""
     return name if number is None else f"{name} #{number}"
 
 
 def same(case: dict) -> tuple[str, list]:
-    """Returns SQL (condition, values) for the cases of the same recording or volume as this one, itself among them."""
+    """Returns SQL (condition, values) for all cases of the same recording or volume as this one."""
     if case["series"]:
         return "study = ? AND series = ?", [case["study"], case["series"]]
     return "study = ? AND path = ?", [case["study"], case["path"]]
 
 
 def parts(store: Store, study: str) -> dict[int, int | None]:
-    """Returns case id -> number, for each case that is one of several of a recording (from 1) or a volume (its own)."""
+    """Returns case id -> number, for each case that is one of several in a recording (from 1) or a volume (its own)."""
     rows = store.query(
         "SELECT id, frame, series, slice FROM cases c WHERE study = :study AND ("
         "path IN (SELECT path FROM cases WHERE study = :study GROUP BY path HAVING count(*) > 1 OR max(frame) > 0) OR "

@@ -1,7 +1,7 @@
-"""What a folder or a table means: which of its files are images, of which split and class, and which are their masks.
+"""Interprets a folder or a table: which files are images, of which split and class, and which are their masks.
 
-`folders` reads the names of folders, `table` reads tables; what neither understands is asked about (`Unclear`), so that
-nothing is learnt as normal because its layout was not known.
+`folders` reads the names of folders, `table` reads tables; a person is asked about the rest (`Unclear`), so that
+nothing is trained on as normal because its layout is unknown.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = [
     "confined", "demand_plain", "files_under", "read_layout",
 ]  # fmt: skip
 
-PLAIN = ("flat", "plain")  # layouts whose folders leave nothing to interpret
+PLAIN = ("flat", "plain")  # layouts whose folders need no interpretation
 
 
 def demand_plain(layout: str, groups: list[Group]) -> None:
-    """Raises Question if a person should confirm what was understood of a folder."""
+    """Raises Question if a person should confirm how a folder was understood."""
     if layout not in PLAIN or any(group.meaning == "left out" for group in groups):
         raise Question("Nothing was stored: what was understood is to be confirmed first.", layout, groups)
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
-    """Yields the entries; one whose image or mask lies outside of `within` as a problem, a link that leads out once."""
+    """Yields the entries; if an image or mask lies outside `within`, as a problem (once per link that leads out)."""
     refused = set()
     for entry in entries:
         outside = next((path for path in (entry.path, *entry.masks) if not within.holds(path)), None)
@@ -49,9 +49,9 @@ def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
             yield entry
         elif outside != entry.path:
             yield Entry(entry.path, problem=f"its mask cannot be read: {OUTSIDE}")
-        elif (place := within.refused(outside)) not in refused:
-            refused.add(place)
-            yield Entry(place, problem=OUTSIDE)
+        elif (refused_path := within.refused(outside)) not in refused:
+            refused.add(refused_path)
+            yield Entry(refused_path, problem=OUTSIDE)
 
 
 def read_layout(
@@ -59,9 +59,9 @@ def read_layout(
 ) -> tuple[str, Entries]:
     """Returns the name of a layout and the entries of a folder or a table.
 
-    layout: `table`, `flat` (all images are normal) or one of `folders.LAYOUTS`; found by looking if it is not given.
-    within: where each image and mask must lie, links followed; what lies elsewhere is an entry with a problem.
-    answers: group -> normal, abnormal or out, for what the names do not say.
+    layout: `table`, `flat` (all images are normal) or one of `folders.LAYOUTS`; detected if not given.
+    within: where each image and mask must lie, with links resolved; others become entries with a problem.
+    answers: group -> normal, abnormal or out, for groups that the names do not classify.
 
     Raises BadFolder if the folder is missing or empty, or the layout or an answer is unknown.
     """
@@ -80,9 +80,9 @@ def read_layout(
     def found(name: str, find: Callable[[], Iterable[Entry]]) -> tuple[str, Entries]:
         entries = Entries(lambda: confined(find(), within))
         if not len(entries):
-            known = "; or ".join(title for title, _ in folders.LAYOUTS.values())
+            forms = "; or ".join(title for title, _ in folders.LAYOUTS.values())
             raise BadFolder(
-                f"no images found in {folder}: expected {known}; or a folder of normal images; or a table with columns "
+                f"no images found in {folder}: expected {forms}; or a folder of normal images; or a table with columns "
                 "path, split, label, mask"
             )
         return name, entries
@@ -101,19 +101,19 @@ def read_layout(
     by_table = tables and (tables.labelled or not tree.says or any(entry.doubt for entry in by_folders))
     if tables and tables.known and by_table:
         return found("table", lambda: tables.entries(answers))
-    beside = tables.problems if tables and tree.says else []
-    return found(tree.layout(), lambda: [*by_folders, *beside])
+    table_problems = tables.problems if tables and tree.says else []
+    return found(tree.layout(), lambda: [*by_folders, *table_problems])
 
 
 def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] | None = None) -> list[Group]:
-    """Returns what was understood of a folder, group by group. Raises Unclear if a person has to say more."""
+    """Returns how a folder was understood, group by group. Raises Unclear if a person has to say more."""
     groups: dict[tuple[str, str], Group] = {}
     for entry in entries:
         meaning = "" if entry.doubt else "left out" if entry.problem else f"{entry.split} {entry.label}"
         group = groups.setdefault((entry.group, meaning), Group(entry.group, meaning, why=entry.doubt or entry.problem))
         group.images += 1
         group.masks += bool(entry.masks)
-        if len(group.samples) < SAMPLES and not entry.problem:  # what lies outside of the roots is not shown
+        if len(group.samples) < SAMPLES and not entry.problem:  # files outside the allowed folders are not shown
             group.samples.append(entry.path)
     listed = sorted(groups.values(), key=lambda g: (bool(g.meaning), g.meaning == "left out", g.name))
     if unknown := set(answers or ()) - {g.name for g in listed}:

@@ -1,4 +1,4 @@
-"""What a layout finds: the entries of files, groups of them, and the files of a folder one by one."""
+"""What a layout finds: entries of files, groups of them, and the files of a folder one by one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.studio.ingest.roots import Within
 
 OUTSIDE = "it lies, or leads by a link, outside of the folders that may be imported from"
 ANSWERS = ("normal", "abnormal", "out")
-SAMPLES = 6  # images of a group that are shown
+SAMPLES = 6  # images shown per group
 _NOT_IMAGES = frozenset(
     f".{suffix}" for suffix in (
         "csv", "doc", "docx", "html", "ini", "ipynb", "json", "log", "md", "ods", "pdf", "py", "sqlite", "tsv", "txt",
@@ -23,15 +23,15 @@ _NOISE = {"thumbs.db", "desktop.ini", "dicomdir", "license", "readme", "licence"
 
 
 class BadFolder(ValueError):
-    """A folder that no layout fits; the message says what was looked for."""
+    """Raised if no layout fits a folder; the message says what was expected."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file as its layout understands it. `problem` is set when the layout already knows what is wrong.
+    """One file as its layout understands it. `problem` is set if the layout already knows what is wrong.
 
-    masks: those of its lesions. patient: whose image it is, where the layout says so. group: what says its class;
-    doubt: why that does not say it, for a person to answer.
+    masks: masks of its lesions. patient: whose image it is, if the layout says so. group: what determines its class;
+    doubt: why that is not enough, for a person to answer.
     """
 
     path: Path
@@ -47,9 +47,9 @@ class Entry:
 
 @dataclass
 class Group:
-    """Images of which the same is concluded, or asked.
+    """Images that a layout, or a person's answer, puts into the same class.
 
-    meaning: as "train normal", "" if it is asked; why: the doubt; samples: the first few.
+    meaning: for example "train normal", "" if a person is asked; why: the doubt; samples: the first few images.
     """
 
     name: str
@@ -61,10 +61,10 @@ class Group:
 
 
 class Question(ValueError):
-    """The error that an import needs a person's answer; nothing is stored.
+    """Raised if an import needs a person's answer; nothing is stored.
 
-    layout: what the folder was read as; groups: what was understood of it, and what is asked about; erased: how many
-    of its files were erased from this home.
+    layout: how the folder was read; groups: what was understood, and what is asked about; erased: how many of its files
+    were erased from this home.
     """
 
     def __init__(self, message: str, layout: str = "", groups: Sequence[Group] = (), erased: int = 0) -> None:
@@ -73,12 +73,12 @@ class Question(ValueError):
 
 
 class Unclear(BadFolder, Question):
-    """The error that a folder does not say which of its images are normal."""
+    """Raised if a folder does not say which of its images are normal."""
 
     def __init__(self, layout: str, groups: list[Group]) -> None:
-        asked = [g for g in groups if not g.meaning]
-        listed = "; ".join(f"{g.name}: {_count(g.images)}, {g.why}" for g in asked[:8])
-        more = f"; and {len(asked) - 8} more groups" if len(asked) > 8 else ""
+        unclear = [g for g in groups if not g.meaning]
+        listed = "; ".join(f"{g.name}: {_count(g.images)}, {g.why}" for g in unclear[:8])
+        more = f"; and {len(unclear) - 8} more groups" if len(unclear) > 8 else ""
         text = f"Nothing was stored, because it is not clear which images are normal: {listed}{more}"
         super().__init__(text, layout, groups)
 
@@ -88,20 +88,20 @@ def _count(images: int) -> str:
 
 
 def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | None, bool]]:
-    """Yields (file, why it is refused, whether it may be an image) in a steady order, hidden ones skipped.
+    """Yields (file, why it is refused, whether it may be an image) in a stable order, without hidden ones.
 
-    Links to folders are followed, each folder once; one that leads outside of `within` is refused as a whole.
+    Links to folders are followed, each folder once; a link that leads outside `within` is refused as a whole.
     """
     walked = {os.path.realpath(folder)}
     for here, folders, names in os.walk(folder, followlinks=True):
         inside = []
         for name in sorted(f for f in folders if not f.startswith(".")):
-            place = Path(here, name)
-            if not place.is_symlink():
+            subfolder = Path(here, name)
+            if not subfolder.is_symlink():
                 inside.append(name)
-            elif not within.holds(place):
-                yield place, OUTSIDE, False
-            elif (real := os.path.realpath(place)) not in walked:
+            elif not within.holds(subfolder):
+                yield subfolder, OUTSIDE, False
+            elif (real := os.path.realpath(subfolder)) not in walked:
                 walked.add(real)
                 inside.append(name)
         folders[:] = inside
@@ -111,12 +111,12 @@ def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | 
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Lists every file that may be an image, in a steady order. Hidden files and known documents are skipped."""
+    """Lists every file that may be an image, in a stable order. Hidden files and known documents are skipped."""
     return (path for path, _, may_be_image in walk(folder) if may_be_image)
 
 
 class Entries(Sized, Iterable[Entry]):
-    """The entries that a layout finds in a folder, looked for anew at each iteration, so that none lies in memory."""
+    """The entries that a layout finds in a folder; each iteration searches again, so that none stays in memory."""
 
     def __init__(self, find: Callable[[], Iterator[Entry]]):
         self._find = find

@@ -1,8 +1,8 @@
-"""Reads a folder by the names of its folders: splits, classes, masks beside images or in folders of their own.
+"""Reads a folder by the names of its subfolders: splits, classes, masks next to images or in separate folders.
 
-Data sets come in many such layouts, of which `LAYOUTS` lists the common ones. All are read by one rule: of the words in
-a path (`words.meaning`) the deepest split and the deepest class count, and a class of unknown meaning is abnormal where
-another is called normal. What the names do not say is asked about, and never taken for normal.
+Data sets come in many such layouts; `LAYOUTS` lists the common ones. One rule reads all of them: of the words in a path
+(`words.meaning`) the deepest split and the deepest class count, and a class of unknown meaning is abnormal if another
+one is called normal. A person is asked about images whose names do not say it; they are never assumed normal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.studio.ingest.patients import TABLE as PATIENTS
 from core.studio.ingest.patients import listed
 from core.studio.ingest.roots import Within
 
-LAYOUTS = {  # name: what its folders are called, and those that tell it from the others
+LAYOUTS = {  # name: what its folders are called, and those that distinguish it
     "plain": ("train/normal, test/normal, test/abnormal, test/mask", {"train/normal", "test/abnormal"}),
     "loco": ("train/good, validation/good, test/KIND, ground_truth/KIND/NNN", {"validation/good", "ground_truth"}),
     "bmad": ("train/good, valid/good, test/good, test/Ungood, with img and label", {"train/good", "test/ungood"}),
@@ -29,14 +29,14 @@ LAYOUTS = {  # name: what its folders are called, and those that tell it from th
     "classes": ("a folder of normal images and others, each with or without train, val and test", set()),
 }
 TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".ods")
-ANNOTATIONS = (".json", ".xml", ".txt")  # beside images: they may say which of them are abnormal
+ANNOTATIONS = (".json", ".xml", ".txt")  # next to images: they may say which images are abnormal
 LEFT = "only normal images are learnt from; abnormal ones of {} are left out, because test has its own"
 
 
 @dataclass(frozen=True)
 class Place:
-    """What the folders of a path say. label: as in `Meaning`; kind: the name of a class of its own; group: the folders
-    that say it; reduced: the folders that an image and its mask have in common."""
+    """What the folders of a path say. label: as in `Meaning`; kind: the name of a specific class; group: the folders
+    that say so; reduced: the folders that an image and its mask share."""
 
     split: str | None = None
     label: str | None = None
@@ -49,46 +49,46 @@ class Place:
 def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered: Container[str] = ()) -> Place:
     """Returns what the names of these folders say together.
 
-    normal_elsewhere: others are called normal, so that a class of unknown meaning is abnormal. numbered: names that
-    only count, so that inside a folder called normal they are no classes.
+    normal_elsewhere: another folder is called normal, so that a class of unknown meaning is abnormal. numbered: names
+    that only count, which are not classes inside a folder called normal.
     """
     split, label, mask, kind, last, reduced = None, None, False, "", 0, list[str]()
     for number, name in enumerate(folders, 1):
-        said = meaning(name)
-        if said.label == "other" and label == "normal" and name in numbered:
+        word = meaning(name)
+        if word.label == "other" and label == "normal" and name in numbered:
             continue
-        if said.label == "mask":
+        if word.label == "mask":
             mask = True
-        elif said.label is not None:
-            label, kind = _deeper(label, said, normal_elsewhere), "" if said.generic or said.label == "normal" else name
-        if said.split or said.label not in (None, "mask"):
-            split, last = said.split or split, number
-        if not said.generic:
+        elif word.label is not None:
+            label, kind = _deeper(label, word, normal_elsewhere), "" if word.generic or word.label == "normal" else name
+        if word.split or word.label not in (None, "mask"):
+            split, last = word.split or split, number
+        if not word.generic:
             reduced.append(folded(name))
     return Place(split, label, mask, kind, "/".join(folders[:last]) or ".", tuple(reduced))
 
 
 def _numbered(folders: Iterable[tuple[str, ...]]) -> set[str]:
-    """The names that only count: numbers, and words that several numbers follow, as in ward1 and ward2."""
+    """Returns the names that only count: numbers, and words followed by several numbers, such as ward1 and ward2."""
     alike = defaultdict[str, set[str]](set)
     for name in {name for path in folders for name in path}:
-        if parts := re.fullmatch(r"(\D*?)[-_ ]?\d+", name):
-            alike[folded(parts[1])].add(name)
+        if match := re.fullmatch(r"(\D*?)[-_ ]?\d+", name):
+            alike[folded(match[1])].add(name)
     return {name for word, names in alike.items() if len(names) > 1 or not word for name in names}
 
 
-def _deeper(above: str | None, said: Meaning, normal_elsewhere: bool) -> str | None:
-    """The class of a folder inside one of the class `above`."""
-    if said.label == "other":
+def _deeper(above: str | None, inner: Meaning, normal_elsewhere: bool) -> str | None:
+    """Returns the class of a folder that lies inside one of the class `above`."""
+    if inner.label == "other":
         if above in ("abnormal", "unknown"):
             return above
         return "doubt" if above in ("normal", "doubt") else "abnormal" if normal_elsewhere else "other"
-    return "doubt" if said.label == "normal" and above == "abnormal" else said.label
+    return "doubt" if inner.label == "normal" and above == "abnormal" else inner.label
 
 
 @dataclass(eq=False)
 class _File:
-    """A file that may be an image or a mask. inside: its path below the folder."""
+    """A file that may be an image or a mask. inside: its path relative to the folder."""
 
     inside: str
     place: Place
@@ -100,7 +100,7 @@ class _File:
 
 
 class Tree:
-    """The files of a folder, and what its folders say of them."""
+    """The files of a folder, and what its subfolders say about them."""
 
     def __init__(self, root: Path, within: Within) -> None:
         self.root, self.refused, documents = root, list[Entry](), list[PurePosixPath]()
@@ -118,19 +118,19 @@ class Tree:
         self.images, self.masks, stems = list[_File](), list[_File](), set[str]()
         patients, numbered = self._patients(by_folder), _numbered(by_folder)
         for folders, names in by_folder.items():
-            apart = folders in patients
-            place = Place(group="/".join(folders)) if apart else place_of(folders[skipped:], normal, numbered)
+            is_patient = folders in patients
+            clues = Place(group="/".join(folders)) if is_patient else place_of(folders[skipped:], normal, numbered)
             here = {folded(stem(name)) for name in names}
             stems |= here
             for name in names:
                 short = without_ending(stem(name))
-                mask = place.mask or (short is not None and folded(short) in here)
-                (self.masks if mask else self.images).append(_File("/".join([*folders, name]), place))
+                mask = clues.mask or (short is not None and folded(short) in here)
+                (self.masks if mask else self.images).append(_File("/".join([*folders, name]), clues))
         self.beside = [d.as_posix() for d in documents if d.suffix.lower() != ".txt" or folded(d.stem) in stems]
         self.says = bool(self.masks) or any(file.place.split or file.place.label for file in self.images)
 
     def _patients(self, by_folder: Mapping[tuple[str, ...], list[str]]) -> set[tuple[str, ...]]:
-        """The folders of one patient each, as `patients.csv` has it: their names say nothing of a class."""
+        """Returns the folders of one patient each by `patients.csv`; their names say nothing about a class."""
         whose = listed(self.root)
         of = {
             inside: {whose(self.root.joinpath(*inside, name)) for name in names} for inside, names in by_folder.items()
@@ -146,14 +146,14 @@ class Tree:
         return next(fitting) if self.says else "flat"
 
     def match(self) -> list[Entry]:
-        """Gives each mask to its image; returns those that fit none, or several, as entries with a problem."""
-        sick = Register((i.reduced, i) for i in self.images if i.place.label != "normal")
-        well = Register((i.reduced, i) for i in self.images if i.place.label == "normal")
+        """Assigns each mask to its image; returns masks that fit no image, or several, as entries with a problem."""
+        abnormal = Register((i.reduced, i) for i in self.images if i.place.label != "normal")
+        normal = Register((i.reduced, i) for i in self.images if i.place.label == "normal")
         problems = []
         for mask in self.masks:
-            fits = [i for i in sick.find(mask.reduced, nested=True) if _belong(mask, i)]
-            alike = well.find(mask.reduced, nested=True) if not fits else ()
-            fits += [i for i in alike if mask.place.reduced in ((), i.place.reduced) and _splits_agree(mask, i)]
+            fits = [i for i in abnormal.find(mask.reduced, nested=True) if _belong(mask, i)]
+            normal_fits = normal.find(mask.reduced, nested=True) if not fits else ()
+            fits += [i for i in normal_fits if mask.place.reduced in ((), i.place.reduced) and _splits_agree(mask, i)]
             fits = [i for i in fits if i.place.split == (mask.place.split or "test")] or fits
             if len(fits) == 1:
                 fits[0].masks.append(mask.inside)
@@ -164,9 +164,9 @@ class Tree:
         return problems
 
     def entries(self, answers: Mapping[str, str]) -> list[Entry]:
-        """Returns an entry for each image, with its masks, and one with a problem for what is left out.
+        """Returns an entry for each image, with its masks, and one with a problem for each skipped file.
 
-        answers: group -> normal, abnormal or out. What neither a name nor an answer says has `doubt`.
+        answers: group -> normal, abnormal or out. An image that neither a name nor an answer classifies has `doubt`.
         """
         problems, read = self.match(), [(image, *self._read(image, answers)) for image in self.images]
         test = any(label == "abnormal" and image.place.split == "test" for image, label, *_ in read)
@@ -184,17 +184,17 @@ class Tree:
         return listed + problems
 
     def _read(self, image: _File, answers: Mapping[str, str]) -> tuple[str, str, str | None]:
-        """The label of an image, the group that it is asked about in, and why it is asked about."""
-        place, name = image.place, PurePosixPath(image.inside)
-        label, group, doubt = place.label or "", place.group, None
-        word = None if place.label or self.says else abnormal_word(stem(name.name)) or without_ending(stem(name.name))
+        """Returns the label of an image, the group in which it is asked about, and why it is asked about."""
+        clues, name = image.place, PurePosixPath(image.inside)
+        label, group, doubt = clues.label or "", clues.group, None
+        word = None if clues.label or self.says else abnormal_word(stem(name.name)) or without_ending(stem(name.name))
         if label in ("other", "doubt"):
             doubt = (
                 "this name says nothing that is known" if label == "other" else "this name says one thing and another"
             )
         elif not label and image.masks:
             label = "abnormal"
-        elif not label and place.split == "test":
+        elif not label and clues.split == "test":
             label = "unknown"
         elif not label and self.masks:
             group, doubt = f"{group} (without a mask)", "others have masks of lesions"
@@ -211,35 +211,35 @@ class Tree:
 
 
 def _wrapper(folders: list[tuple[str, ...]]) -> int:
-    """How many folders hold all files and only name the set (`colon/train/good`), as others below name classes."""
+    """Counts the outer folders that only name the set (`colon/train/good`), while folders below them name classes."""
     common = list(folders[0]) if folders else []
     for inside in folders:
         while tuple(common) != inside[: len(common)]:
             common.pop()
     for number in range(len(common), 0, -1):
-        said = meaning(common[number - 1])
+        outer = meaning(common[number - 1])
         below = (place_of(inside[number:]) for inside in folders)
-        if said.label in ("other", "abnormal", "doubt") and any(p.label == "normal" and not p.mask for p in below):
+        if outer.label in ("other", "abnormal", "doubt") and any(p.label == "normal" and not p.mask for p in below):
             return number
     return 0
 
 
 def _belong(mask: _File, image: _File) -> bool:
-    """Whether a mask may be of an image, by their folders: none of the one contradicts the other's."""
+    """Returns whether a mask may belong to an image, which is so unless their folders contradict each other."""
     if not _splits_agree(mask, image):
         return False
     ours, theirs = mask.place.reduced, image.place.reduced
-    if ours and ours[-1] == folded(stem(PurePosixPath(image.inside).name)):  # a folder called like the image
+    if ours and ours[-1] == folded(stem(PurePosixPath(image.inside).name)):  # a folder named like the image
         ours = ours[:-1]
     return _within(ours, theirs) or _within(theirs, ours)
 
 
 def _splits_agree(mask: _File, image: _File) -> bool:
-    """Whether both lie in the same split, as far as it is named; masks without one are not of training images."""
-    given = mask.place.split or "test" if image.place.label == "normal" else mask.place.split
-    return not given or not image.place.split or given == image.place.split
+    """Returns whether both are in the same split, if it is named; masks without one never belong to training images."""
+    split = mask.place.split or "test" if image.place.label == "normal" else mask.place.split
+    return not split or not image.place.split or split == image.place.split
 
 
 def _within(few: tuple[str, ...], many: tuple[str, ...]) -> bool:
-    rest: Iterator[str] = iter(many)
-    return all(name in rest for name in few)
+    remaining: Iterator[str] = iter(many)
+    return all(name in remaining for name in few)

@@ -1,6 +1,6 @@
-"""Reads tables that name images: of path, split, label, mask and patient all but path may be missing.
+"""Reads tables that name images, with columns path, split, label, mask and patient; only path is required.
 
-Paths are relative to the table, or name files of its folder as closely as `names.Register` finds one.
+Paths are relative to the table, or match files of its folder as `names.Register` does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRUE, _FALSE = {"true", "yes"}, {"false", "no"}
 
 
 class Tables:
-    """The tables of a folder, or one that is named. known: those that name images; problems: why others do not."""
+    """The tables of a folder, or one named table. known: those that name images; problems: why others do not."""
 
     def __init__(self, place: Path, within: Within) -> None:
         self.folder, named = (place.parent, [place]) if place.is_file() else (place, None)
@@ -62,20 +62,20 @@ class Tables:
         return bool(text) and len(text) < LONGEST_PATH and "\0" not in text and isinstance(self._found(text), Path)
 
     def _found(self, text: str) -> Path | list[Path]:
-        """The file that a path means; several if it is ambiguous, none if there is no such file."""
+        """Returns the file that a path refers to; a list if it is ambiguous (or empty, if there is no such file)."""
         path = self.folder / text.replace("\\", "/")
         if not self._within.holds(path):
             return path
         try:
             if path.is_file():
                 return path
-        except OSError:  # a name that is too long
+        except OSError:  # a name that is too long for the system
             return []
         files = self._files.find(text)
         return files[0] if len(files) == 1 else files
 
     def entries(self, answers: Mapping[str, str]) -> Iterator[Entry]:
-        """Yields an entry for each row, then for tables that are not understood. answers: as `Tree.entries` takes."""
+        """Yields an entry for each row, then for tables that are not understood. answers: as in `Tree.entries`."""
         named = set[Path]()
         for table in self.known:
             texts = {row.get("label", "") for _, row in table.rows()}
@@ -87,9 +87,9 @@ class Tables:
                 entry = self._entry(table, row, number, labels, answers)
                 named |= {entry.path, *entry.masks}
                 yield entry
-        rest = [path for path in files_under(self.folder) if path not in named] if self._whole else []
-        if rest:
-            yield Entry(rest[0], problem=f"no table names it, nor {len(rest) - 1} other files of the folder")
+        unnamed = [path for path in files_under(self.folder) if path not in named] if self._whole else []
+        if unnamed:
+            yield Entry(unnamed[0], problem=f"no table names it, nor {len(unnamed) - 1} other files of the folder")
         yield from self.problems
 
     def _entry(
@@ -108,23 +108,23 @@ class Tables:
                 fits = ", ".join(file.relative_to(self.folder).as_posix() for file in several[:3])
                 return Entry(path, problem=f"{line}: this name fits several files: {fits}")
         folders = path.relative_to(self.folder).parts[:-1] if path.is_relative_to(self.folder) else ()
-        place = place_of(folders)
-        said = row.get("split") or (stem(table.file.name) if meaning(stem(table.file.name)).split else "")
-        split = meaning(said).split if said else place.split
-        if said and split is None:
-            return Entry(path, problem=f"{line}: split {said!r} is not train, holdout or test")
+        clues = place_of(folders)
+        split_text = row.get("split") or (stem(table.file.name) if meaning(stem(table.file.name)).split else "")
+        split = meaning(split_text).split if split_text else clues.split
+        if split_text and split is None:
+            return Entry(path, problem=f"{line}: split {split_text!r} is not train, holdout or test")
         value, doubt = row.get("label", ""), None
-        group = f"label {value or '(empty)'}" if "label" in table.columns else place.group
+        group = f"label {value or '(empty)'}" if "label" in table.columns else clues.group
         if value:
             label = labels[value]
             doubt = "this label says nothing that is known" if label in ("other", "doubt") else None
         else:
-            label, doubt = self._without_label(table, path, place.label, split, bool(row.get("mask")))
+            label, doubt = self._without_label(table, path, clues.label, split, bool(row.get("mask")))
         if group in answers:
             label, doubt = answers[group], None
         if label == "out":
             return Entry(path, problem="left out, as was asked for")
-        if doubt is None and said and split != "test" and label != "normal":
+        if doubt is None and split_text and split != "test" and label != "normal":
             return Entry(path, problem=f"{line}: only normal images can be in {split}, this one is {label}")
         split = split or "train" if label == "normal" or doubt else "test"
         mask = self._found(row["mask"]) if row.get("mask") else None
@@ -134,16 +134,16 @@ class Tables:
         return Entry(path, split, label, masks, tags, None, row.get("patient") or None, group, doubt)
 
     def _without_label(
-        self, table: Table, path: Path, said: str | None, split: str | None, mask: bool
+        self, table: Table, path: Path, folder_label: str | None, split: str | None, mask: bool
     ) -> tuple[str, str | None]:
-        """The label of an image whose row has none, by its folders; and why it is asked about."""
-        if said in ("normal", "abnormal", "unknown"):
-            return said, None
+        """Returns the label of an image whose row has none, by its folders; and why a person is asked about it."""
+        if folder_label in ("normal", "abnormal", "unknown"):
+            return folder_label, None
         if mask:
             return "abnormal", None
         if split == "test":
             return "unknown", None
-        if said:
+        if folder_label:
             return "", "the table has no label, and the folder says nothing that is known"
         if "label" in table.columns:
             return "", "their label is empty"
@@ -160,17 +160,17 @@ def _number(text: str) -> float | None:
 
 
 def _label(text: str, numbers: set[float]) -> str:
-    """What a label says: normal, abnormal, unknown, other or doubt. numbers: all those among the labels."""
-    if (number := _number(text)) is not None:  # 0 and 1, and of what else 0 is normal nobody knows
+    """Returns what a label says: normal, abnormal, unknown, other or doubt. numbers: all numbers among the labels."""
+    if (number := _number(text)) is not None:  # only with 0 and 1 is it known that 0 is normal
         return "doubt" if numbers - {0, 1} else "abnormal" if number else "normal"
     if text == "?":
         return "unknown"
-    said = meaning(text).label
-    return "doubt" if text.lower() in _TRUE | _FALSE or said == "mask" else said or "other"
+    label = meaning(text).label
+    return "doubt" if text.lower() in _TRUE | _FALSE or label == "mask" else label or "other"
 
 
 def tables_of(place: Path, within: Within) -> Tables:
-    """Returns the tables of a folder, or the one table that is named. Raises BadFolder for one that names no images."""
+    """Returns the tables of a folder, or the one named table. Raises BadFolder if that one names no images."""
     tables = Tables(place, within)
     if place.is_file() and not tables.known:
         raise BadFolder(

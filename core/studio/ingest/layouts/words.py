@@ -1,7 +1,7 @@
-"""What the names of folders, labels and splits say: which part of a study, and whether normal, abnormal or a mask.
+"""What names of folders, labels and splits mean: which split, and whether normal, abnormal or a mask.
 
-Words are compared without regard to case, between any signs (`test_public`, `NoTumor`, `0-normal`). A name that says
-nothing that is known is `other`: another class where normal ones are named, else something to ask about.
+Words are compared regardless of case and punctuation (`test_public`, `NoTumor`, `0-normal`). A name of unknown meaning
+is `other`: another class if normal ones are named, else something to ask about.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SUGGESTS = "these file names suggest a lesion or a mask"  # why images without a
 
 
 def words(text: str) -> frozenset[str]:
-    """Returns the words of a text, which keeps long lists short."""
+    """Returns the words of a text; this keeps the long lists below compact."""
     return frozenset(text.split())
 
 
@@ -60,9 +60,9 @@ _NUMBERED = re.compile(r"\d{3,}|\d{4}\D\d\d\D\d\d|[0-9a-f-]{8,}|[A-Za-z]{0,3}[\d
 
 @dataclass(frozen=True)
 class Meaning:
-    """What one name says. label: normal, abnormal, unknown, mask, other, doubt (it contradicts itself), or None.
+    """What one name means. label: normal, abnormal, unknown, mask, other, doubt (it contradicts itself), or None.
 
-    generic: it names no class of its own, as `Ungood` or `images` do; masks and images may differ in it.
+    generic: it names no specific class, as in `Ungood` or `images`; masks and images may differ in it.
     """
 
     split: str | None = None
@@ -72,52 +72,52 @@ class Meaning:
 
 @functools.lru_cache(10_000)
 def meaning(name: str) -> Meaning:
-    """Returns what the name of a folder, or a label in a table, says."""
-    said = [word for word in re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))]
-    splits = {SPLITS[word] for word in said if word in SPLITS}
-    said = [word for word in said if word not in SPLITS]
+    """Returns what the name of a folder, or a label in a table, means."""
+    tokens = [word for word in re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))]
+    splits = {SPLITS[word] for word in tokens if word in SPLITS}
+    tokens = [word for word in tokens if word not in SPLITS]
     split = splits.pop() if len(splits) == 1 else None
     if splits:
         return Meaning(label="doubt")
-    if _MASK & set(said):
-        return Meaning(split, "doubt" if _NO & set(said) else "mask", True)
-    if _UNKNOWN & set(said):
+    if _MASK & set(tokens):
+        return Meaning(split, "doubt" if _NO & set(tokens) else "mask", True)
+    if _UNKNOWN & set(tokens):
         return Meaning(split, "unknown", True)
-    signs, own = _signs(said)
-    if 1 in signs and said[-1] in _ABNORMAL:  # as anomalib's folder of a class called `good`
+    signs, has_other_words = _signs(tokens)
+    if 1 in signs and tokens[-1] in _ABNORMAL:  # such as anomalib's folder of abnormal images of a class called `good`
         return Meaning(split, "abnormal")
     if 1 in signs:
-        return Meaning(split, "doubt" if len(set(signs)) > 1 or own else "normal", False)
+        return Meaning(split, "doubt" if len(set(signs)) > 1 or has_other_words else "normal", False)
     if -1 in signs:
-        return Meaning(split, "abnormal", not own and not _DISEASE & set(said))
-    if not split and (own or (not said and not _NUMBERED.fullmatch(name))):
+        return Meaning(split, "abnormal", not has_other_words and not _DISEASE & set(tokens))
+    if not split and (has_other_words or (not tokens and not _NUMBERED.fullmatch(name))):
         return Meaning(None, "other")
-    return Meaning(split, None, bool(split) or (bool(said) and set(said) <= _IMAGE))
+    return Meaning(split, None, bool(split) or (bool(tokens) and set(tokens) <= _IMAGE))
 
 
-def _signs(said: list[str]) -> tuple[list[int], bool]:
-    """Returns 1 for each word or pair that means normal and -1 for each that means abnormal; and whether other words
-    are there."""
-    signs, own, negated = list[int](), False, False
-    for place, word in enumerate(said):
+def _signs(tokens: list[str]) -> tuple[list[int], bool]:
+    """Returns 1 for each word or pair that means normal and -1 for each that means abnormal; and whether there are
+    other words."""
+    signs, has_other_words, negated = list[int](), False, False
+    for index, word in enumerate(tokens):
         sign = _sign(word)
-        if word in _NO and place + 1 < len(said):
+        if word in _NO and index + 1 < len(tokens):
             negated = not negated
         elif word in ("finding", "findings"):
             signs.append(1 if negated else -1)
             negated = False
-        elif sign and place + 1 < len(said) and said[place + 1] == "free":
+        elif sign and index + 1 < len(tokens) and tokens[index + 1] == "free":
             signs.append(1 if sign < 0 else -1)
         elif sign:
             signs.append(-sign if negated else sign)
             negated = False
-        elif word not in _NEUTRAL | _IMAGE and not (word == "free" and place and _sign(said[place - 1])):
-            own = True
-    return signs, own or negated
+        elif word not in _NEUTRAL | _IMAGE and not (word == "free" and index and _sign(tokens[index - 1])):
+            has_other_words = True
+    return signs, has_other_words or negated
 
 
 def _sign(word: str) -> int:
-    """1 for a word that means normal, -1 for one that means abnormal, 0 for any other."""
+    """Returns 1 for a word that means normal, -1 for one that means abnormal, 0 for any other."""
     sick = _ABNORMAL | _DISEASE
     if word in _NORMAL:
         return 1
@@ -128,6 +128,6 @@ def _sign(word: str) -> int:
 
 
 def abnormal_word(name: str) -> str | None:
-    """Returns the word of a file's name that means something abnormal, as `pneumonia` in `pneumonia_003`."""
-    said = re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))
-    return next((word for word in said if len(word) > 3 and _sign(word) < 0), None)
+    """Returns the word of a file's name that means something abnormal, such as `pneumonia` in `pneumonia_003`."""
+    tokens = re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))
+    return next((word for word in tokens if len(word) > 3 and _sign(word) < 0), None)

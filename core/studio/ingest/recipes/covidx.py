@@ -1,4 +1,4 @@
-"""Covid-X (Wang et al. 2020): 13,794 chest X-rays without Covid-19 to learn from; 200 without and 200 with to test.
+"""Covid-X (Wang et al. 2020): 13,794 chest X-rays without Covid-19 for training; 200 without and 200 with for testing.
 
 The counts are those of COVIDx's binary lists (`positive`, `negative`); a list's lines are patient, file, class, source.
 """
@@ -27,7 +27,7 @@ def gather(folder: Path) -> Parts:
 
 
 def _listed(folder: Path, split: str) -> list[tuple[Path, str]]:
-    """Images of a split that are there, and their classes."""
+    """Lists the images of a split that exist, with their classes."""
     lists = sorted(folder.rglob(f"{split}*.txt"))
     if not lists:
         return []

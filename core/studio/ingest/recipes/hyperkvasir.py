@@ -1,6 +1,6 @@
 """Hyper-Kvasir (Borgli et al. 2020): 1,600 + 500 normal frames of three classes, 1,000 polyps with masks.
 
-Which 2,100 of the three classes the paper took is not said: they are drawn here by a hash of their names.
+The paper does not say which 2,100 frames of the three classes it used: they are drawn here by a hash of their names.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ CLASSES = (
 
 def gather(folder: Path) -> Parts:
     lower = found(folder, "lower-gi-tract")
-    normal = [image for place in CLASSES for image in images_in(lower.joinpath(*place))]
-    test, rest = drawn(normal, COUNTS["test normal"])
-    train, _ = drawn(rest, COUNTS["train normal"])
+    normal = [image for subfolders in CLASSES for image in images_in(lower.joinpath(*subfolders))]
+    test, remaining = drawn(normal, COUNTS["test normal"])
+    train, _ = drawn(remaining, COUNTS["train normal"])
     segmented = found(folder, "segmented-images")
     masks = {p.stem: p for p in images_in(segmented / "masks")}
     polyps = [(p, masks.get(p.stem)) for p in images_in(segmented / "images")]

@@ -1,7 +1,7 @@
 """LAG (Li et al. 2019): 2,343 + 800 fundus images without glaucoma, 1,711 with it and an attention map.
 
-Which 800 are for testing is not said: they are drawn here by a hash of their names. An attention map is where
-ophthalmologists looked: at import what is brighter than half of white becomes the mask.
+The paper does not say which 800 are for testing: they are drawn here by a hash of their names. An attention map shows
+where ophthalmologists looked: at import, pixels brighter than half of white become the mask.
 """
 
 from __future__ import annotations

@@ -23,6 +23,6 @@ NAMES = {
 
 def gather(folder: Path) -> Parts:
     return {
-        group: alone(next((images for place in places if (images := images_in(found(folder, *place)))), []))
-        for group, places in NAMES.items()
+        group: alone(next((images for subfolders in options if (images := images_in(found(folder, *subfolders)))), []))
+        for group, options in NAMES.items()
     }
