@@ -8,6 +8,8 @@ border, and cutting off a lesion is worse than including a border.
 
 from __future__ import annotations
 
+from statistics import median
+
 import cv2
 import numpy as np
 
@@ -148,12 +150,16 @@ def find_text(image: np.ndarray) -> np.ndarray:
         boxes = [_box(stats[i]) for i in line]
         letters = [labels[box] == i for i, box in zip(line, boxes, strict=True)]
         count = sum(map(_letters, letters))
+        if count < 2:
+            continue
         peaks = [int(white[box][letter].max()) for box, letter in zip(boxes, letters, strict=True)]
-        if count < 2 or min(peaks) < EVEN * max(peaks):
+        if min(peaks) < EVEN * max(peaks):
             continue
         if count < 4:
-            tinted = np.median(np.concatenate([tint[box][letter] for box, letter in zip(boxes, letters, strict=True)]))
-            if min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1 or tinted > TINT:
+            if min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1:
+                continue
+            tints = [tint[box][letter] for box, letter in zip(boxes, letters, strict=True)]
+            if np.median(np.concatenate(tints)) > TINT:
                 continue
         top, left = (min(box[axis].start for box in boxes) for axis in (0, 1))
         bottom, right = (max(box[axis].stop for box in boxes) for axis in (0, 1))
@@ -203,5 +209,5 @@ def _letters(component: np.ndarray) -> int:
     """How many letters a component bool (h, w) may hold: one for its height in width, if there are as many strokes."""
     height, width = component.shape
     middle = component[height // 4 : height - height // 4].astype(np.int8)
-    strokes = np.median((np.diff(middle, axis=1, prepend=0) > 0).sum(1))
+    strokes = median((np.count_nonzero(middle[:, 1:] > middle[:, :-1], axis=1) + middle[:, 0]).tolist())
     return max(1, min(round(width / (0.8 * height)), int(strokes)))

@@ -12,11 +12,13 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import torch
 
+ROOT = Path(__file__).resolve().parents[2]  # of the clone, from which processes of a benchmark are started
 Run = TypeVar("Run", bound=Callable[..., dict[str, Any]])
 
 

@@ -17,6 +17,7 @@ from core.studio.db.home import Home
 from core.studio.db.store import Store, now
 from core.studio.review import decisions
 from core.studio.review.context import writing
+from tests.benches import ROOT
 
 CASES = 40
 
@@ -85,9 +86,8 @@ def missing(store: Store, answered: list[int]) -> int:
 
 def killed(code: str, arguments: list[str], after: Callable[[int], bool], seconds: float | None = None) -> list[str]:
     """Runs Python code in a process, kills it `seconds` after `after(lines so far)` holds, and returns its lines."""
-    root = Path(__file__).resolve().parents[3]
     line = [sys.executable, "-c", code, *arguments]
-    child = subprocess.Popen(line, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    child = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert child.stdout is not None
     lines: list[str] = []
     try:

@@ -25,6 +25,7 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
+from tests.benches import ROOT
 from tests.benches._fault import Outcome, Place, decide, killed, missing
 
 TRAININGS = 5  # of a place's tries at most: each takes half a minute on a busy machine
@@ -130,8 +131,7 @@ def sigterm_in_training(place: Place) -> Outcome:
     for number in range(min(place.tries, TRAININGS)):
         run, job = _training(store, EPOCHS)
         line = [sys.executable, "-c", WORKING, str(store.home.path)]
-        root = Path(__file__).resolve().parents[3]
-        child = subprocess.Popen(line, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while child.poll() is None and not jobs.get_job(store, job)["progress"]:
             time.sleep(0.05)
         answered.append(decide(store, number))

@@ -25,6 +25,7 @@ import numpy as np
 from core.studio.db.store import Store
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
+from tests.benches import ROOT
 
 STUDY = "load"
 KEPT = 3.0  # seconds; the server keeps an idle connection for 5
@@ -158,7 +159,6 @@ def memory_mb(pid: int, what: str = "VmRSS") -> float | None:
     return None
 
 
-ROOT = Path(__file__).resolve().parents[2]
 TRAINING = {"size": 64, "epochs": 10_000, "batch": 8}  # outlasts any measurement
 SERVER = ["-m", "app.server"]
 

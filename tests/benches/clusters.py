@@ -16,8 +16,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from tests.benches import bench
-from tests.benches._server import ROOT, chromium
+from tests.benches import ROOT, bench
+from tests.benches._server import chromium
 
 FRAMES = """async (n) => {
   const { Plot } = await import('/widgets/clusters/js/plot.js');

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.benches import bench
-from tests.benches._server import ROOT, chromium
+from tests.benches import ROOT, bench
+from tests.benches._server import chromium
 from tests.benches.clusters import frames
 from tests.benches.opening import opened
 

@@ -18,8 +18,8 @@ from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
-from tests.benches import Aim, bench
-from tests.benches._server import ROOT, cancel, chromium
+from tests.benches import ROOT, Aim, bench
+from tests.benches._server import cancel, chromium
 
 PATIENCE = 300.0  # seconds
 

@@ -30,11 +30,10 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.metrics.localisation import Pixels, pixel_auroc, pro
 from core.engine.metrics.localised import MOST, at_once, by_blocks
 from core.engine.tensors import to_batch
-from tests.benches import Aim, _anomalib, bench
+from tests.benches import ROOT, Aim, _anomalib, bench
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4"]  # of EfficientNet-lite in timm: strides 4, 8 and 16
 CPU = torch.device("cpu")
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @bench("peers")

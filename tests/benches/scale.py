@@ -34,8 +34,8 @@ from core.studio.runs.pipeline import create_fit, create_untrained, fit_run, pre
 from core.studio.runs.results import evaluate_run
 from core.studio.runs.scoring import score_run
 from core.studio.training import dryrun
-from tests.benches import bench
-from tests.benches._server import ROOT, chromium, memory_mb, serve
+from tests.benches import ROOT, bench
+from tests.benches._server import chromium, memory_mb, serve
 
 STUDY, SIDE = "scale", 64
 ENCODER = {"init": "imagenet", "arch": "efficientnet-lite0"}

@@ -19,11 +19,10 @@ import torch
 from core.engine.allocator import most_memory
 from core.studio.db import opening
 from core.studio.ingest.studies import import_study, load_arrays
-from tests.benches import Aim, bench
+from tests.benches import ROOT, Aim, bench
 
 SIDE, FILES = 64, 500  # of the files' images; further cases are links to these files
 COUNTS = (1000, 10_000)
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @bench("study", Aim(1.3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import benches as bench
-from tests.benches import scoring, steps
+from tests.benches import scoring, steps, study
 
 
 def test_each_aim_belongs_to_a_benchmark():
@@ -40,3 +40,9 @@ def test_igd_trains_on_every_patch_either_way(monkeypatch):
     row = steps.igd_train(quick=True)
     assert row["patches"] == 2 * 25
     assert (row["step_seconds"], row["two_by_two_seconds"]) == (2.0, 25 / 2) and row["ratio"] == 6.25
+
+
+@pytest.mark.slow
+def test_a_study_is_prepared_by_a_process_of_the_clone():
+    figures = study.study(quick=True)
+    assert [int(count) for count in figures["studies"]] == [100, 1000] and figures["ratio"] > 1
