@@ -19,8 +19,8 @@ Z = 1.959963984540054  # two-sided 95 %
 def cohen(table: np.ndarray) -> dict:
     """Computes Cohen's kappa of two readers, with its interval, from their table (k, k) of counts.
 
-    table: one reader's rows by the other's columns -> {"kappa", "low", "high", "n", "agreement"}. The interval is the
-    asymptotic one of Fleiss, Cohen and Everitt (1969). kappa is None where chance alone agrees fully.
+    table: one reader's decisions in rows, the other's in columns -> {"kappa", "low", "high", "n", "agreement"}. The
+    interval is that of Fleiss, Cohen and Everitt (1969). kappa is None if chance alone gives full agreement.
     """
     n = float(table.sum())
     if n == 0:
@@ -43,7 +43,7 @@ def cohen(table: np.ndarray) -> dict:
 
 
 def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
-    """Counts the cases that two readers, each {case: decision}, both decided: int (3, 3), the first's words in rows."""
+    """Counts the cases that two readers, {case: decision} each, both decided: int (3, 3), the first reader in rows."""
     table = np.zeros((len(DECISIONS), len(DECISIONS)), int)
     for case in first.keys() & second.keys():
         table[DECISIONS.index(first[case]), DECISIONS.index(second[case])] += 1
@@ -54,7 +54,7 @@ def fleiss(counts: np.ndarray) -> dict:
     """Computes Fleiss' kappa of several readers, with its interval, from counts (N, k).
 
     counts: how many of the same number of readers chose each decision for each case. The interval is a bootstrap over
-    cases (the classical standard error holds only where kappa is 0).
+    cases (the classical standard error holds only if kappa is 0).
     """
     if len(counts) == 0:
         return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}
@@ -64,15 +64,15 @@ def fleiss(counts: np.ndarray) -> dict:
 
     def kappa(c: np.ndarray) -> float:
         share = c.sum(0) / c.sum()
-        each = ((c**2).sum(1) - readers) / (readers * (readers - 1))
+        case_agreement = ((c**2).sum(1) - readers) / (readers * (readers - 1))
         chance = float((share**2).sum())
-        return float("nan") if chance >= 1 - 1e-12 else (float(each.mean()) - chance) / (1 - chance)
+        return float("nan") if chance >= 1 - 1e-12 else (float(case_agreement.mean()) - chance) / (1 - chance)
 
     value = kappa(counts)
-    draw = np.random.default_rng(0)
-    drawn = [kappa(counts[draw.integers(0, len(counts), len(counts))]) for _ in range(1000)]
-    drawn = [v for v in drawn if not math.isnan(v)]
-    low, high = np.percentile(drawn, (2.5, 97.5)) if drawn else (None, None)
+    generator = np.random.default_rng(0)
+    resampled = [kappa(counts[generator.integers(0, len(counts), len(counts))]) for _ in range(1000)]
+    resampled = [v for v in resampled if not math.isnan(v)]
+    low, high = np.percentile(resampled, (2.5, 97.5)) if resampled else (None, None)
     out = {"kappa": None if math.isnan(value) else value, "n": len(counts), "readers": readers}
     return {**out, "low": None if low is None else float(low), "high": None if high is None else float(high)}
 
@@ -91,27 +91,27 @@ def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
 
 
 def agreement(store: Store, study: str) -> dict:
-    """Compares the decisions of a study's readers: each two, all together, and the cases on which they differ.
+    """Compares the decisions of a study's readers: pairwise, all together, and the cases on which they differ.
 
     {"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's
     decision}.
     """
-    said = opinions(store, study)
-    readers = sorted({r for case in said.values() for r in case})
-    by_reader = {r: {i: case[r] for i, case in said.items() if r in case} for r in readers}
+    decisions = opinions(store, study)
+    readers = sorted({r for case in decisions.values() for r in case})
+    by_reader = {r: {i: case[r] for i, case in decisions.items() if r in case} for r in readers}
     pairs = []
     for a, b in itertools.combinations(readers, 2):
         table = table_of(by_reader[a], by_reader[b])
         if table.sum():
             pairs.append({"readers": [a, b], "confusion": table.tolist(), **cohen(table)})
-    full = [case for case in said.values() if len(case) == len(readers)]
+    full = [case for case in decisions.values() if len(case) == len(readers)]
     every = None
     if len(readers) > 2 and full:
         counts = np.array([[sum(d == c for c in case.values()) for d in DECISIONS] for case in full])
         every = fleiss(counts)
-    apart = {case: words for case, words in sorted(said.items()) if len(set(words.values())) > 1}
+    split = {case: words for case, words in sorted(decisions.items()) if len(set(words.values())) > 1}
     named = "SELECT id, name, added FROM cases WHERE id IN (SELECT value FROM json_each(?))"
-    names = {r["id"]: name_shown(r) for r in store.query(named, [json.dumps(list(apart))])}
+    names = {r["id"]: name_shown(r) for r in store.query(named, [json.dumps(list(split))])}
     settled = {
         r["case_id"]: {"reader": r["reader"], "decision": r["decision"]}
         for r in store.query(
@@ -121,7 +121,7 @@ def agreement(store: Store, study: str) -> dict:
         )
     }
     differ = [
-        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)} for i, case in apart.items()
+        {"case": i, "name": names[i], "decisions": case, "adjudication": settled.get(i)} for i, case in split.items()
     ]
     return {
         "stage": "last",

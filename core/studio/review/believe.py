@@ -1,7 +1,7 @@
-"""How far a run's threshold and scores are to be believed: what it promises, what it misses, whether images changed.
+"""Reliability of a run's threshold and scores: what it promises, what it misses, whether images have changed.
 
-`measure` plants lesions and compares images, which takes predictions, and keeps the outcome with the run; `believed`
-joins it with what the database alone tells.
+`measure` plants lesions and compares images, which needs predictions, and stores the outcome with the run; `believed`
+combines it with facts from the database.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ from core.studio.runs import records as runs
 from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
-KEPT = "believe"  # in the run's summary
+KEPT = "believe"  # key in the run's summary
 ENOUGH = 30  # decided cases of each kind, from which scores are calibrated
-FOLDS = 5  # of a calibration, patients kept apart; each kind takes twice as many patients
-MANY = 500  # from which isotonic regression takes the place of Platt's
+FOLDS = 5  # of a calibration, split by patients; each kind needs twice as many patients
+MANY = 500  # cases from which isotonic regression replaces Platt's
 BINS = 10
-SHOWN = 4  # pictures of a kind of images
+SHOWN = 4  # pictures shown of each side
 CHANGED = "Images {of}have changed since {day}"
 PAUSED = "Paused: what is promised of images like the held-out ones does not hold for images that have changed."
 
 
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
-    """Plants lesions into held-out normals, compares new images with these normals, and keeps the outcome with the run.
+    """Plants lesions into held-out normals, compares new images with them, and stores the outcome with the run.
 
     {"threshold", "planted": rows of `Planted`, "groups": {device, or day of import: rows of `Changed`}, "pictures":
-    {the same: {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own where too few are
-    held out for one. The pictures are of images in the middle of what differs most.
+    {same keys: {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own if too few normals
+    are held out. The pictures are typical of what differs most.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
-    held = arrays.index("holdout", label="normal")
+    holdout = arrays.index("holdout", label="normal")
     detector = load_detector(store, run_id, device)
     threshold = (promise(store, run["study"], scored(store, run["study"], run_id)) or {}).get("threshold")
     threshold = run["summary"]["threshold_roi"] if threshold is None else threshold
     rows = sensitivity(
         lambda images, roi: look(detector, images, roi)[1]["roi"],
-        np.asarray(arrays.images[held]), np.asarray(arrays.roi[held]), threshold,
+        np.asarray(arrays.images[holdout]), np.asarray(arrays.roi[holdout]), threshold,
     )  # fmt: skip
-    devices = _devices(store, arrays.case_ids[held])
-    place = {int(case): k for k, case in enumerate(arrays.case_ids)}
-    plain = drift.measures(np.asarray(arrays.images[held]))
+    devices = _devices(store, arrays.case_ids[holdout])
+    row_of = {int(case): k for k, case in enumerate(arrays.case_ids)}
+    plain = drift.measures(np.asarray(arrays.images[holdout]))
     groups, pictures = {}, {}
     for group, cases in _by_group(_new(store, run["study"], run_id)).items():
-        there = [c for c in cases if c in place][-200:]
-        beside = _beside(devices, group)
-        usual = {name: values[beside] for name, values in plain.items()}
-        new = drift.measures(np.stack([np.asarray(arrays.images[place[c]]) for c in there]))
+        recent = [c for c in cases if c in row_of][-200:]
+        reference = _beside(devices, group)
+        usual = {name: values[reference] for name, values in plain.items()}
+        new = drift.measures(np.stack([np.asarray(arrays.images[row_of[c]]) for c in recent]))
         compared = drift.compare(usual, new)
         groups[group] = [{**row._asdict(), "matters": row.matters} for row in compared]
         if compared and compared[0].matters:
             of = compared[0].measure
-            sides = {"usual": (usual[of], arrays.case_ids[held][beside]), "new": (new[of], np.array(there))}
-            pictures[group] = {side: _middle(*given) for side, given in sides.items()}
+            sides = {"usual": (usual[of], arrays.case_ids[holdout][reference]), "new": (new[of], np.array(recent))}
+            pictures[group] = {side: _middle(*pair) for side, pair in sides.items()}
     measured = {"threshold": threshold, "planted": [r._asdict() for r in rows], "groups": groups, "pictures": pictures,
             "made": now()}  # fmt: skip
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: measured})
@@ -83,22 +83,22 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 
 
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
-    """Collects what is known of a run's threshold and scores; each entry is None or empty where there is too little.
+    """Collects what is known about a run's threshold and scores; an entry is None or empty if there is too little data.
 
     {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: what differs by device, or by
-    day of import where no device is named, with pictures of either side.
+    day of import if no device is named, with pictures of both sides.
     """
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
     changed, promised = alarm(store, study, run_id, cases), promise(store, study, cases)
     if promised and changed and changed["since"]:
         promised |= {"guarantee": PAUSED, "paused": True}
-    there = {row["id"] for row in store.query("SELECT id FROM cases WHERE study = ?", [study])}
+    existing = {row["id"] for row in store.query("SELECT id FROM cases WHERE study = ?", [study])}
     plain = []
     for group, rows in stored.get("groups", {}).items():
         sides = stored.get("pictures", {}).get(group, {})
-        shown = {side: [c for c in few if c in there] for side, few in sides.items()}
-        plain += [{"of": _day(group), "pictures": shown or None, "rows": [row for row in rows if row["matters"]]}]
+        kept_sides = {side: [c for c in few if c in existing] for side, few in sides.items()}
+        plain += [{"of": _day(group), "pictures": kept_sides or None, "rows": [row for row in rows if row["matters"]]}]
     return {
         "promise": promised,
         "planted": [{**row, "found": wilson(row["flagged"], row["images"])} for row in stored.get("planted", [])],
@@ -110,11 +110,11 @@ def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
     }
 
 
-# Drift: cases that nobody calls abnormal, in the order in which they came, of each device that took them.
+# Drift: cases that nobody calls abnormal, in order of import, by the device that took them.
 
 
 class _Came(NamedTuple):
-    """A new case that is called normal. device: what took its image, None where its file names none."""
+    """A new case that counts as normal. device: what took its image, None if its file names none."""
 
     case: int
     day: str
@@ -122,8 +122,8 @@ class _Came(NamedTuple):
 
 
 def _new(store: Store, study: str, run_id: str) -> list[_Came]:
-    """Test cases that came after the day of the study's first import and are called normal, in that order: by their
-    readers' last word, else by the run's flag."""
+    """Returns the test cases added after the day of the first import that count as normal, in order of import: by their
+    readers' last decision, else by the run's flag."""
     rows = store.query(
         "SELECT c.id, substr(c.added, 1, 10) AS day, c.device, (SELECT k.decision FROM current_reviews k "
         "WHERE k.case_id = c.id "
@@ -142,7 +142,7 @@ def _new(store: Store, study: str, run_id: str) -> list[_Came]:
 
 
 def _by_group(new: list[_Came]) -> dict[str, list[int]]:
-    """Cases by the device that took them, those without one by their day of import."""
+    """Groups cases by the device that took them, or by their day of import if it is unknown."""
     groups: dict[str, list[int]] = {}
     for came in new:
         groups.setdefault(came.device or came.day, []).append(came.case)
@@ -150,7 +150,7 @@ def _by_group(new: list[_Came]) -> dict[str, list[int]]:
 
 
 def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
-    """The device (n,) that took each case's image, or None."""
+    """Returns the device (n,) that took each case's image, or None."""
     rows = store.query(
         "SELECT id, device FROM cases WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(cases.tolist())]
     )
@@ -159,44 +159,44 @@ def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
 
 
 def _beside(devices: np.ndarray, device: str | None) -> np.ndarray:
-    """Chooses the held-out images, bool (n,), that a device's are compared with: its own, or all if too few."""
-    own = np.asarray(devices == device)
-    return own if own.sum() >= drift.LEAST else np.ones_like(own)
+    """Selects the held-out images, bool (n,), to compare a device's images with: its own, or all if too few."""
+    same_device = np.asarray(devices == device)
+    return same_device if same_device.sum() >= drift.LEAST else np.ones_like(same_device)
 
 
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
     """Tests by betting, over all imports in order, whether new normal images still score as the held-out ones do.
 
     {"cases", "capital", "since", "words", "caveat"}. since: the day of the image at which the capital of the test
-    reached the alarm, None if it never did. None where nothing can be compared.
+    reached the alarm, None if it never did. Returns None if nothing can be compared.
 
-    Images of each device are a series of their own, which begins with its share of one capital, so that the number of
-    devices makes no alarm more likely; the capital told is of all together. A device is compared with its own held-out
-    normals where there are enough, else with all.
+    Images of each device form a separate series, which starts with its share of one capital, so that more devices do
+    not make an alarm more likely; "capital" is relative to all of it. A device is compared with its own held-out
+    normals if there are enough, else with all.
 
-    Normal cases alone are compared with held-out normals; that the flagged ones are left out takes the highest scores
-    away, so held-out ones above the run's threshold are left out too. Where patients are known, the first image of each
-    counts, on either side, and none of a patient who was learnt from: its images look more usual than others'.
+    Only normal cases are compared with held-out normals. Excluding flagged cases removes the highest scores, so
+    held-out ones above the run's threshold are excluded as well. If patients are known, only the first image of each
+    counts, on either side, and none of a training patient, whose images look more usual than others'.
     """
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
     new = [came for came in _new(store, study, run_id) if came.case in score]
-    held = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
-    held = held.where(np.argsort(held.ids))  # in the order in which they came, as the new ones are
+    holdout = cases.where((cases.split == "holdout") & (cases.label == "normal") & ~cases.flagged)
+    holdout = holdout.where(np.argsort(holdout.ids))  # in order of import, as the new ones are
     learnt = [row["id"] for row in store.query("SELECT id FROM cases WHERE study = ? AND split = 'train'", [study])]
-    whose = patients_of(store, study, np.concatenate([learnt, held.ids, [came.case for came in new]]).astype(int))
+    whose = patients_of(store, study, np.concatenate([learnt, holdout.ids, [came.case for came in new]]).astype(int))
     if whose is not None:
-        known, own, theirs = np.split(whose, [len(learnt), len(learnt) + len(held)])
-        held, others = held.where(drift.first_of_each(own)), {*known.tolist(), *own.tolist()}
-        new = [new[i] for i in drift.first_of_each(theirs) if theirs[i] not in others]
-    if not new or len(held) < drift.LEAST:
+        trained, held_out, arrived = np.split(whose, [len(learnt), len(learnt) + len(holdout)])
+        holdout, earlier = holdout.where(drift.first_of_each(held_out)), {*trained.tolist(), *held_out.tolist()}
+        new = [new[i] for i in drift.first_of_each(arrived) if arrived[i] not in earlier]
+    if not new or len(holdout) < drift.LEAST:
         return None
-    devices = _devices(store, held.ids)
+    devices = _devices(store, holdout.ids)
     series = [(device, list(came)) for device, came in groupby(sorted(new, key=_device), key=_device)]
     capitals: list[float] = []
     alarms: list[tuple[str, str]] = []
     for device, came in series:
-        usual = held.scores[_beside(devices, device or None)]
-        capital = drift.jumper(drift.online_p_values(usual, np.array([score[each.case] for each in came])))
+        usual = holdout.scores[_beside(devices, device or None)]
+        capital = drift.jumper(drift.online_p_values(usual, np.array([score[case.case] for case in came])))
         capitals.append(float(capital.max()))
         at = drift.first_alarm(capital, drift.ALARM * len(series))
         if at is not None:
@@ -218,7 +218,7 @@ def _device(came: _Came) -> str:
 
 
 def _day(text: str) -> str:
-    """2026-03-12 as 12 March 2026; what is no day as it is."""
+    """Writes 2026-03-12 as 12 March 2026; any other text stays as it is."""
     try:
         when = date.fromisoformat(text)
     except ValueError:
@@ -226,20 +226,20 @@ def _day(text: str) -> str:
     return f"{when.day} {when:%B %Y}"
 
 
-# Calibration of the score by what readers decided.
+# Calibration of the score by readers' decisions.
 
 
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
     """Estimates how often cases of a given score were decided abnormal.
 
-    {"method", "cases", "abnormal", "points", "brier", "apart"}; None below ENOUGH cases, and below two patients a fold,
-    of each kind. Each case's probability comes from a fit to other patients' cases (isotonic regression from MANY
-    cases, else Platt's logistic one). points: of each bin the mean probability, the share decided abnormal, and the
-    number of cases.
+    {"method", "cases", "abnormal", "points", "brier", "apart"}; None with fewer than ENOUGH cases of each kind, or two
+    patients per fold. Each case's probability comes from a fit to other patients' cases (isotonic regression from MANY
+    cases, else Platt's logistic one). points: per bin, the mean probability, the share decided abnormal, and the number
+    of cases.
     """
     tests = cases.test
-    known, sick = truth_of(store, study, tests, "readers")
-    tests, sick = tests.where(known), sick[known]
+    is_decided, sick = truth_of(store, study, tests, "readers")
+    tests, sick = tests.where(is_decided), sick[is_decided]
     if min(int(sick.sum()), int((~sick).sum())) < ENOUGH:
         return None
     patients = patients_of(store, study, tests.ids)
@@ -254,12 +254,12 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
     scale = max(float(tests.scores.std()), 1e-12)
     x = ((tests.scores - tests.scores.mean()) / scale)[:, None]
     chance = np.zeros(len(tests))
-    for train, rest in StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(x, sick, groups):
+    for train, held_out in StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(x, sick, groups):
         if isotonic:
             fit = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(x[train, 0], sick[train])
-            chance[rest] = fit.predict(x[rest, 0])
+            chance[held_out] = fit.predict(x[held_out, 0])
         else:
-            chance[rest] = LogisticRegression().fit(x[train], sick[train]).predict_proba(x[rest])[:, 1]
+            chance[held_out] = LogisticRegression().fit(x[train], sick[train]).predict_proba(x[held_out])[:, 1]
     bins = np.minimum((chance * BINS).astype(int), BINS - 1)
     points = [
         {"chance": float(chance[bins == b].mean()), **wilson(int(sick[bins == b].sum()), int((bins == b).sum()))}
@@ -276,15 +276,15 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
 
 
 def as_text(measured: dict[str, Any], promise: dict[str, Any]) -> str:
-    """Writes what `measure` kept and what `believed` found as lines for a terminal."""
+    """Formats what `measure` stored and what `believed` found as lines for a terminal."""
     promised, changed = promise["promise"], promise["changed"]
     lines = [promised["guarantee"]] if promised else []
     lines += [changed["words"] + "."] if changed else []
-    lines += sorted({told["caveat"] for told in (promised, changed) if told and told["caveat"]})
+    lines += sorted({entry["caveat"] for entry in (promised, changed) if entry and entry["caveat"]})
     lines.append(f"At the threshold {measured['threshold']:.4g}, of planted lesions are flagged:")
     for row in measured["planted"]:
         lines.append(f"  size {row['size']:.2f}, contrast {row['contrast']:.1f}: {row['flagged']} of {row['images']}")
     for group, rows in measured["groups"].items():
-        told = [f"{r['measure']} {r['usual']:.3f} to {r['new']:.3f}" for r in rows if r["matters"]]
-        lines.append(f"Images of {_day(group)}: {'; '.join(told) or 'as before'}")
+        changes = [f"{r['measure']} {r['usual']:.3f} to {r['new']:.3f}" for r in rows if r["matters"]]
+        lines.append(f"Images of {_day(group)}: {'; '.join(changes) or 'as before'}")
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Masks from boxes and from blobs of the heat map, by LiteMedSAM (core/engine/segment/lite_medsam.py).
 
-An image's embedding takes a second, a box a twentieth. So embeddings are made ahead, for the cases that come next, by
-one thread of low priority, and some are kept. They are made of the image alone and answer nobody by themselves: each
-request says first whether its reader may be shown what is found.
+An image's embedding takes a second, a box a twentieth. So one low-priority thread computes embeddings in advance for
+the next cases, and some are kept. They depend on the image alone and are never sent out: each request first checks
+whether its reader may be shown what is found.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
     from core.engine.segment.lite_medsam import BoxModel, Corners
 
 KEPT = 64  # embeddings of 2 MiB
-AHEAD = 4  # images that wait for theirs; one more sends the oldest away
-SMALL = 1 / 6  # of the image's side: a smaller box is looked at in what is in sight of the image, where that is less
+AHEAD = 4  # images that wait for their embedding; one more drops the oldest
+SMALL = 1 / 6  # of the image's side: a smaller box is read in the visible part of the image, if that is smaller
 LEAST = 2  # pixels of a box's side
-MOST = 0.3  # of the image: a blob that covers more is no lesion
-GRID = 512  # the longer side of a heat map as its parts are looked at
+MOST = 0.3  # of the image: a blob that covers more is not a lesion
+GRID = 512  # the longer side of a heat map when its blobs are found
 
 Window = tuple[int, int, int, int]
 Key = tuple[Source, Window | None]
 
 
 class Embeddings:
-    """A cache of the KEPT last used embeddings of images, or of windows of them; whoever needs one first makes it."""
+    """A cache of the KEPT last used embeddings of images, or of windows of them; each is computed on first use."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Tensor] = OrderedDict()
         self._waiting: OrderedDict[Key, None] = OrderedDict()
-        self._turn = threading.Lock()  # one is made at a time: two would share the processors and take twice as long
+        self._turn = threading.Lock()  # one at a time: two would share the processors and take twice as long
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def of(self, key: Key) -> Tensor:
-        """Returns an embedding, made if needed. Raises Unreadable if the image's file is, Missing without the model."""
+        """Returns an embedding, computed if needed. Raises Unreadable if the file is, Missing without the model."""
         with self._turn:
             if key not in self._kept:
                 source, window = key
@@ -69,7 +69,7 @@ class Embeddings:
             return self._kept[key]
 
     def ahead(self, sources: list[Source]) -> None:
-        """Queues whole images, the first one first, for a thread that makes their embeddings when there is time."""
+        """Queues whole images, the first one first, for a background thread that computes their embeddings."""
         with self._changed:
             for source in reversed(sources):
                 key = (source, None)
@@ -85,8 +85,8 @@ class Embeddings:
             self._changed.notify()
 
     def close(self, patience: float | None = None) -> bool:
-        """Stops making embeddings, and waits up to `patience` seconds for the one being made. False: it is still made.
-        An interpreter that ends while a thread is within torch is ended by the C++ library, with an error."""
+        """Stops computing embeddings, and waits up to `patience` seconds for the current one; returns whether it ended.
+        If the interpreter ends while a thread is inside torch, the C++ library ends it with an error."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -96,7 +96,7 @@ class Embeddings:
         return self._thread is None or not self._thread.is_alive()
 
     def _make(self) -> None:
-        if sys.platform == "linux":  # there, of this thread and those that it starts alone
+        if sys.platform == "linux":  # there, it affects only this thread and those it starts
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while True:
             with self._changed:
@@ -107,20 +107,20 @@ class Embeddings:
             try:
                 self.of(key)
             except (Unreadable, ValueError):
-                continue  # whoever asks for this image is told
+                continue  # the request for this image reports it
 
 
 EMBEDDINGS = Embeddings()
 
 
 def missing() -> str | None:
-    """Returns how to install what masks from boxes need; None where all is there."""
+    """Returns how to install what masks from boxes need; None if everything is installed."""
     return None if file() else HOW
 
 
 @functools.cache
 def model() -> BoxModel:
-    """Loads LiteMedSAM, once. Raises Missing if the weights are not installed or are not those that they should be."""
+    """Loads LiteMedSAM, once. Raises Missing if the weights are not installed or are not the expected ones."""
     from core.engine.segment.lite_medsam import load
 
     return load()
@@ -129,8 +129,8 @@ def model() -> BoxModel:
 def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray:
     """Finds the lesion in a box x0, y0, x1, y1 -> bool (H, W) of the case's image.
 
-    window: what is in sight, None for the whole image; a small box is looked at there. Raises ValueError for a box that
-    is hardly within the image, Missing without the model.
+    window: the visible part, None for the whole image; a small box is read in it. Raises ValueError for a box that
+    hardly overlaps the image, Missing without the model.
     """
     width, height = case["width"], case["height"]
     box = (max(box[0], 0.0), max(box[1], 0.0), min(box[2], float(width)), min(box[3], float(height)))
@@ -159,9 +159,9 @@ def under(
 ) -> np.ndarray:
     """Finds the lesion that the run's heat map shows at `spot` (x, y) -> bool (H, W) of the case's image.
 
-    It keeps to the region of interest. level: where the map is outlined on screen; None: its own outline. Raises
-    ValueError if the map shows nothing there, if there is none, or if the mask covers more than MOST of the image;
-    Missing without the model.
+    It stays within the region of interest. level: the outline level on screen; None: the map's own. Raises ValueError
+    if the map shows nothing there or does not exist, or if the mask covers more than MOST of the image; Missing without
+    the model.
     """
     from core.engine.segment.blob import boxes, chosen
 

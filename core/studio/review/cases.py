@@ -1,4 +1,4 @@
-"""What the page shows of one case: its file, tags, readings, reviews and masks."""
+"""What the page shows about one case: its file, tags, readings, reviews and masks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from core.studio.runs.operating import in_effect
 from core.studio.runs.preferred import LEARNT, preference
 from core.studio.runs.readings import NOT_JUDGED, stored_map
 
-# Tags of cases: put on and taken off many at once; which of them may give a label away.
+# Tags of cases: set and removed on many at once; which of them may give a label away.
 
 LONGEST = 60
 
 
 def clean_tag(name: str) -> str:
-    """Tidies the spaces of a tag. Raises ValueError if it is empty, too long, or holds a comma."""
+    """Normalises the spaces of a tag. Raises ValueError if it is empty, too long, or holds a comma."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST or "," in name:
         raise ValueError(f"A tag has 1 to {LONGEST} characters and no comma.")
@@ -35,15 +35,15 @@ def clean_tag(name: str) -> str:
 
 
 def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: str, remove: bool = False) -> int:
-    """Put a tag on cases of a study, or take it off; returns how many changed. One event of the audit trail."""
+    """Sets or removes a tag on cases of a study; returns how many changed. Records one event in the audit trail."""
     name = clean_tag(name)
     changed = []
     with store.write() as db:
-        known = tags_by_people(store, study)
-        wanted = json.dumps(list(cases))
+        people_tags = tags_by_people(store, study)
+        case_ids = json.dumps(list(cases))
         rows = store.query(
             "SELECT c.id, c.tags FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
-            [wanted, study],
+            [case_ids, study],
         )
         for row in rows:
             before = set(json.loads(row["tags"]))
@@ -51,8 +51,8 @@ def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: st
             if after != before:
                 db.execute("UPDATE cases SET tags = ? WHERE id = ?", [json.dumps(sorted(after)), row["id"]])
                 changed.append(row["id"])
-        if changed and not remove and name not in known:
-            store.set_setting(f"tags:{study}", sorted(known | {name}))
+        if changed and not remove and name not in people_tags:
+            store.set_setting(f"tags:{study}", sorted(people_tags | {name}))
         if changed:
             audit.record(store, by, "untag" if remove else "tag", study=study, after={"tag": name, "cases": changed})
     return len(changed)
@@ -74,21 +74,21 @@ def tags_by_people(store: Store, study: str) -> set[str]:
 
 
 def tags_shown(case: Mapping[str, Any], people: Set[str]) -> dict:
-    """Returns the tags of a case's row as {"tags", "kinds"}. kinds: those that came with the import, where they name
-    what an image shows; `people` is `tags_by_people` of its study."""
+    """Returns the tags of a case's row as {"tags", "kinds"}. kinds: tags that came with the import, which name what an
+    image shows; `people` is `tags_by_people` of its study."""
     tags = json.loads(case["tags"])
     return {"tags": tags, "kinds": [tag for tag in tags if tag not in people]}
 
 
-# What is known of a case besides its picture: file, format, patient's key, import. Only what the studio keeps.
+# Facts about a case besides its picture: file, format, patient's key, import. Only what the studio stores.
 
-KEY = 8  # characters of a patient's key that are shown
+KEY = 8  # characters of a patient's key that are displayed
 _NAMES = {"JPG": "JPEG", "TIF": "TIFF", "DCM": "DICOM", "IMA": "DICOM"}  # suffix: format
 
 
 @functools.lru_cache(maxsize=1024)
 def kind_of_file(path: str, sha256: str | None) -> str:
-    """Names a file's format by its suffix; without one, by its first bytes. sha256: part of the cache's key."""
+    """Names a file's format by its suffix or, without one, by its first bytes. sha256: part of the cache key."""
     suffix = Path(path).suffix[1:].upper()
     try:
         if video.is_video(Path(path)):
@@ -99,10 +99,10 @@ def kind_of_file(path: str, sha256: str | None) -> str:
 
 
 def facts_of_file(case: Mapping[str, Any]) -> dict:
-    """Returns what is known of a case's file: {"format", "patient", "study", "added", "shown_from", "text", "odd"}.
+    """Returns the facts about a case's file: {"format", "patient", "study", "added", "shown_from", "text", "odd"}.
 
-    patient: the first letters of its keyed hash; shown_from: stored values that are black and white; text: whether
-    burned-in text is likely; odd: what in a DICOM file's header cannot be meant and is not used.
+    patient: the first letters of its keyed hash; shown_from: the stored values displayed as black and white; text:
+    whether burned-in text is likely; odd: values in a DICOM file's header that are invalid and not used.
     """
     return {
         "format": kind_of_file(case["path"], case["sha256"]),
@@ -115,7 +115,7 @@ def facts_of_file(case: Mapping[str, Any]) -> dict:
     }
 
 
-# All that the room shows beside the picture of one case, as its reader may see it.
+# Everything that the room shows next to the picture of a case, as far as its reader may see it.
 
 LEARNT_FROM = "The detector has learnt from this case, or from one like it: this is no evidence of how well it reads."
 
@@ -124,8 +124,8 @@ def scored_runs(store: Store, study: str) -> list[dict]:
     """Lists a study's runs that have readings, the default one first.
 
     [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}]. compares: whether it can
-    say what a patch was compared with. First comes the one that was adopted, if there is one; then the newest run of
-    the default detector, else the newest of any; then the newest of each other detector.
+    say what a patch was compared with. The adopted run comes first, if there is one; then the newest run of the default
+    detector, else the newest of any; then the newest of each other detector.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
@@ -147,15 +147,15 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Lists the run that the arm of a trial's part shows, by its title alone; empty for none."""
-    shown = context.trial and context.trial["arm"] in ("aided", "both")
-    wanted = context.trial["run"] if context.trial and shown else None
-    runs = [r for r in scored_runs(context.store, context.study) if r["id"] == wanted]
+    """Lists the run that the arm of a trial's part shows, with its title only; [] if it shows none."""
+    shows_run = context.trial and context.trial["arm"] in ("aided", "both")
+    run_id = context.trial["run"] if context.trial and shows_run else None
+    runs = [r for r in scored_runs(context.store, context.study) if r["id"] == run_id]
     return [{**run, "first": True} for run in runs]
 
 
 def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
-    """Reads the rows of cases of the study by the cases' own numbers, in the order given."""
+    """Reads the rows of the study's cases with these ids, in the given order."""
     rows = context.store.query(
         "SELECT c.* FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ?",
         [json.dumps(ids), context.study],
@@ -165,15 +165,15 @@ def rows_of(context: RequestContext, ids: list[int]) -> list[Row]:
 
 
 def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[str, dict | None]:
-    """Of each run score, percentile and flag inside the region of interest, in numbers and words; None of one that has
-    not scored the case."""
+    """Returns each run's score, percentile and flag inside the region of interest, in numbers and words; None for a run
+    that has not scored the case."""
     rows = context.store.query(
         "SELECT r.run, score, score_roi, percentile, percentile_roi, flagged, flagged_roi, map IS NOT NULL AS has_map, "
         "extra "
         "FROM json_each(?) j CROSS JOIN readings r ON r.run = j.value AND r.case_id = ?",
         [json.dumps(runs), case_id],
     )
-    # Others' decisions or labels may have chosen the point: not shown in a trial or a blind reading.
+    # The point may reflect others' decisions or labels: not shown in a trial or a blind reading.
     points = {} if context.blinded or context.trial else in_effect(context.store, *runs)
     out: dict[str, dict | None] = dict.fromkeys(runs)
     for row in rows:
@@ -196,30 +196,30 @@ def _not_judged(extra: dict) -> str:
 
 
 def map_of(context: RequestContext) -> dict:
-    """Reads the context's heat map (`stored_map`), as its case is shown. Raises ValueError if there is none."""
+    """Reads the heat map of the context's case (`stored_map`), its time marked. Raises ValueError if there is none."""
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
     return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 
 
 def detail(context: RequestContext, case: Row | None = None) -> dict:
-    """Describes a case for the page, with what the context's run and the default ones say of it.
+    """Describes a case for the page, with the results of the context's run and of the default runs.
 
-    case: None for the context's, or another one of its study. A blind reader who has not committed gets size, number
-    and their own findings, and nothing else.
+    case: None for the context's case, or another one of its study. A blind reader who has not committed gets size,
+    number and their own findings, and nothing else.
     """
     store, reader, case = context.store, context.reader, case or context.asked_case
     case_id = case["id"]
-    rows = store.query(  # one at least, which has the reader's marks
+    rows = store.query(  # at least one row, which has the reader's marks
         "SELECT r.*, k.review_id IS NOT NULL AS counts, (SELECT json_object('finished', a.finished, 'normal', "
         "a.normal IS NOT NULL) FROM case_marks a WHERE a.case_id = ? AND a.reader = ?) AS marks "
         "FROM (SELECT 1) LEFT JOIN reviews r ON r.case_id = ? LEFT JOIN current_reviews k "
         "ON k.case_id = r.case_id AND k.reader = r.reader AND k.stage = r.stage AND k.review_id = r.id ORDER BY r.id",
         [case_id, reader, case_id],
     )
-    said = json.loads(rows[0]["marks"] or "{}")
+    marks = json.loads(rows[0]["marks"] or "{}")
     reviews = [row for row in rows if row["id"] is not None]
-    own = [r for r in reviews if r["reader"] == reader and r["id"] > context.first_review]
-    committed = any(r["stage"] == "first" and r["active"] for r in own)
+    own_reviews = [r for r in reviews if r["reader"] == reader and r["id"] > context.first_review]
+    committed = any(r["stage"] == "first" and r["active"] for r in own_reviews)
     hidden = context.blinded and not committed and context.trial is None
     out = {
         "id": case_id,
@@ -228,15 +228,15 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         "width": case["width"],
         "height": case["height"],
         "bits": case["bits"],
-        "name": "Case" if context.blinded else name_shown(case),  # sessions.py gives the name that is shown
+        "name": "Case" if context.blinded else name_shown(case),  # sessions.py sets the displayed name
         "blind": hidden,
         "mine": [
-            # a review's own number would tell a blind reader how many others there are
-            {"id": place} | {k: r[k] for k in ("decision", "comment", "created", "stage", "active")}
-            for place, r in enumerate(own, 1)
+            # a review's own id would tell a blind reader how many others exist
+            {"id": position} | {k: r[k] for k in ("decision", "comment", "created", "stage", "active")}
+            for position, r in enumerate(own_reviews, 1)
         ],
     }
-    if hidden:  # of findings the reader's own alone, of this reading
+    if hidden:  # only the reader's own findings, from this reading
         since = context.session["created"] if context.session else ""
         return out | {"findings": [f for f in decisions.findings_of(context, case_id) if f["created"] >= since]}
     out |= {
@@ -254,13 +254,13 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
         **tags_shown(case, context.people_tags),
         "readings": _readings(context, case_id, [r["id"] for r in runs if r["first"] or r["id"] == context.run]),
         "masks": masks.versions(context, case_id),
-        "marks": {"finished": bool(said.get("finished")), "normal": bool(said.get("normal"))},
+        "marks": {"finished": bool(marks.get("finished")), "normal": bool(marks.get("normal"))},
     }
     learners = {r["id"] for r in runs if r["method"] == LEARNT}
     for run_id, reading in out["readings"].items():
         if reading and run_id in learners and case_id in learnt_from(store, run_id):
             reading["words"] = f"{reading['words']} {LEARNT_FROM}"
-    if not context.names.covers:  # patient and time of import lead to neighbours in the list
+    if not context.names.covers:  # patient and time of import would reveal neighbours in the list
         out["about"] = facts_of_file(case)
     if not context.blinded:
         out["others"] = sorted(
@@ -275,7 +275,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
 
 
 def _in_trial(context: RequestContext, case_id: int) -> dict:
-    """What a trial shows of a case besides its image and the reader's own marks: what its arm lets the machine say."""
+    """Returns what a trial shows of a case besides its image and the reader's own marks; its arm may hide the AI."""
     run = context.trial["run"] if context.trial and not context.hides(case_id) else None
     return {
         "label": "unknown",
@@ -290,7 +290,7 @@ def _in_trial(context: RequestContext, case_id: int) -> dict:
 def timeline(context: RequestContext) -> list[dict]:
     """Lists the frames of the context's recording in time, or a volume's slices along its normal.
 
-    [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for whoever reads blind.
+    [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for a blind reader.
     """
     if context.blinded:
         return []

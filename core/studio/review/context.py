@@ -1,9 +1,9 @@
-"""What a request knows: who asks, of which study, run and case, in which reading session, how blind, by which names.
+"""What a request knows: who asks, the study, run and case, the reading session, how blind, and under which names.
 
-All of it is read once, in the transaction in which the request then reads or writes, and handed down. A study that is
-not there, and a run or a case that is not of the request's study, are refused here with a sentence, so that nothing
-below can be asked about one study and answer from another. What may cross studies does not come through here: MedMix
-with a donor study, a study projected into another one's map, training from another run's encoder, comparing runs.
+All of it is read once, in the transaction in which the request then reads or writes, and passed down. An unknown study,
+and a run or a case that does not belong to the request's study, are refused here with a sentence, so that nothing below
+can be asked about one study and answer from another. Requests that may cross studies do not go through here: MedMix
+with a donor study, projecting a study into another one's map, training from another run's encoder, comparing runs.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _LAYER = ("reader_role", "read_blind", "people_tags", "reading_session", "asked_
 
 
 class NoOrder(Exception):
-    """The error that neutral names are due and not drawn yet: `reading` draws them and begins anew."""
+    """Raised if neutral names are needed but not drawn yet: `reading` draws them and starts again."""
 
     def __init__(self, study: str, reader: str, session: int | None):
         self.order = study, reader, session
 
 
 def no_case(number: int) -> NotFound:
-    """Builds the error that a number is no case, or none of the request's study."""
+    """Returns the error for a number that is not a case, or not one of the request's study."""
     return NotFound(f"There is no case {number}; it may have been removed with its study. Reload the page.")
 
 
@@ -59,11 +59,11 @@ def no_case(number: int) -> NotFound:
 class RequestContext:
     """The facts of one request.
 
-    study: its id; about_study: its row. run: id of the run that was asked for; about_run: {"id", "kind", "method",
-    "parent"}. case: row of the case that was asked for. session: the reader's open reading session of the study. blind:
-    whether the study is read blind first, by whoever is a plain reader. reads_blind: whether the reader reads any study
-    blind, or in a trial. people_tags: tags that people have made. trial: of a trial that goes on, with the part that is
-    open ("arm": unaided, aided, both, repeat); who takes part in one reads the study through its parts alone.
+    study: its id; about_study: its row. run: id of the requested run; about_run: {"id", "kind", "method", "parent"}.
+    case: row of the requested case. session: the reader's open reading session of the study. blind: whether plain
+    readers read the study blind first. reads_blind: whether the reader reads any study blind, or in a trial.
+    people_tags: tags that people have made. trial: the running trial, with the reader's open part ("arm": unaided,
+    aided, both, repeat); a participant reads the study only through the parts.
     """
 
     store: Store
@@ -95,18 +95,18 @@ class RequestContext:
     ) -> RequestContext:
         """Reads the context of a request about `study`, or about the study of a case.
 
-        number: the case as the page knows it, by a neutral number where the reader reads so; case_id: by its own.
-        Raises NotFound if the study or the case is not there, if the case is not of the study, or the run is not.
+        number: the case as the page knows it, which may be a neutral number; case_id: its own id. Raises NotFound if
+        the study or the case is unknown, or if the case or the run is not of the study.
         """
         case, order = None, None
         if case_id is not None:
             case = store.one("SELECT * FROM cases WHERE id = ?", [case_id])
         elif number is not None:
             case, order = _named(store, reader, number)
-        asked = number if case_id is None else case_id
-        if asked is not None:
+        requested = number if case_id is None else case_id
+        if requested is not None:
             if case is None or (study is not None and case["study"] != study):
-                raise no_case(asked)
+                raise no_case(requested)
             study = case["study"]
         facts = store.one(_FACTS, {"study": study or "", "reader": reader, "run": run or None})
         if facts is None:
@@ -115,9 +115,9 @@ class RequestContext:
             raise _no_study(store, study)
         session = json.loads(facts["reading_session"]) if facts["reading_session"] else None
         about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
-        wanted = session["id"] if session else None
-        parts = json.loads(facts["trial_parts"])
-        trial = next((candidate for candidate in parts if candidate["session"] == wanted), parts[0] if parts else None)
+        session_id = session["id"] if session else None
+        rows = json.loads(facts["trial_parts"])
+        trial = next((candidate for candidate in rows if candidate["session"] == session_id), rows[0] if rows else None)
         if trial is not None:
             _demand_part(store, trial, session, case, number, run)
         if run and about_run is None:
@@ -125,13 +125,13 @@ class RequestContext:
         blind = json.loads(facts["read_blind"] or "false")
         role = facts["reader_role"]
         hides_names = bool(session and (session["neutral"] or session["blind"])) or (blind and role not in SIGHTED)
-        stored_order = next((o for o in json.loads(facts["orders"]) if o["session"] == wanted), None)
+        stored_order = next((o for o in json.loads(facts["orders"]) if o["session"] == session_id), None)
         if hides_names and (stored_order is None or not stored_order["whole"]):
             if store.in_snapshot:
-                raise NoOrder(facts["id"], reader, wanted)
-            sessions.make_order(store, facts["id"], reader, wanted)
+                raise NoOrder(facts["id"], reader, session_id)
+            sessions.make_order(store, facts["id"], reader, session_id)
             again = "SELECT * FROM neutral_orders WHERE reader = ? AND study = ? AND coalesce(session, 0) = ?"
-            stored_order = store.first(again, [reader, facts["id"], wanted or 0])
+            stored_order = store.first(again, [reader, facts["id"], session_id or 0])
         if number is not None and (
             hides_names and order is None or order is not None and (stored_order is None or order != stored_order["id"])
         ):
@@ -164,13 +164,13 @@ class RequestContext:
 
     @property
     def rights(self) -> dict:
-        """{"role", "administer", "adjudicate"}, as `people.rights` has it."""
+        """{"role", "administer", "adjudicate"}, as `people.rights` returns it."""
         return rights_of(self.role, self.single_user)
 
     @property
     def blinded(self) -> bool:
-        """Whether the reader reads the study blind: readers of a blind study do, and whoever is in a blind session of
-        it or takes part in a trial; adjudicators and administrators do not otherwise."""
+        """Whether the reader reads the study blind: plain readers of a blind study do, and anyone in a blind session of
+        it or in a trial; adjudicators and administrators do not otherwise."""
         return (
             self.trial is not None
             or bool(self.session and self.session["blind"])
@@ -179,37 +179,37 @@ class RequestContext:
 
     @property
     def two_stages(self) -> bool:
-        """Whether a second decision on a case is kept beside the first one."""
+        """Whether a second decision on a case is stored in addition to the first one."""
         if self.trial is not None:
             return bool(self.trial["arm"] == "both")
         return self.blind or bool(self.session and self.session["blind"])
 
     @property
     def first_review(self) -> int:
-        """Number of the last review before the open session, 0 without one: only later ones count in the session."""
+        """The id of the last review before the open session, 0 without one: only later ones count in the session."""
         return self.session["first_review"] if self.session else 0
 
     @property
     def asked_case(self) -> Row:
-        """The row of the case that was asked for. Raises NotFound if none was."""
+        """The row of the requested case. Raises NotFound if none was requested."""
         if self.case is None:
             raise NotFound("No case was named.")
         return self.case
 
     def of_study(self, numbers: list[int]) -> list[int]:
-        """Translates the page's numbers of cases into the cases' own. Raises NotFound if one is not of the study."""
+        """Translates the page's case numbers into the cases' own ids. Raises NotFound if one is not of the study."""
         if not self.names.covers:
             query = "SELECT id FROM cases WHERE study = ? AND id IN (SELECT value FROM json_each(?))"
-            known = {row["id"]: row["id"] for row in self.store.query(query, [self.study, json.dumps(numbers)])}
+            case_ids = {row["id"]: row["id"] for row in self.store.query(query, [self.study, json.dumps(numbers)])}
         else:
-            known = self.names.cases(numbers)
+            case_ids = self.names.cases(numbers)
         for number in numbers:
-            if number not in known:
+            if number not in case_ids:
                 raise no_case(number)
-        return [known[number] for number in numbers]
+        return [case_ids[number] for number in numbers]
 
     def committed(self, cases: list[int]) -> set[int]:
-        """Finds the cases whose first decision by the reader is on disk, in the open session if there is one."""
+        """Returns the cases whose first decision by the reader is stored, in the open session if there is one."""
         rows = self.store.query(
             "SELECT r.case_id FROM json_each(?) j CROSS JOIN reviews r ON r.case_id = j.value AND r.reader = ? "
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
@@ -218,30 +218,30 @@ class RequestContext:
         return {row["case_id"] for row in rows}
 
     def hides(self, case_id: int) -> bool:
-        """Tells whether no score, heat map, mask, label, name or other reader's word of the case may be shown.
+        """Returns whether score, heat map, mask, label, name and other readers' decisions of the case are hidden.
 
-        In a trial False opens what the machine says, and nothing else.
+        In a trial, False reveals the machine's results, and nothing else.
         """
         if self.trial is not None and self.trial["arm"] != "both":
             return bool(self.trial["arm"] != "aided")
         return self.blinded and case_id not in self.committed([case_id])
 
     def demand_seen(self, *cases: int) -> None:
-        """Raises Hidden if one of the cases (by default the one that was asked for) is hidden from the reader."""
-        wanted = list(cases) or [self.asked_case["id"]]
-        if self.trial is not None and any(map(self.hides, wanted)):
+        """Raises Hidden if one of the cases (by default the requested one) is hidden from the reader."""
+        requested = list(cases) or [self.asked_case["id"]]
+        if self.trial is not None and any(map(self.hides, requested)):
             raise Hidden(NO_MACHINE)
-        if self.trial is None and self.blinded and set(wanted) - self.committed(wanted):
+        if self.trial is None and self.blinded and set(requested) - self.committed(requested):
             raise Hidden(DECIDE_FIRST)
 
     def demand_marks(self) -> None:
-        """Raises Hidden in a trial whose readers mark no places. A blind reader marks a lesion before the score is
-        shown, as a study of localisation asks."""
+        """Raises Hidden in a trial that does not ask for places. A blind reader marks a lesion before the score is
+        shown, as a localisation study requires."""
         if self.trial is not None and not self.trial["marks"]:
             raise Hidden("This list asks for no places.")
 
     def demand_open(self, *cases: int) -> None:
-        """Raises Hidden where `demand_seen` does, and in any trial: masks, drafts and tags are no part of one."""
+        """Raises Hidden as `demand_seen` does, and in any trial: masks, drafts and tags are not part of a trial."""
         if self.trial is not None:
             raise Hidden(NO_MACHINE)
         self.demand_seen(*cases)
@@ -253,12 +253,12 @@ class RequestContext:
 
 
 @contextlib.contextmanager
-def reading(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
-    """Opens a read transaction and yields the context of a request that reads in it, as `RequestContext.read`."""
+def reading(store: Store, reader: str, **request) -> Iterator[RequestContext]:
+    """Opens a read transaction and yields the context of a request in it; arguments as for `RequestContext.read`."""
     while True:
         try:
             with store.snapshot():
-                context = RequestContext.read(store, reader, **asked)
+                context = RequestContext.read(store, reader, **request)
                 yield context
                 return
         except NoOrder as missing:
@@ -266,14 +266,14 @@ def reading(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
 
 
 @contextlib.contextmanager
-def writing(store: Store, reader: str, **asked) -> Iterator[RequestContext]:
-    """Opens a write transaction, locked from its first line, and yields the context of a request that writes in it."""
+def writing(store: Store, reader: str, **request) -> Iterator[RequestContext]:
+    """Opens a write transaction, locked from the start, and yields the context of a request that writes in it."""
     with store.write():
-        yield RequestContext.read(store, reader, **asked)
+        yield RequestContext.read(store, reader, **request)
 
 
 def _named(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
-    """Returns the row of a case by the number that the page knows, and the list that the number is of."""
+    """Returns the row of a case by the number that the page knows, and the list that the number belongs to."""
     if number >= sessions.FIRST:
         return sessions.case_listed(store, reader, number)
     return store.one("SELECT * FROM cases WHERE id = ?", [number]), None

@@ -1,4 +1,4 @@
-"""Decisions of readers on cases, and the names of findings that a decision may carry."""
+"""Readers' decisions on cases, and the findings that they record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.studio.db.store import NotFound, Store, now
 from core.studio.review.context import RequestContext
 from core.studio.review.masks import version_shown
 
-# Decisions: added, never rewritten; each with its event in the same transaction; undone and redone across cases.
+# Decisions: added, never rewritten; each with its event in the same transaction; undo and redo work across cases.
 
 DECISIONS = ("normal", "abnormal", "unsure")
 
@@ -27,11 +27,11 @@ def decide(
     rating: float | None = None,
     token: str | None = None,
 ) -> dict:
-    """Store a decision on the context's case durably; returns {"review", "case", "stage", "decision"}.
+    """Stores a decision on the context's case durably; returns {"review", "case", "stage", "decision"}.
 
-    In a blind study the first word is `first`, what follows it `second`. The run that is stored is the context's.
-    rating: 0 to 100, where a trial asks for it. `token` names the request: sent again, it is answered as before and
-    stores nothing. Raises ValueError for a rating that is missing or not asked for.
+    In a blind study the first decision is `first`, later ones are `second`. The run that is stored is the context's.
+    rating: 0 to 100, if a trial asks for it. `token` identifies the request: if it is sent again, it gets the same
+    answer and stores nothing. Raises ValueError for a rating that is missing or not asked for.
     """
     trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
@@ -39,11 +39,11 @@ def decide(
     if decision not in DECISIONS:
         raise ValueError(f"a decision is one of {', '.join(DECISIONS)}, not {decision!r}")
     store, reader, case, run = context.store, context.reader, context.asked_case, context.run
-    token = _own(token, reader, "decide", case["id"])
+    token = _request_key(token, reader, "decide", case["id"])
     with store.write() as db:
-        known = _answered(store, token)
-        if known is not None:
-            return known
+        earlier = _answered(store, token)
+        if earlier is not None:
+            return earlier
         limits.demand_rows(store, "review", "reviews", "case_id = ? AND reader = ?", [case["id"], reader])
         standing = _standing(context, case["id"])
         committed = any(r["stage"] == "first" and r["id"] > context.first_review for r in standing)
@@ -89,7 +89,7 @@ def decide(
 
 
 def _read_in_trial(context: RequestContext, trial: dict, review: int, decision: str, rating: float | None) -> None:
-    """Keep a read with its rating and the marks as they stand now; the first one of a trial freezes its plan."""
+    """Stores a read with its rating and the current marks; the first read of a trial freezes its plan."""
     store = context.store
     certain = DECISIONS.index(decision) if rating is None else rating
     marks = [[*f["box"], f["rating"] if f["rating"] is not None else certain] for f in _marks_of(context) if f["box"]]
@@ -113,22 +113,22 @@ def _marks_of(context: RequestContext) -> list[dict]:
 
 
 def _standing(context: RequestContext, case_id: int) -> list[dict]:
-    """The reader's reviews of a case that are not taken back, the latest first."""
+    """Returns the reader's reviews of a case that are not undone, the latest first."""
     query = "SELECT id, stage, decision FROM reviews WHERE case_id = ? AND reader = ? AND active = 1 ORDER BY id DESC"
     return context.store.query(query, [case_id, context.reader])
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Take back the reader's last decision in the study; an earlier one on that case counts again. None: nothing left.
+    """Undoes the reader's last decision in the study; an earlier one on that case counts again. None: nothing to undo.
 
-    A blind first decision stands: what was seen after it cannot be unseen.
+    A blind first decision cannot be undone: what was seen after it cannot be unseen.
     """
     store, study, reader = context.store, context.study, context.reader
-    token = _own(token, reader, "undo", study)
+    token = _request_key(token, reader, "undo", study)
     with store.write() as db:
-        known = _answered(store, token)
-        if known is not None:
-            return known
+        earlier = _answered(store, token)
+        if earlier is not None:
+            return earlier
         last = store.one(
             "SELECT r.* FROM reviews r JOIN cases c ON c.id = r.case_id WHERE r.reader = ? AND c.study = ? "
             "AND r.active = 1 AND r.id > ? ORDER BY r.id DESC LIMIT 1",
@@ -144,13 +144,13 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
 
 
 def redo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Give back the decision undone last, as long as nothing new was decided since. None: nothing to redo."""
+    """Restores the decision undone last, unless something new was decided since. None: nothing to redo."""
     store, study, reader = context.store, context.study, context.reader
-    token = _own(token, reader, "redo", study)
+    token = _request_key(token, reader, "redo", study)
     with store.write() as db:
-        known = _answered(store, token)
-        if known is not None:
-            return known
+        earlier = _answered(store, token)
+        if earlier is not None:
+            return earlier
         query = (
             "SELECT r.* FROM undone u JOIN reviews r ON r.id = u.review_id "
             "WHERE u.reader = ? AND u.study = ? ORDER BY r.id LIMIT 1"
@@ -180,8 +180,8 @@ def _record_change(context: RequestContext, kind: str, review: dict, token: str 
     return answer
 
 
-def _own(token: str | None, reader: str, act: str, subject: int | str) -> str | None:
-    """What is kept of a request's token: nobody else's, no other case's and no other act's request is taken for it."""
+def _request_key(token: str | None, reader: str, act: str, subject: int | str) -> str | None:
+    """Returns the stored key of a request's token, which no other reader, case or kind of request can share."""
     return hashlib.sha256(json.dumps([token, reader, act, subject]).encode()).hexdigest() if token else None
 
 
@@ -196,13 +196,13 @@ def _keep(store: Store, token: str | None, answer: dict) -> None:
 
 
 def history(store: Store, case_id: int, reader: str | None = None) -> list[dict]:
-    """Lists every review of the case, oldest first, undone ones included; of one reader if named."""
+    """Lists every review of the case, oldest first, undone ones included; of one reader if given."""
     query = "SELECT * FROM reviews WHERE case_id = :case AND (:reader IS NULL OR reader = :reader) ORDER BY id"
     rows = store.query(query, {"case": case_id, "reader": reader})
     return [{**row, "shown": json.loads(row["shown"])} for row in rows]
 
 
-# Findings: what is seen on a case, in a mask, a box or at a point; from a list of labels that each study keeps.
+# Findings: what is seen on a case, in a mask, a box or at a point; with a label from the study's list.
 
 LABELS = ("polyp", "lesion", "artefact")
 LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fit it
@@ -215,16 +215,16 @@ LABELS_BY_KIND = {  # kind of image (core/studio/ingest/kind.py): labels that fi
 
 
 def finding_labels(store: Store, study: str) -> list[str]:
-    """Returns the labels that the study offers for findings: its own, else LABELS."""
+    """Returns the labels that the study offers for findings: its own list, else LABELS."""
     return store.setting(f"labels:{study}", list(LABELS))
 
 
 def fit_labels(store: Store, study: str, kind: str, by: str) -> list[str]:
-    """Sets labels that fit the kind of image, unless the study has its own or findings; returns those it then has."""
+    """Sets labels that fit the kind of image, unless the study has its own or has findings; returns its labels."""
     chosen = store.setting(f"labels:{study}")
-    own = chosen is not None and tuple(chosen) not in LABELS_BY_KIND.values()
+    has_own = chosen is not None and tuple(chosen) not in LABELS_BY_KIND.values()
     used = "SELECT 1 FROM findings f JOIN cases c ON c.id = f.case_id WHERE c.study = ? LIMIT 1"
-    if own or store.one(used, [study]) is not None:
+    if has_own or store.one(used, [study]) is not None:
         return finding_labels(store, study)
     return set_labels(store, study, list(LABELS_BY_KIND.get(kind, LABELS)), by)
 
@@ -249,10 +249,10 @@ def add_finding(
     box: tuple[float, float, float, float] | None = None,
     rating: float | None = None,
 ) -> int:
-    """Record a finding on the context's case; returns its id. box: x0, y0, x1, y1 in pixels; a point has both corners
-    alike. rating: 0 to 100, in a trial.
+    """Records a finding on the context's case; returns its id. box: x0, y0, x1, y1 in pixels; a point has equal
+    corners. rating: 0 to 100, in a trial.
 
-    Raises ValueError if the box does not lie in the image, or for a rating outside of a trial that asks for one.
+    Raises ValueError if the box is not inside the image, or for a rating outside a trial that asks for one.
     """
     store, reader, case = context.store, context.reader, context.asked_case
     if box is not None:
@@ -263,10 +263,10 @@ def add_finding(
         raise ValueError("a finding needs a label")
     if rating is not None and not (context.trial and context.trial["rated"] and 0 <= rating <= 100):
         raise ValueError("A place is rated from 0 to 100, in a trial that asks for it.")
-    given = {"mask_version": mask_version, "label": label.strip()[:60], "comment": comment[:4000]}
+    fields = {"mask_version": mask_version, "label": label.strip()[:60], "comment": comment[:4000]}
     with store.write() as db:
         limits.demand_rows(store, "finding", "findings", "case_id = ? AND reader = ?", [case["id"], reader])
-        row = insert_finding(store, case["id"], reader, given, box, now())
+        row = insert_finding(store, case["id"], reader, fields, box, now())
         number = row["id"]
         if rating is not None:
             db.execute("INSERT INTO trial_marks VALUES (?, ?)", [number, rating])
@@ -279,9 +279,9 @@ def add_finding(
 def insert_finding(
     store: Store, case_id: int, reader: str, row: dict, box: tuple[float, ...] | None, created: str
 ) -> dict:
-    """Insert {"mask_version", "label", "comment"} as a finding of a case; returns the row as it is stored."""
+    """Inserts {"mask_version", "label", "comment"} as a finding of a case; returns the stored row."""
     with store.write() as db:
-        # Numbered by the clock, in microseconds: one that follows the last would tell how many there are.
+        # Numbered by the clock, in microseconds: consecutive ids would reveal how many there are.
         last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
         row = {
             "id": max(time.time_ns() // 1000, last + 1),
@@ -296,26 +296,26 @@ def insert_finding(
 
 
 def findings_of(context: RequestContext, case_id: int) -> list[dict]:
-    """Lists the findings on a case, the first one first.
+    """Lists the findings on a case, oldest first.
 
-    [{"id", "label", "comment", "reader", "created", "mask_version", "box"}]. Whoever reads blind gets only their own:
-    other readers' words are withheld.
+    [{"id", "label", "comment", "reader", "created", "mask_version", "box"}]. A blind reader gets only their own
+    findings; other readers' are withheld.
     """
     rows = context.store.query(
         "SELECT id, label, comment, reader, created, mask_version, box FROM findings WHERE case_id = ? ORDER BY id",
         [case_id],
     )
-    shown = [row for row in rows if not context.blinded or row["reader"] == context.reader]
+    visible = [row for row in rows if not context.blinded or row["reader"] == context.reader]
     if context.trial is not None and context.session is not None:  # not those of the reader's other parts
-        shown = [row for row in shown if row["created"] >= context.session["created"]]
-    for row in shown:
+        visible = [row for row in visible if row["created"] >= context.session["created"]]
+    for row in visible:
         row["box"] = row["box"] and json.loads(row["box"])
         row["mask_version"] = version_shown(context, case_id, row["mask_version"])
-    return shown
+    return visible
 
 
 def case_of_finding(store: Store, finding: int, reader: str) -> int:
-    """Returns the case of a reader's own finding. Raises NotFound if it is another's, or none."""
+    """Returns the case of a reader's own finding. Raises NotFound if it is another reader's or unknown."""
     row = store.one("SELECT case_id FROM findings WHERE id = ? AND reader = ?", [finding, reader])
     if row is None:
         raise NotFound("You have no such finding.")
@@ -323,7 +323,7 @@ def case_of_finding(store: Store, finding: int, reader: str) -> int:
 
 
 def remove_finding(context: RequestContext, finding: int) -> None:
-    """Take back a finding of one's own on the context's case; recorded. Raises NotFound if it is another's, or none."""
+    """Removes the reader's own finding on the context's case; recorded. Raises NotFound if it is not the reader's."""
     store, reader, case = context.store, context.reader, context.asked_case["id"]
     with store.write() as db:
         row = store.one("SELECT * FROM findings WHERE id = ? AND case_id = ?", [finding, case])

@@ -1,8 +1,8 @@
-"""Erasing a patient from a home: what is there, what is deleted, what has learnt from it, and what cannot be reached.
+"""Erases a patient from a home: what it holds, what is deleted, what was trained on it, and what cannot be reached.
 
-An erasure is a row of the table `erasures`, which says what is to go, and STEPS. Each step can be repeated, so one that
-was cut short goes on by itself (`go_on`, when the studio starts and once a day). What was learnt stays as it is and
-says so: weights cannot forget a case, they are learnt anew without it.
+An erasure is a row of the table `erasures`, which says what is to be deleted, and STEPS. Each step can be repeated, so
+an interrupted erasure continues automatically (`go_on`, when the studio starts and once a day). Trained models stay as
+they are and say so: weights cannot forget a case; they have to be trained again without it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from core.studio.ingest.patients import Patients
 from core.studio.jobs import stopping
 from core.studio.runs import records as runs
 
-# Free text of people, programs and imports, in which a file or the patient may be named.
+# Free text by people, programs and imports, which may name a file or the patient.
 _TEXTS = (
     ("reviews", "comment"), ("findings", "comment"), ("lesion_masks", "note"), ("logs", "line"), ("jobs", "message"),
     ("jobs", "error"), ("runs", "note"), ("watches", "message"), ("presets", "note"),
 )  # fmt: skip
-SHORTEST = 4  # characters of a name that is looked for in texts and files: a shorter one stands everywhere
+SHORTEST = 4  # characters of a name that is searched in texts and files: shorter ones occur everywhere
 ERASED = audit.ERASED
 _THESE = "IN (SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a home holds of a patient. outside: image files that are not the home's, and stay where they are.
+    """What a home holds about a patient. outside: image files that do not belong to the home, and stay.
 
-    runs: [{"id", "name", "study"}] that learnt from it. maps: of a feature space, which show it or were made of it.
-    made: folders and files of the home with pictures or tables of its studies. comments: on other cases, which name it.
-    left: exports of these studies that went out. backups: copies of the database in the home.
+    runs: [{"id", "name", "study"}] trained on it. maps: of a feature space, which show it or were computed from it.
+    made: the home's folders and files with pictures or tables of its studies. comments: on other cases, which name it.
+    left: exports of these studies. backups: copies of the database in the home.
     """
 
     cases: int
@@ -67,10 +67,10 @@ class Trace:
 
 
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
-    """Finds the cases of a patient in all studies, and those of the same content.
+    """Finds the cases of a patient in all studies, and all cases with the same content.
 
-    They are found by the patient's name as the import knew it, or by one of the cases. If no patient is known: the
-    case, with its volume or recording. Raises NotFound if there is none.
+    The patient is given by name as the import knew it, or by one of the cases. If no patient is known, it is the case
+    with its volume or recording. Raises NotFound if there is none.
     """
     key = Patients(store)(Path(), patient) if patient.strip() else None
     rows = store.query("SELECT * FROM cases WHERE patient = ? OR id = ?", [key, case])
@@ -90,7 +90,7 @@ def _with_the_same(store: Store, ids: list[int]) -> list[Row]:
 
 
 def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
-    """Counts and lists what a home holds of these cases. patient: the name, which is looked for in comments."""
+    """Counts and lists what a home holds about these cases. patient: the name, which is searched in comments."""
     ids, studies = [row["id"] for row in cases], sorted({row["study"] for row in cases})
     paths = sorted({row["path"] for row in cases})
     inside = [path for path in paths if Path(path).is_relative_to(store.home.path)]
@@ -114,27 +114,27 @@ def trace(store: Store, cases: list[Row], patient: str = "") -> Trace:
         prepared=[study for study in studies if (store.home.cache / study).exists()],
         maps=[row["key"] for row in _maps(store, studies)],
         runs=[{k: run[k] for k in ("id", "name", "study")} for run in _learnt(store, cases)],
-        made=[str(place.relative_to(store.home.path)) for place in _made(store, studies)],
+        made=[str(file.relative_to(store.home.path)) for file in _made(store, studies)],
         left=len(exports),
         backups=len(list(store.home.backups.glob("*.sqlite"))),
     )
 
 
 def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[str, Any]:
-    """Deletes the cases with all that is theirs, and refuses their images from now on (`ingest.erased`).
+    """Deletes the cases with everything that belongs to them, and refuses their images from now on (`ingest.erased`).
 
     Args:
         store: the home.
         cases: what `cases_of` found.
         by: who asked for it.
-        patient: the name, which is then looked for in texts as well.
+        patient: the name, which is then searched in texts as well.
 
     Returns:
-        {"trace", "still": files of the home that still name them, "open": sentences on what could not be done yet and
-        is tried again by itself}.
+        {"trace", "still": files of the home that still name them, "open": sentences on what failed and is retried
+    automatically}.
 
     Raises:
-        ValueError: while a job is at work.
+        ValueError: while a job is running.
     """
     if at_work := stopping.at_work(store):
         raise ValueError(f"Job {at_work[0]['id']} runs or waits: stop all jobs first (`jobs stop`), then erase.")
@@ -155,20 +155,20 @@ def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
         "uids": [uid for uid in uids if uid],
         "studies": studies,
         "maps": [row["key"] for row in _maps(store, studies)],
-        "made": [str(place) for place in _made(store, studies)],
+        "made": [str(file) for file in _made(store, studies)],
         "words": words,
     }
     query = "INSERT INTO erasures (by, asked, step, request) VALUES (?, ?, 'rows', ?)"
     digests = erased.digests(store, [*request["contents"], *request["uids"]])
-    with store.write() as db:  # from now on no import takes them
+    with store.write() as db:  # from now on every import refuses them
         db.conn.executemany("INSERT OR IGNORE INTO erased (digest) VALUES (?)", [(digest,) for digest in digests])
         db.execute(query, [by, now(), json.dumps(request)])
 
 
 def go_on(store: Store, by: str = "studio") -> list[str]:
-    """Does what is left of all erasures; returns sentences on what could not be done and is tried again.
+    """Completes all unfinished erasures; returns sentences on what failed and is tried again.
 
-    An image that was erased and is back all the same, by a backup that was restored, is erased again.
+    An erased image that is back, because a backup was restored, is erased again.
     """
     problems = _finish_all(store)
     if not problems and (back := [row["id"] for row in _back(store)]):
@@ -191,10 +191,10 @@ def _finish_all(store: Store) -> list[str]:
 def _back(store: Store) -> list[Row]:
     if store.one("SELECT 1 FROM erased LIMIT 1") is None:
         return []
-    there = store.query("SELECT id, sha256 FROM cases WHERE sha256 IS NOT NULL")
+    hashed = store.query("SELECT id, sha256 FROM cases WHERE sha256 IS NOT NULL")
     gone = {row["digest"] for row in store.query("SELECT digest FROM erased")}
-    digests = erased.digests(store, (row["sha256"] for row in there))
-    return [row for row, digest in zip(there, digests, strict=True) if digest in gone]
+    digests = erased.digests(store, (row["sha256"] for row in hashed))
+    return [row for row, digest in zip(hashed, digests, strict=True) if digest in gone]
 
 
 def _finish(store: Store, number: int) -> None:
@@ -207,11 +207,11 @@ def _finish(store: Store, number: int) -> None:
                       [following, done, number, row["step"]])  # fmt: skip
 
 
-# The steps, in their order. Each may be cut short anywhere and begun again.
+# The steps, in order. Each may be interrupted anywhere and started again.
 
 
 def _rows(store: Store, number: int, request: Row) -> None:
-    """Deletes the rows, in one transaction with the event, the digests and the mark on what has learnt from them."""
+    """Deletes the rows, in one transaction with the event, the digests and the notes on runs trained on them."""
     ids = json.dumps(request["cases"])
     with store.write() as db:
         if store.one("SELECT 1 FROM erasures WHERE id = ? AND step = 'rows'", [number]) is None:
@@ -243,12 +243,12 @@ def _rows(store: Store, number: int, request: Row) -> None:
 
 
 def _files(store: Store, number: int, request: Row) -> None:
-    """Deletes the home's own images, and uploads of the same content."""
+    """Deletes the home's own images, and uploads with the same content."""
     used = store.query(f"SELECT path FROM cases WHERE path {_THESE}", [json.dumps(request["paths"])])
     for path in {*request["paths"]} - {row["path"] for row in used}:
         if Path(path).is_relative_to(store.home.path):
             Path(path).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # other images lie there
+            with contextlib.suppress(OSError):  # the folder holds other images
                 Path(path).parent.rmdir()
     for file in [f for f in store.home.cache.glob("dropped/*/**/*") if f.is_file()]:
         if file_sha256(file) in request["contents"]:
@@ -258,23 +258,23 @@ def _files(store: Store, number: int, request: Row) -> None:
 
 
 def _caches(store: Store, number: int, request: Row) -> None:
-    """Deletes what was made of the images: prepared arrays, maps, reports, sheets. Whoever makes them anew at this
-    moment reads rows that no longer have them, or finds out at the end (`ingest.cache`)."""
+    """Deletes what was computed from the images: prepared arrays, maps, reports, sheets. A process that recomputes them
+    at this moment reads rows without the images, or finds out at the end (`ingest.cache`)."""
     for study in request["studies"]:
         _remove(store.home.cache / study)
     for key in request["maps"]:
         _remove(store.home.clusters / "maps" / key)
     mentions = "".join(file.read_text() for file in store.home.clusters.glob("maps/*/*.json"))
     for kind in ("points", "features"):
-        for place in (store.home.clusters / kind).glob("*"):
-            if place.name.split(".")[0] not in mentions:
-                _remove(place)
-    for place in request["made"]:
-        _remove(Path(place))
+        for stale in (store.home.clusters / kind).glob("*"):
+            if stale.name.split(".")[0] not in mentions:
+                _remove(stale)
+    for stale in request["made"]:
+        _remove(Path(stale))
 
 
 def _forget(store: Store, number: int, request: Row) -> None:
-    """Forgets what was asked for, and writes the database anew without what its free pages and its log still hold."""
+    """Deletes the request, and rewrites the database without what its free pages and its log still hold."""
     store.execute("UPDATE erasures SET request = NULL WHERE id = ?", [number])
     store.db.conn.execute("VACUUM")
     if store.db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
@@ -282,7 +282,7 @@ def _forget(store: Store, number: int, request: Row) -> None:
 
 
 def _backups(store: Store, number: int, request: Row) -> None:
-    """Replaces all backups by one that was made now and read back; none is deleted before."""
+    """Replaces all backups by a new one that has been read back; none is deleted before that."""
     if any(store.home.backups.glob("*.sqlite*")):
         newest = store.first("SELECT backup FROM erasures WHERE id = ?", [number])["backup"]
         if newest is None or not (store.home.backups / newest).exists():
@@ -297,11 +297,11 @@ STEPS: dict[str, Callable[[Store, int, Row], None]] = {
 
 
 def still(store: Store, words: Iterable[str]) -> list[str]:
-    """Lists the files of the home in which one of the words still stands, by their name or content."""
-    wanted = [word.encode() for word in words if len(word) >= SHORTEST]
-    if not wanted:
+    """Lists the files of the home whose name or content still contains one of the words."""
+    encoded = [word.encode() for word in words if len(word) >= SHORTEST]
+    if not encoded:
         return []
-    pattern, longest, files = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), []
+    pattern, longest, files = re.compile(b"|".join(map(re.escape, encoded))), max(map(len, encoded)), []
     for file in sorted(store.home.path.rglob("*")):
         name = str(file.relative_to(store.home.path))
         if file.is_file() and (pattern.search(name.encode()) or _holds(file, pattern, longest)):
@@ -320,7 +320,7 @@ def _holds(file: Path, pattern: re.Pattern[bytes], longest: int) -> bool:
 
 
 def _incoming(store: Store, cases: list[Row]) -> list[str]:
-    """Files of watched folders that these cases came from, though the home may have a copy."""
+    """Lists the files in watched folders that these cases came from, even if the home has a copy."""
     names, studies = ({key(row) for row in cases} for key in (lambda r: Path(r["path"]).name, lambda r: r["study"]))
     rows = store.query("SELECT study, path FROM incoming WHERE state = 'taken'")
     return sorted({row["path"] for row in rows if row["study"] in studies and Path(row["path"]).name in names})
@@ -331,20 +331,20 @@ def _count(store: Store, table: str, ids: list[int]) -> int:
 
 
 def _words(cases: Sequence[Row], patient: str) -> list[str]:
-    """Collects what names a case in texts: longest first, so that a path goes as a whole."""
+    """Collects what names a case in texts, longest first, so that a path is replaced as a whole."""
     names = {patient.strip(), *(row[name] for row in cases for name in ("name", "path", "sha256") if row[name])}
     names |= {Path(row["path"]).name for row in cases}
     return sorted(names - {""}, key=len, reverse=True)
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
-    """Finds the words where they are no part of a longer word; None if all are too short to be looked for."""
+    """Returns a pattern that finds the words, but not inside longer words; None if all are too short for a search."""
     long = "|".join(re.escape(word) for word in words if len(word) >= SHORTEST)
     return re.compile(rf"(?<![^\W_])(?:{long})(?![^\W_])") if long else None
 
 
 def _without_words(store: Store, words: Sequence[str]) -> list[Row]:
-    """Removes the words from free text; returns the reviews that this changed: [{"review", "sha256"}]."""
+    """Removes the words from free text; returns the reviews that changed: [{"review", "sha256"}]."""
     pattern, reviews = _pattern(words), []
     for table, column in _TEXTS if pattern else ():
         for row in store.query(f"SELECT rowid AS number, {column} AS text FROM {table} WHERE {column} != ''"):
@@ -357,7 +357,7 @@ def _without_words(store: Store, words: Sequence[str]) -> list[Row]:
 
 
 def _pruned(value: Any, names: set[str]) -> Any:
-    """A report without the entries of its lists that are one of the names or hold one."""
+    """Returns a report without those entries of its lists that are, or contain, one of the names."""
     if isinstance(value, dict):
         return {key: _pruned(inside, names) for key, inside in value.items()}
     if isinstance(value, list):
@@ -368,12 +368,12 @@ def _pruned(value: Any, names: set[str]) -> Any:
 def _texts(value: Any) -> list[str]:
     if isinstance(value, dict | list):
         inside = value.values() if isinstance(value, dict) else value
-        return [text for each in inside for text in _texts(each)]
+        return [text for item in inside for text in _texts(item)]
     return [value] if isinstance(value, str) else []
 
 
 def _learnt(store: Store, cases: list[Row]) -> list[Row]:
-    """Runs that these cases were trained, fitted or calibrated with, or marked for; and those that went on from one."""
+    """Returns runs trained, fitted or calibrated on these cases or marks on them, and runs that build on such a run."""
     ids, taught = {row["id"] for row in cases}, {row["study"] for row in cases if row["split"] != "test"}
     rows = [r for r in runs.list_runs(store, archived=None) if r["status"] not in ("new", "queued")]
     learnt: dict[str, Row] = {}
@@ -384,7 +384,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
             if (
                 run["study"] in taught
                 or ids & {*marks.get("cases", []), *marks.get("normals", [])}
-                or any(f'"{study}"' in config for study in taught)  # its images are lesions' donors
+                or any(f'"{study}"' in config for study in taught)  # its images are donors of lesions
                 or run["parent"] in learnt
                 or any(other in config for other in learnt)
             ):
@@ -394,7 +394,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
 
 
 def _maps(store: Store, studies: list[str]) -> list[Row]:
-    """Maps of the studies, of runs that paste their lesions, and those into which their images were projected."""
+    """Returns the maps of the studies, of runs that paste their lesions, and those that show their images."""
     rows = store.query(
         "SELECT m.*, r.config AS run_config, (SELECT group_concat(p.config) FROM cluster_projected p "
         "WHERE p.map = m.key) AS projected FROM cluster_maps m JOIN runs r ON r.id = m.run"
@@ -407,56 +407,56 @@ def _maps(store: Store, studies: list[str]) -> list[Row]:
 
 
 def _made(store: Store, studies: list[str]) -> list[Path]:
-    """Reports, sheets and exports of models that were made of the studies, and lists of their files."""
+    """Lists reports, sheets, exported models and file lists that were made from the studies."""
     home = store.home.path
     ids = [r["id"] for r in store.query("SELECT id, study FROM runs") if r["study"] in studies]
-    places = [home / "reports" / study for study in studies]
-    places += [place for run in ids for place in (home / "sheets" / f"{run}.png", home / "exports" / run)]
-    return [place for place in places if place.exists()]
+    paths = [home / "reports" / study for study in studies]
+    paths += [path for run in ids for path in (home / "sheets" / f"{run}.png", home / "exports" / run)]
+    return [path for path in paths if path.exists()]
 
 
-def _remove(place: Path) -> None:
-    if place.is_dir():
-        shutil.rmtree(place, ignore_errors=True)
-        if place.exists():  # somebody has just written there
-            shutil.rmtree(place)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():  # another process has just written there
+            shutil.rmtree(path)
     else:
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def _without_lines(table: Path, paths: set[str]) -> None:
-    """Take the lines of some files out of a CSV of paths."""
+    """Removes the lines of some files from a CSV of paths."""
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.reader(lines))
-    others = [row for row in rows if not paths & {str(table.parent / cell) for cell in row}]
-    if len(others) < len(rows):
+    remaining = [row for row in rows if not paths & {str(table.parent / cell) for cell in row}]
+    if len(remaining) < len(rows):
         with table.open("w", newline="", encoding="utf-8") as out:
-            csv.writer(out, lineterminator="\n").writerows(others)
+            csv.writer(out, lineterminator="\n").writerows(remaining)
 
 
 def _mark(store: Store, cases: list[Row]) -> None:
-    """Runs that learnt from the cases say so, and that they are to be learnt anew."""
+    """Adds a note to the runs trained on the cases, which says that they should be trained again."""
     for run in _learnt(store, cases):
         count = len(cases) + (run["summary"].get("erased") or {}).get("cases", 0)
-        said = (
+        opening = (
             f"Learnt from {count} {'case' if count == 1 else 'cases'} that {'was' if count == 1 else 'were'} erased: "
         )
         note = "\n".join(line for line in run["note"].splitlines() if not line.startswith("Learnt from "))
         runs.update_run(
             store, run["id"], summary={**run["summary"], "erased": {"cases": count, "at": now()}},
-            note=f"{note}\n{said}it cannot be repeated exactly any more. Repeat learns anew without.".strip(),
+            note=f"{note}\n{opening}it cannot be repeated exactly any more. Repeat learns anew without.".strip(),
         )  # fmt: skip
 
 
 def _fingerprint(store: Store, study: str) -> None:
-    """Write the study's fingerprint, as an import does, of the cases that are left."""
+    """Updates the study's fingerprint, as an import computes it, from the remaining cases."""
     rows = store.query('SELECT sha256, frame, split, label FROM cases WHERE study = ? ORDER BY "row"', [study])
     text = "\n".join(f"{r['sha256']} {r['frame']} {r['split']} {r['label']}" for r in rows)
     store.execute("UPDATE studies SET fingerprint = ? WHERE id = ?", [hashlib.sha256(text.encode()).hexdigest(), study])
 
 
 def words(traced: Trace) -> list[str]:
-    """Puts the trace into lines for people: what goes, what is to be learnt anew, what this home cannot delete."""
+    """Describes the trace in lines for people: what is deleted, what to train again, what this home cannot delete."""
 
     def some(count: int, single: str, many: str = "") -> str:
         return f"{count} {single if count == 1 else many or f'{single}s'}"

@@ -1,4 +1,4 @@
-"""Lesion masks: drafts while a reader draws, stored masks, and the region that a few clicks ask for."""
+"""Lesion masks: drafts while a reader draws, stored masks, and the region that a few clicks select."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from core.studio.runs.records import get_run
 from core.studio.runs.snapshots import encoder_run
 
 # Drawings that are not saved yet, kept for the reader who began them: strokes, their undo history, open corners.
-# A draft is no lesion mask: it is in no export, no metric and no other reader's view. Its bytes are the page's own
-# (app/widgets/review/js/draft_format.js) and are not looked into here.
+# A draft is not a lesion mask: it is in no export, no metric and no other reader's view. Its bytes are in the page's
+# format (app/widgets/review/js/draft_format.js) and are not interpreted here.
 
 LARGEST = 8 << 20  # bytes of one draft
 
 
 def keep_draft(context: RequestContext, body: bytes) -> None:
-    """Store the draft of the context's case in the place of the last one. Raises ValueError if it is empty or larger
+    """Stores the draft of the context's case in place of the previous one. Raises ValueError if it is empty or larger
     than LARGEST."""
     if not 0 < len(body) <= LARGEST:
         raise ValueError(f"A draft has 1 to {LARGEST} bytes, not {len(body)}. Save the mask as a version.")
     store, case, reader = context.store, context.asked_case["id"], context.reader
     with store.write() as db:
-        held = store.first(
+        usage = store.first(
             "SELECT count(*) AS drafts, coalesce(sum(length(body)), 0) AS bytes FROM mask_drafts "
             "WHERE reader = ? AND case_id != ?",
             [reader, case],
         )
-        limits.demand("draft", held["drafts"])
-        limits.demand("draft bytes", held["bytes"], len(body))
+        limits.demand("draft", usage["drafts"])
+        limits.demand("draft bytes", usage["bytes"], len(body))
         db.execute("INSERT OR REPLACE INTO mask_drafts VALUES (?, ?, ?, ?)", [case, reader, body, now()])
 
 
@@ -55,13 +55,13 @@ def draft_body(context: RequestContext) -> bytes:
 
 
 def drop_draft(context: RequestContext) -> None:
-    """Remove the draft, if there is one."""
+    """Deletes the draft, if there is one."""
     here = [context.asked_case["id"], context.reader]
     context.store.execute("DELETE FROM mask_drafts WHERE case_id = ? AND reader = ?", here)
 
 
 def list_drafts(context: RequestContext) -> list[dict]:
-    """Lists the reader's drafts in the study, the last one first: [{"id": case, "updated"}]."""
+    """Lists the reader's drafts in the study, the latest first: [{"id": case, "updated"}]."""
     if context.trial is not None:
         return []
     return context.store.query(
@@ -72,7 +72,7 @@ def list_drafts(context: RequestContext) -> list[dict]:
 
 
 def draft_marks(store: Store, reader: str) -> dict[str, str]:
-    """Returns study -> a text that changes when a draft of the reader's is kept or dropped."""
+    """Returns study -> a text that changes whenever one of the reader's drafts is stored or deleted."""
     rows = store.query(
         "SELECT c.study, count(*) AS n, max(d.updated) AS last FROM mask_drafts d JOIN cases c ON c.id = d.case_id "
         "WHERE d.reader = ? GROUP BY c.study",
@@ -81,39 +81,39 @@ def draft_marks(store: Store, reader: str) -> dict[str, str]:
     return {row["study"]: f"{row['n']} {row['last']}" for row in rows}
 
 
-# Lesion masks as versions: saving adds one with who, when and from what; nothing is overwritten.
+# Lesion masks as versions: saving adds one that records who, when and from what; nothing is overwritten.
 
 SOURCES = ("hand", "run")
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
-# Counts without what a blind reader may not know of: the masks of other cases, and those of other readers.
+# Counts without masks that a blind reader must not know of: those of other cases and of other readers.
 _TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDER BY version) AS turn"
 
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
     """Lists the versions of the case's mask, newest first, without their pixels.
 
-    "reference": whether it is the one that figures are computed against. Whoever reads blind gets no other reader's,
-    the last imported one as the reference, and numbers that count without the others. Under neutral names the time of
-    an imported one is left out, which like its own number has a place in the import.
+    "reference": whether figures are computed against it. A blind reader gets no other reader's masks, the last imported
+    one as the reference, and numbers that do not count the others. Under neutral names the time of an imported mask is
+    withheld: like its id, it depends on its position in the import.
     """
     rows = context.store.query(
         f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
     )
-    shown = [row for row in rows if _shown(context, row)]
+    visible = [row for row in rows if _shown(context, row)]
     reference = reference_mask(context.store, case_id)
-    if context.blinded:  # what was made the reference since may be another reader's
-        reference = next((row["id"] for row in shown if row["source"] == "import"), None)
-    for row in shown:
+    if context.blinded:  # a reference chosen since then may be another reader's
+        reference = next((row["id"] for row in visible if row["source"] == "import"), None)
+    for row in visible:
         row["reference"] = row["id"] == reference
-    for number, row in zip(range(len(shown), 0, -1), shown, strict=True):
+    for number, row in zip(range(len(visible), 0, -1), visible, strict=True):
         row |= {"id": context.names.mask_number(row)} | ({"version": number} if context.blinded else {})
         row |= {"created": ""} if row["source"] == "import" and context.names.covers else {}
         del row["turn"]
-    return shown
+    return visible
 
 
 def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
-    """Returns a stored version's number as the reader counts them."""
+    """Returns a stored version's number in the reader's own count."""
     if version is None or not context.blinded:
         return version
     query = "SELECT id, source, reader FROM lesion_masks WHERE case_id = ? AND version <= ?"
@@ -127,7 +127,7 @@ def _shown(context: RequestContext, row: dict) -> bool:
 
 
 def version(store: Store, mask_id: int) -> dict:
-    """Reads one version with `png`. Raises NotFound if there is none."""
+    """Reads one version with `png`. Raises NotFound if it does not exist."""
     row = store.one("SELECT * FROM lesion_masks WHERE id = ?", [mask_id])
     if row is None:
         raise no_mask(mask_id)
@@ -135,10 +135,10 @@ def version(store: Store, mask_id: int) -> dict:
 
 
 def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """Returns the case of a version, which under neutral names has a neutral number. Raises NotFound if there is none.
+    """Returns the case of a version, which has a neutral number under neutral names. Raises NotFound if it is unknown.
 
-    To whoever reads a study blind, or in a trial, nothing is said of which numbers there are: Hidden, as for a case
-    that is hidden. The same is then asked of the database for another's version as for one that is not there.
+    A reader who reads a study blind, or in a trial, must not learn which numbers exist, and gets Hidden, as for a
+    hidden case. The database is then asked the same for another reader's version as for a missing one.
     """
     hidden = sessions.standing(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
@@ -155,8 +155,8 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
 
 
 def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str]) -> int | None:
-    """The case of a version in the studies that the reader reads under neutral names; where blind, of those that are
-    shown."""
+    """Returns the case of a version in the studies that the reader reads under neutral names; in blind ones, only masks
+    that are shown count."""
     orders = store.query(
         "SELECT o.* FROM neutral_orders o LEFT JOIN reading_sessions h ON h.id = o.session WHERE o.reader = ? "
         "AND (o.session IS NULL OR h.ended IS NULL)",
@@ -176,22 +176,22 @@ def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str])
 
 
 def no_mask(mask_id: int) -> NotFound:
-    """Builds the error that a number is no lesion mask, or none that the reader may know of."""
+    """Returns the error for a number that is not a lesion mask, or not one that the reader may know of."""
     return NotFound(f"There is no lesion mask {mask_id}.")
 
 
 def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
-    """Reads a version of the context's case, or its newest one, with `png` and its `number` as the reader knows it;
+    """Reads a version of the context's case, by default its newest, with `png` and its `number` as the reader knows it;
     None if it has none that the reader may see."""
-    # Under neutral names all of the case are looked at, whichever is asked for.
-    asked = mask_id if mask_id is not None and not context.names.covers else None
-    first = "" if context.blinded or (mask_id is not None and asked is None) else " LIMIT 1"
+    # Under neutral names all masks of the case are read, whichever is requested.
+    requested = mask_id if mask_id is not None and not context.names.covers else None
+    first = "" if context.blinded or (mask_id is not None and requested is None) else " LIMIT 1"
     query = (
         f"SELECT *, {_TURN} FROM lesion_masks WHERE case_id = ? AND id = coalesce(?, id) ORDER BY version DESC{first}"
     )
-    rows = context.store.query(query, [context.asked_case["id"], asked])
-    shown = (row | {"number": context.names.mask_number(row)} for row in rows if _shown(context, row))
-    return next((row for row in shown if mask_id in (None, row["number"])), None)
+    rows = context.store.query(query, [context.asked_case["id"], requested])
+    visible = (row | {"number": context.names.mask_number(row)} for row in rows if _shown(context, row))
+    return next((row for row in visible if mask_id in (None, row["number"])), None)
 
 
 def latest(store: Store, case_id: int) -> dict | None:
@@ -209,7 +209,7 @@ def save(
 ) -> dict:
     """Stores a mask (H, W) of the image's own size as a version of the context's case -> {"mask", "version", "pixels"}.
 
-    In the answer `mask` is its number as the reader knows it, `version` as it is stored. source: hand, or run: taken
+    The returned `mask` is its number as the reader knows it, `version` its stored number. source: hand, or run: taken
     from the heat map of the context's run at `threshold`. Raises ValueError if the size differs, or if the run has no
     such map or threshold.
     """
@@ -230,7 +230,7 @@ def save(
 
 
 def _demand_threshold(context: RequestContext, threshold: float) -> None:
-    """Raises ValueError unless the context's run has a map of the case and the threshold is one of the map's scale."""
+    """Raises ValueError unless the context's run has a map of the case and the threshold lies on the map's scale."""
     case, run = context.asked_case["id"], str(context.run)
     row = stored_map(context.store, run, case)
     scale = pixel_scale(context.store, get_run(context.store, run))
@@ -255,8 +255,8 @@ def restore(context: RequestContext, mask_id: int) -> dict:
 def make_reference(context: RequestContext, mask_id: int) -> None:
     """Makes a version the reference mask of the context's case: figures are computed against it from then on.
 
-    Raises NotAllowed unless the reader may adjudicate, and ValueError for a mask that was taken from a heat map, since
-    the run would be measured against itself.
+    Raises NotAllowed unless the reader may adjudicate, and ValueError for a mask taken from a heat map, because the run
+    would be measured against itself.
     """
     context.demand("adjudicate")
     if context.blinded:
@@ -312,44 +312,44 @@ def pixels(store: Store, mask_id: int) -> np.ndarray:
     return decode_mask(version(store, mask_id)["png"])
 
 
-# What a reader says of the marks on a case: whether all is marked, and which places are normal. Learning asks for both.
+# What a reader states about a case: whether all is annotated, and which places are normal. Learning needs both.
 
 
 def case_marks(context: RequestContext) -> dict:
-    """Returns {"finished": whether the reader has marked all there is, "normal": whether places are called normal}."""
-    row = _said_of_marks(context)
+    """Returns {"finished": whether the reader has annotated everything, "normal": whether places are called normal}."""
+    row = _marks_row(context)
     return {"finished": bool(row and row["finished"]), "normal": bool(row and row["normal"])}
 
 
 def set_finished(context: RequestContext, finished: bool) -> dict:
-    """Records that all is marked on the context's case, or takes it back; returns what `case_marks` then gives."""
-    row = _said_of_marks(context)
-    return _say_of_marks(context, finished, row["normal"] if row else None)
+    """Records whether everything is annotated on the context's case; returns the new `case_marks`."""
+    row = _marks_row(context)
+    return _store_marks(context, finished, row["normal"] if row else None)
 
 
 def normal_places(context: RequestContext) -> bytes | None:
-    """Returns a PNG of the places that the reader calls normal, of the image's own size; None if there are none."""
-    row = _said_of_marks(context)
+    """Returns a PNG of the places that the reader calls normal, of the image's size; None if there are none."""
+    row = _marks_row(context)
     return bytes(row["normal"]) if row and row["normal"] else None
 
 
 def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
     """Stores the places called normal, (H, W) of the image's own size; an empty mask removes them. Raises ValueError if
-    the size differs. Returns what `case_marks` then gives."""
-    case, row = context.asked_case, _said_of_marks(context)
+    the size differs. Returns the new `case_marks`."""
+    case, row = context.asked_case, _marks_row(context)
     mask = np.asarray(mask) > 0
     if mask.shape != (case["height"], case["width"]):
         have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
         raise ValueError(f"the places are drawn on {have} pixels, their image has {want}")
-    return _say_of_marks(context, bool(row and row["finished"]), encode_mask(mask) if mask.any() else None)
+    return _store_marks(context, bool(row and row["finished"]), encode_mask(mask) if mask.any() else None)
 
 
-def _said_of_marks(context: RequestContext) -> dict | None:
+def _marks_row(context: RequestContext) -> dict | None:
     query = "SELECT finished, normal FROM case_marks WHERE case_id = ? AND reader = ?"
     return context.store.one(query, [context.asked_case["id"], context.reader])
 
 
-def _say_of_marks(context: RequestContext, finished: bool, normal: bytes | None) -> dict:
+def _store_marks(context: RequestContext, finished: bool, normal: bytes | None) -> dict:
     store, case, reader = context.store, context.asked_case["id"], context.reader
     with store.write():
         before, after = case_marks(context), {"finished": finished, "normal": normal is not None}
@@ -363,7 +363,7 @@ def _say_of_marks(context: RequestContext, finished: bool, normal: bytes | None)
 
 
 # A lesion's region from clicks, by the features of the run that the case is read with.
-# What is made of a window of a case is kept while the case is open: further clicks answer in hundredths of a second.
+# Features of a window of a case are cached while the case is open: further clicks take hundredths of a second.
 
 KEPT = 8  # windows of cases
 Window = tuple[int, int, int, int]
@@ -377,12 +377,12 @@ def segment(
     window: Window | None = None,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Finds the region that the clicks (x, y, positive) ask for: bool (H, W) of the case's image; empty without clicks.
+    """Finds the region that the clicks (x, y, positive) select: bool (H, W) of the case's image; empty without clicks.
 
-    case: its row. run: "" for none; then the features are those of the network installed with the studio. window: what
-    is in sight (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more finely. start: a
+    case: its row. run: "" for none; then the features are those of the network installed with the studio. window: the
+    visible part (x0, y0, x1, y1), None for the whole image; a small window finds small lesions more precisely. start: a
     mask bool (H, W) that the clicks correct; None: they grow a new region. Raises ValueError without a positive click,
-    but for a start, or for a window that holds too little.
+    unless there is a start, and for a window that holds too little.
     """
     from core.engine.segment.region import Click, refined, region
 
@@ -394,8 +394,8 @@ def segment(
     cells = _lattice(folder, Source.of(case), window)
     if not clicks:
         return np.zeros(shape, bool)
-    given = [Click(*xyp) for xyp in clicks]
-    return region(cells, given, shape) if start is None else refined(cells, start, given)
+    points = [Click(*xyp) for xyp in clicks]
+    return region(cells, points, shape) if start is None else refined(cells, start, points)
 
 
 @functools.lru_cache(maxsize=KEPT)
@@ -406,7 +406,7 @@ def _lattice(folder: Path | None, source: Source, window: Window | None):
 
 
 def _encoder_folder(store: Store, run: str) -> Path | None:
-    """Where the encoder of a run lies; None for a run without one of its own."""
+    """Returns the folder of a run's encoder; None if the run has none."""
     from core.engine.backbones.encoder import ABOUT
 
     row = runs.get_run(store, run)
@@ -418,7 +418,7 @@ def _encoder_folder(store: Store, run: str) -> Path | None:
 
 @functools.lru_cache(maxsize=2)
 def _encoder(folder: Path | None):
-    """A run's encoder, or the one whose weights are installed with the studio."""
+    """Loads a run's encoder, or the one whose weights are installed with the studio."""
     from core.engine.backbones.config import EncoderConfig
     from core.engine.backbones.embed import inference_copy
     from core.engine.backbones.encoder import build_encoder, load_encoder

@@ -1,4 +1,4 @@
-"""Accounts of readers: names, passwords and sign-in sessions, what each role may do, and who is to read which case."""
+"""Accounts of readers: names, passwords and sign-in sessions, what each role may do, and who is assigned which case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from core.studio.db import audit, limits
 from core.studio.db.store import NotFound, Row, Store, now
 
-# Sign-ins that are open: kept by the hash of their secret, with the time at which they end.
+# Open sign-ins: stored by the hash of their secret, with the time at which they end.
 
 
 def _hash(secret: str) -> str:
@@ -23,7 +23,7 @@ def _hash(secret: str) -> str:
 
 
 def start_sign_in(store: Store, reader: str, hours: float) -> str:
-    """Open a session; returns its secret, which is kept nowhere else. Sessions that are over are removed."""
+    """Opens a session; returns its secret, which is stored nowhere else. Expired sessions are removed."""
     secret = secrets.token_urlsafe(32)
     ends = datetime.now(timezone.utc) + timedelta(hours=hours)
     expires = ends.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -40,7 +40,7 @@ def start_sign_in(store: Store, reader: str, hours: float) -> str:
 
 
 def reader_of_sign_in(store: Store, secret: str) -> str | None:
-    """Returns the reader whose session it is; None if it is over, unknown, or the account has no password any more."""
+    """Returns the reader of a session; None if it is over, unknown, or the account no longer has a password."""
     query = (
         "SELECT s.reader FROM sessions s JOIN readers r ON r.name = s.reader AND r.password_hash IS NOT NULL "
         "WHERE s.hash = ? AND s.expires > ?"
@@ -50,25 +50,25 @@ def reader_of_sign_in(store: Store, secret: str) -> str | None:
 
 
 def end_sign_in(store: Store, secret: str) -> None:
-    """End one session: signing out."""
+    """Ends one session (signing out)."""
     store.execute("DELETE FROM sessions WHERE hash = ?", [_hash(secret)])
 
 
 def end_sign_ins(store: Store, reader: str) -> None:
-    """End each session and each token of a reader, as a new password or the account's removal does."""
+    """Ends all sessions and tokens of a reader, because of a new password or the account's removal."""
     store.execute("DELETE FROM sessions WHERE reader = ?", [reader])
     store.execute("DELETE FROM tokens WHERE reader = ?", [reader])
 
 
-# Tokens: what a program shows in the place of a session's cookie, until its reader or an administrator takes it back.
+# Tokens: what a program sends instead of a session's cookie, until its reader or an administrator revokes it.
 
-TOKEN = "pmsacl_"  # how each begins, so that one that lies in a file is known for what it is
+TOKEN = "pmsacl_"  # prefix of every token, so that one in a file is recognised as such
 
 
 def make_token(store: Store, reader: str, name: str) -> str:
-    """Makes a token of the reader's account, returned here and kept nowhere. name: what it is for, 1 to 64 letters.
+    """Makes a token of the reader's account, returned here and stored nowhere. name: what it is for, 1 to 64 letters.
 
-    Raises ValueError for a name that is none, and TooMuch if the reader has as many as one may have.
+    Raises ValueError for an invalid name, and TooMuch if the reader has the maximum number of tokens.
     """
     name = name.strip()
     if not 1 <= len(name) <= 64 or not name.isprintable():
@@ -88,7 +88,7 @@ def list_tokens(store: Store, reader: str) -> list[Row]:
 
 
 def reader_of_token(store: Store, secret: str) -> str | None:
-    """Returns the reader whose token it is; None if it is unknown, or the account has no password any more."""
+    """Returns the reader of a token; None if it is unknown, or the account no longer has a password."""
     row = store.one(
         "SELECT t.reader FROM tokens t JOIN readers r ON r.name = t.reader AND r.password_hash IS NOT NULL "
         "WHERE t.hash = ?",
@@ -98,7 +98,7 @@ def reader_of_token(store: Store, secret: str) -> str | None:
 
 
 def revoke_tokens(store: Store, reader: str, by: str, number: int | None = None) -> int:
-    """Take back one token of a reader, or all of them; returns how many. Raises NotFound if it is not the reader's."""
+    """Revokes one token of a reader, or all; returns how many. Raises NotFound if it is not the reader's."""
     with store.write() as db:
         query = "DELETE FROM tokens WHERE reader = :reader AND id = coalesce(:number, id)"
         gone = int(db.execute(query, {"reader": reader, "number": number}).rowcount)
@@ -119,7 +119,7 @@ _NAME = re.compile(r"[^\W_][\w .@-]{0,63}")
 
 @dataclass(frozen=True)
 class Hashed:
-    """A password's hash. `hashed` makes it before a transaction begins: in it, every other writer would wait."""
+    """A password's hash. `hashed` computes it before a transaction begins, in which every other writer would wait."""
 
     value: str
 
@@ -132,7 +132,7 @@ def hashed(password: str) -> Hashed:
 
 
 def add_reader(store: Store, name: str, password: str | Hashed, role: str = "reader") -> None:
-    """Make an account, or give one a new password and role, which ends its sessions.
+    """Creates an account, or gives one a new password and role, which ends its sessions.
 
     Raises ValueError, which says what a name, a password and a role need.
     """
@@ -150,7 +150,7 @@ def add_reader(store: Store, name: str, password: str | Hashed, role: str = "rea
 
 
 def remove_reader(store: Store, name: str) -> None:
-    """Take away an account's password and end its sessions; its reviews stay. Raises NotFound if there is none."""
+    """Removes an account's password and ends its sessions; its reviews stay. Raises NotFound if it is unknown."""
     if store.one("SELECT 1 FROM readers WHERE name = ?", [name]) is None:
         raise NotFound(f"there is no reader called {name!r}")
     with store.write() as db:
@@ -172,10 +172,10 @@ def role_of(store: Store, name: str) -> str | None:
 
 
 def verify(store: Store, name: str, password: str) -> str:
-    """Checks a password; returns its `password_mark` if it is this name's, else "". Takes as long for an unknown name.
+    """Checks a password; returns its `password_mark` if it is correct, else "". Takes as long for an unknown name.
 
-    A hash that was made with less work than is usual now is made anew, unless the password changed meanwhile. How often
-    one may try is decided where people sign in (app/access/attempts.py).
+    A hash computed with less work than is now usual is replaced, unless the password changed meanwhile. How often one
+    may try is decided where people sign in (app/access/attempts.py).
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     stored = (row or {}).get("password_hash")
@@ -187,9 +187,9 @@ def verify(store: Store, name: str, password: str) -> str:
         return ""
     if _HASHER.check_needs_rehash(stored):
         renewed = _HASHER.hash(password)
-        asked = "UPDATE readers SET password_hash = ? WHERE name = ? AND password_hash = ?"
+        query = "UPDATE readers SET password_hash = ? WHERE name = ? AND password_hash = ?"
         with store.write() as db:
-            stored = renewed if db.execute(asked, [renewed, name, stored]).rowcount else stored
+            stored = renewed if db.execute(query, [renewed, name, stored]).rowcount else stored
     return _mark(stored)
 
 
@@ -203,21 +203,21 @@ def _mark(password_hash: str) -> str:
     return hashlib.sha256(password_hash.encode()).hexdigest()[:16]
 
 
-# Who may do what, and who is to read which case.
+# Who may do what, and who is assigned which case.
 
 
 class NotAllowed(ValueError):
-    """The error that a reader's role does not reach that far; the message says whose does."""
+    """Raised if a reader's role does not allow something; the message says which role does."""
 
 
 def rights(store: Store, reader: str, single_user: bool) -> dict:
-    """Returns {"role", "administer", "adjudicate"}. The one user without sign-in may do everything, and still reads
+    """Returns {"role", "administer", "adjudicate"}. In single-user mode the reader may do everything, and still reads
     blind."""
     return rights_of(None if single_user else role_of(store, reader), single_user)
 
 
 def rights_of(role: str | None, single_user: bool) -> dict:
-    """Returns `rights` by the account's role, which is None for a name without an account."""
+    """Returns `rights` by the account's role, None for a name without an account."""
     role = "single" if single_user else (role or "reader")
     return {
         "role": role,
@@ -233,7 +233,7 @@ def demand(store: Store, reader: str, single_user: bool, right: str) -> None:
 
 
 def not_allowed(right: str) -> NotAllowed:
-    """Builds the error for whoever lacks the right 'administer' or 'adjudicate'."""
+    """Returns the error for a reader who lacks the right 'administer' or 'adjudicate'."""
     who = "an administrator" if right == "administer" else "an adjudicator or an administrator"
     return NotAllowed(f"Only {who} may do that.")
 
@@ -249,20 +249,20 @@ def known_readers(store: Store, study: str | None = None) -> list[str]:
 
 
 def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: int = 1) -> dict[str, int]:
-    """Deal the study's test cases out evenly, each to `per_case` readers; what was dealt before stays.
+    """Distributes the study's test cases evenly, each to `per_case` readers; earlier assignments stay.
 
-    Returns cases per reader. ValueError if there are fewer readers than `per_case`.
+    Returns cases per reader. Raises ValueError if there are fewer readers than `per_case`.
     """
     if not 1 <= per_case <= len(set(readers)):
         raise ValueError(f"to give each case to {per_case} readers, name at least as many readers")
     names = sorted(set(readers))
     load = {name: 0 for name in names}
     with store.write() as db:
-        held: dict[int, set[str]] = {}
+        readers_of: dict[int, set[str]] = {}
         for row in store.query(
             "SELECT a.case_id, a.reader FROM assignments a JOIN cases c ON c.id = a.case_id WHERE c.study = ?", [study]
         ):
-            held.setdefault(row["case_id"], set()).add(row["reader"])
+            readers_of.setdefault(row["case_id"], set()).add(row["reader"])
             if row["reader"] in load:
                 load[row["reader"]] += 1
         cases = [r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [study])]
@@ -270,7 +270,7 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
         draw.shuffle(cases)
         rows = []
         for case_id in cases:
-            has = held.get(case_id, set())
+            has = readers_of.get(case_id, set())
             free = sorted((n for n in names if n not in has), key=lambda n: (load[n], draw.random()))
             for name in free[: max(per_case - len(has), 0)]:
                 rows.append((case_id, name, by, now()))
@@ -283,7 +283,7 @@ def assign(store: Store, study: str, readers: list[str], by: str, *, per_case: i
 
 
 def unassign(store: Store, study: str, reader: str, by: str) -> int:
-    """Take back what was dealt to a reader and is not read yet; returns how many cases. What is read stays dealt."""
+    """Withdraws a reader's assigned cases that are not read yet; returns how many. Cases already read stay assigned."""
     with store.write() as db:
         gone = db.execute(
             "DELETE FROM assignments WHERE reader = :reader AND case_id IN (SELECT id FROM cases WHERE study = :study) "
@@ -296,10 +296,10 @@ def unassign(store: Store, study: str, reader: str, by: str) -> int:
 
 
 def dealt(store: Store, study: str) -> dict:
-    """Counts, for each reader of a study, the cases dealt to them and the cases read.
+    """Counts, for each reader of a study, the cases assigned to them and the cases read.
 
     Returns {"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"}. read: of those
-    assigned; read_in_all: assigned or not. cases: of the test part; free: of these, dealt to nobody.
+    assigned; read_in_all: assigned or not. cases: in the test split; free: of these, assigned to nobody.
     """
     roles = {r["name"]: r["role"] for r in list_readers(store)}
     counts = {
@@ -338,7 +338,7 @@ def dealt(store: Store, study: str) -> dict:
 
 
 def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
-    """Give one case to one more reader."""
+    """Assigns one case to one more reader."""
     study = store.query("SELECT study FROM cases WHERE id = ?", [case_id])[0]["study"]
     with store.write() as db:
         db.execute(
@@ -348,11 +348,11 @@ def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
         audit.record(store, by, "assign", study=study, case_id=case_id, after={"reader": reader})
 
 
-# Accounts as they are kept by administrators and by their owners; each act is in the audit trail.
-# Invited or reset on the page, an account gets a password that the server makes. It leaves by the value that is
-# returned here and by nothing else; its hash is kept.
+# Accounts as administrators and their owners manage them; each change is in the audit trail.
+# When it is invited or reset on the page, an account gets a password from the server. It is only returned here; its
+# hash is stored.
 
-LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that is taken for another: no i, l, o, 0, 1
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without look-alikes: no i, l, o, 0, 1
 GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
 
 
@@ -362,9 +362,9 @@ def make_password() -> str:
 
 
 def invite(store: Store, name: str, role: str, by: str) -> str:
-    """Make an account; returns its password, which is kept nowhere. A removed account may be invited again.
+    """Creates an account; returns its password, which is stored nowhere. A removed account may be invited again.
 
-    Raises ValueError if a reader has the name, however it is spelt, or for a name or role that is none.
+    Raises ValueError if a reader has the name, in any spelling, or if the name or role is invalid.
     """
     password = make_password()
     hash_made = hashed(password)
@@ -378,9 +378,9 @@ def invite(store: Store, name: str, role: str, by: str) -> str:
 
 
 def set_role(store: Store, name: str, role: str, by: str) -> None:
-    """Give an account another role, which holds from its next request on.
+    """Gives an account another role, from its next request on.
 
-    Raises NotFound without such an account, ValueError for a role that is none or of the last administrator.
+    Raises NotFound if the account is unknown, ValueError for an invalid role or the last administrator.
     """
     if role not in ROLES:
         raise ValueError(f"a reader's role is one of {', '.join(ROLES)}")
@@ -394,9 +394,9 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
 
 
 def reset_password(store: Store, name: str, by: str) -> str:
-    """Give an account a new password, which is returned and kept nowhere, and end its sessions.
+    """Gives an account a new password, which is returned and stored nowhere, and ends its sessions.
 
-    Raises NotFound without such an account, ValueError for one's own: signed out by it, one might never see it.
+    Raises NotFound if the account is unknown, ValueError for one's own: signed out by it, one might never see it.
     """
     password = make_password()
     hash_made = hashed(password)
@@ -410,7 +410,7 @@ def reset_password(store: Store, name: str, by: str) -> str:
 
 
 def change_password(store: Store, name: str, old: str, new: str) -> str:
-    """Give an account the password that its owner chose, and end its sessions.
+    """Gives an account the password that its owner chose, and ends its sessions.
 
     Returns `password_mark` of the new one, "" if `old` is not the account's password. Raises ValueError if the new one
     is the old one or too short.
@@ -427,26 +427,26 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
 
 
 def keep_account(store: Store, name: str, password: str, role: str, by: str) -> None:
-    """Make an account, or give one another password and role, as whoever runs the machine may.
+    """Creates an account, or gives one another password and role, as an operator of the machine may.
 
-    Raises ValueError for a name, password or role that is none, or if nobody would be administrator any more.
+    Raises ValueError for an invalid name, password or role, or if no administrator would be left.
     """
     hash_made = hashed(password)
     with store.write():
-        known = _found(store, name)
-        if known:
+        existing = _found(store, name)
+        if existing:
             set_role(store, name, role, by)
         add_reader(store, name, hash_made, role)
-        if known:
+        if existing:
             audit.record(store, by, "password-reset", after={"reader": name})
         else:
             audit.record(store, by, "invite", after={"reader": name, "role": role})
 
 
 def remove_account(store: Store, name: str, by: str) -> None:
-    """Take an account's password away and end its sessions; its reviews stay.
+    """Removes an account's password and ends its sessions; its reviews stay.
 
-    Raises NotFound without such an account, ValueError for the last administrator's.
+    Raises NotFound if the account is unknown, ValueError for the last administrator's.
     """
     with store.write():
         role = _account(store, name)["role"]
@@ -456,17 +456,17 @@ def remove_account(store: Store, name: str, by: str) -> None:
 
 
 def list_accounts(store: Store, study: str) -> list[Row]:
-    """Lists all who can sign in, by name.
+    """Lists everyone who can sign in, by name.
 
     [{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}]. seen: the latest
-    decision, or sign-in that is still open, ISO 8601; None without one. last: the only administrator. The last three
-    are numbers of the study's cases, as `dealt` has them.
+    decision, or sign-in that is still open, ISO 8601; None without one. last: whether it is the only administrator. The
+    last three count the study's cases, as `dealt` does.
     """
     progress = {row["name"]: row for row in dealt(store, study)["readers"]}
     accounts = store.query(
         "SELECT name, role, created, (SELECT max(s.created) FROM sessions s WHERE s.reader = name) AS entered, "
         "(SELECT count(*) FROM tokens t WHERE t.reader = readers.name) AS tokens, "
-        # By stage, because the index is: no scan of all that somebody ever decided.
+        # By stage, as the index is, so that not all decisions of a reader are scanned.
         "(SELECT max(at) FROM (SELECT (SELECT max(k.created) FROM current_reviews k WHERE k.reader = name AND "
         "k.stage = t.stage) AS at FROM (SELECT 'first' AS stage UNION SELECT 'second' UNION SELECT 'adjudication') t)) "
         "AS decided FROM readers WHERE password_hash IS NOT NULL ORDER BY name COLLATE NOCASE"

@@ -1,4 +1,4 @@
-"""Results of a run against the study's labels: figures, curves, errors, and one plain verdict on each detector."""
+"""Results of a run against the study's labels: figures, curves, errors, and a plain verdict on each detector."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import BASELINE, conformal, evaluations
 
-# A run's scores of a study's test cases as arrays. They come from the database's indexes alone: of 100,000 cases the
-# rows themselves, with their heat maps, would take seconds to pass by.
+# A run's scores of a study's test cases as arrays. They are read from the database's indexes alone: scanning the rows
+# of 100,000 cases, with their heat maps, would take seconds.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Scored:
         return len(self.ids)
 
     def where(self, keep: np.ndarray) -> Scored:
-        """Keeps the cases of which keep (N,) is True, or those at the places `keep`."""
+        """Returns the cases at which `keep` (N,) is True, or those at the positions `keep`."""
         return Scored(*(getattr(self, name)[keep] for name in ("ids", "scores", "flagged", "label", "split")))
 
     @property
@@ -50,12 +50,12 @@ class Scored:
 
     @property
     def sick(self) -> np.ndarray:
-        """bool (N,): called abnormal by the study's labels."""
+        """bool (N,): abnormal by the study's labels."""
         return np.asarray(self.label == "abnormal")
 
 
 def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
-    """Reads a run's scores of the study's held-out and test cases, without those it has learnt from."""
+    """Reads a run's scores of the study's held-out and test cases, except those that it was trained on."""
     end = "_roi" if roi else ""
     ids, scores = map(
         np.array,
@@ -72,12 +72,12 @@ def scored(store: Store, study: str, run: str, roi: bool = True) -> Scored:
     keep = np.isin(ids, case) & ~np.isin(ids, list(learnt_from(store, run)))
     ids, scores = ids[keep].astype(np.int64), scores[keep].astype(np.float64)
     order = np.argsort(case)
-    place = order[np.searchsorted(case, ids, sorter=order)]
-    return Scored(ids, scores, np.isin(ids, flagged), label[place].astype("U8"), split[place].astype("U7"))
+    rows = order[np.searchsorted(case, ids, sorter=order)]
+    return Scored(ids, scores, np.isin(ids, flagged), label[rows].astype("U8"), split[rows].astype("U7"))
 
 
 def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> list[dict]:
-    """Reads rows of a few cases in their order: id, name as it is shown, label, score, percentile, flagged."""
+    """Reads the rows of a few cases in their order: id, displayed name, label, score, percentile, flagged."""
     end = "_roi" if roi else ""
     rows = store.query(
         f"SELECT c.id, c.name, c.added, c.label, r.score{end} AS score, r.percentile{end} AS percentile, "
@@ -90,14 +90,14 @@ def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> li
 
 # The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.
 
-POINTS = 600  # of a curve or a cloud: more of them look the same
+POINTS = 600  # of a curve or a scatter plot: more of them look the same
 
 
 def wilson(hits: int, n: int) -> dict:
     """Computes a share and its 95 % Wilson score interval (Wilson 1927): {"value", "low", "high", "hits", "n"}."""
     if n == 0:
         return {"value": None, "low": None, "high": None, "hits": 0, "n": 0}
-    from scipy.stats import binomtest  # here: it takes a second to load, which the page's start need not wait for
+    from scipy.stats import binomtest  # here, because it takes a second to load, for which the page should not wait
 
     interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
     return {"value": hits / n, "low": float(interval.low), "high": float(interval.high), "hits": hits, "n": n}
@@ -123,18 +123,18 @@ def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
 
 
 def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.ndarray, np.ndarray]:
-    """Tells which cases have a known truth, and which are abnormal: (known, sick), bool (N,) each. `against` 'labels'
-    (of the import) or 'readers' (their majority; adjudication settles; unsure is none)."""
+    """Returns which cases have a known truth, and which are abnormal: (known, sick), bool (N,) each. `against`:
+    'labels' (of the import) or 'readers' (their majority; adjudication settles; unsure does not count)."""
     if against == "labels":
         return cases.label != "unknown", cases.sick
     words = settled(store, study)
-    said = [[case for case, word in words.items() if word == kind] for kind in ("abnormal", "normal")]
-    sick = np.isin(cases.ids, said[0])
-    return sick | np.isin(cases.ids, said[1]), sick
+    cases_by_word = [[case for case, word in words.items() if word == kind] for kind in ("abnormal", "normal")]
+    sick = np.isin(cases.ids, cases_by_word[0])
+    return sick | np.isin(cases.ids, cases_by_word[1]), sick
 
 
 def settled(store: Store, study: str) -> dict[int, str]:
-    """Returns case -> what its readers' majority says; adjudication settles, a draw is left out."""
+    """Returns case -> the decision of its readers' majority; adjudication settles, ties are omitted."""
     query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
     rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
     last = {row["case_id"]: row["decision"] for row in rows}
@@ -153,13 +153,13 @@ def operating_point(
 ) -> dict:
     """Measures a run's scores and flags on the test cases, against the labels or the readers.
 
-    {"roc": [[fpr, tpr]...], "cuts" (of each the score above which it flags), "auroc", "point": [fpr, tpr],
-    confusion...}; roc is None where only one kind is known, and thinned to some POINTS. cases: the run's `scored`,
-    where they are at hand.
+    {"roc": [[fpr, tpr]...], "cuts" (for each, the score above which it flags), "auroc", "point": [fpr, tpr],
+    confusion...}; roc is None if only one class is known, and thinned to some POINTS. cases: the run's `scored`, if
+    already loaded.
     """
     cases = (scored(store, study, run, roi) if cases is None else cases).test
-    known, sick = truth_of(store, study, cases, against)
-    cases, sick = cases.where(known), sick[known]
+    is_known, sick = truth_of(store, study, cases, against)
+    cases, sick = cases.where(is_known), sick[is_known]
     out: dict[str, Any] = {"against": against, "run": run, "roc": None, "cuts": [], "auroc": None, "point": None}
     out |= confusion(sick, cases.flagged)
     if sick.any() and not sick.all():
@@ -177,7 +177,7 @@ def operating_point(
 def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
     """Computes the share of normal test images that Review outlines unasked, with its 95 % interval.
 
-    These are flagged, and their heat map rises above what usual normal images show. cases: the run's `scored`.
+    These are flagged, and their heat map rises above what normal images usually show. cases: the run's `scored`.
     """
     normal = cases.test.where(cases.test.label == "normal")
     flagged = json.dumps(normal.ids[normal.flagged].tolist())
@@ -195,20 +195,20 @@ def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
     """Computes the conformal threshold of a run's `scored` cases and what it flags of the test's normals.
 
-    The threshold flags at most 5 % of normal images. Returns what `conformal` gives, with the `share` and its 95 %
-    interval. paused: as believe.py finds. None where no held-out normal has been scored.
+    The threshold flags at most 5 % of normal images. Returns what `conformal` returns, with the `share` and its 95 %
+    interval. paused: set by believe.py. None if no held-out normal has been scored.
     """
     cases = cases.where(cases.label == "normal")
-    held = cases.where(cases.split == "holdout")
-    if not len(held):
+    holdout = cases.where(cases.split == "holdout")
+    if not len(holdout):
         return None
-    row = conformal(held.scores, cases.test.scores, patients_of(store, study, held.ids))
+    row = conformal(holdout.scores, cases.test.scores, patients_of(store, study, holdout.ids))
     return {**row, "share": wilson(row["flagged"], row["normals"]), "paused": False}
 
 
 def changed_minds(store: Store, study: str) -> dict:
-    """Counts how second decisions differ from first ones, per reader, and whether the change was right where the label
-    is known."""
+    """Counts how second decisions differ from first ones, per reader, and whether the change was right if the label is
+    known."""
     rows = store.query(
         "SELECT a.reader, a.decision AS first, b.decision AS second, c.label, c.id, c.name FROM current_reviews a "
         "JOIN current_reviews b ON b.case_id = a.case_id AND b.reader = a.reader AND b.stage = 'second' "
@@ -217,40 +217,40 @@ def changed_minds(store: Store, study: str) -> dict:
     )
     readers: dict[str, dict] = {}
     for r in rows:
-        held = readers.setdefault(
+        counts = readers.setdefault(
             r["reader"],
             {"both": 0, "to_abnormal": 0, "to_normal": 0, "to_unsure": 0, "for_better": 0, "for_worse": 0, "cases": []},
         )
-        held["both"] += 1
+        counts["both"] += 1
         if r["first"] == r["second"]:
             continue
-        held[f"to_{r['second']}"] += 1
-        held["cases"].append({k: r[k] for k in ("id", "name", "first", "second", "label")})
+        counts[f"to_{r['second']}"] += 1
+        counts["cases"].append({k: r[k] for k in ("id", "name", "first", "second", "label")})
         if r["label"] in ("normal", "abnormal"):
-            held["for_better"] += r["second"] == r["label"]
-            held["for_worse"] += r["first"] == r["label"]
+            counts["for_better"] += r["second"] == r["label"]
+            counts["for_worse"] += r["first"] == r["label"]
     return readers
 
 
 def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str = "") -> dict:
     """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
 
-    The heat map is brought to the mask's own resolution, as the viewer does. Of more than POINTS cases, so many are
-    drawn at random, always the same ones; "of": how many there are. masks: the kind, as `truth_masks` takes
-    it; "against" says which were used.
+    The heat map is resized to the mask's own resolution, as in the viewer. From more than POINTS cases, that many are
+    drawn at random, always the same ones; "of": how many there are. masks: the kind, as `truth_masks` takes it;
+    "against" says which were used.
     """
-    learnt, known = learnt_from(store, run), truth_masks(store, study, masks)
-    truth = {case: mask for case, mask in known.masks.items() if case not in learnt}
+    learnt, annotated = learnt_from(store, run), truth_masks(store, study, masks)
+    truth = {case: mask for case, mask in annotated.masks.items() if case not in learnt}
     scale = pixel_scale(store, get_run(store, run))
     (read,) = store.columns("SELECT case_id FROM readings WHERE run = ? AND score IS NOT NULL", [run])
-    there = sorted(truth.keys() & set(read))
-    drawn = random.Random(0).sample(there, POINTS) if len(there) > POINTS else there
-    rows = store.query(  # CROSS: joined in this order, from the few that are drawn
+    usable = sorted(truth.keys() & set(read))
+    sampled = random.Random(0).sample(usable, POINTS) if len(usable) > POINTS else usable
+    rows = store.query(  # CROSS fixes the order of joins: start from the few sampled cases
         "SELECT r.case_id, r.map, r.map_h, r.map_w, r.map_lo, r.map_hi, json_extract(r.extra, '$.outline') AS outline, "
         "m.png, c.id, c.name, c.added FROM json_each(?) d "
         "CROSS JOIN lesion_masks m ON m.id = d.value CROSS JOIN cases c ON c.id = m.case_id "
         "CROSS JOIN readings r ON r.run = ? AND r.case_id = m.case_id WHERE r.map IS NOT NULL ORDER BY r.case_id",
-        [json.dumps([truth[case] for case in drawn]), run],
+        [json.dumps([truth[case] for case in sampled]), run],
     )
     points = []
     for row in rows:
@@ -261,16 +261,16 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str
         dice = 2 * int((mask & outline).sum()) / total if total else 1.0
         points.append({"case": row["case_id"], "name": name_shown(row), "size": float(mask.mean()), "dice": dice})
     points.sort(key=lambda p: p["size"])
-    parts = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
+    bins = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
     summary = [
         {
             "from": p[0]["size"], "to": p[-1]["size"], "n": len(p),
             "dice": float(np.mean([x["dice"] for x in p])), "sd": float(np.std([x["dice"] for x in p])),
         }
-        for p in parts
+        for p in bins
     ]  # fmt: skip
-    against = known.words(there)
-    return {"points": points, "groups": summary, "threshold": scale.threshold, "of": len(there), "against": against}
+    against = annotated.words(usable)
+    return {"points": points, "groups": summary, "threshold": scale.threshold, "of": len(usable), "against": against}
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
@@ -283,11 +283,11 @@ def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi
     return [{**r, "right": bool(r["flagged"]) == (r["label"] == "abnormal")} for r in rows]
 
 
-# One plain verdict on each detector: what it finds, what it flags wrongly, whether its promise holds, what to do.
+# One plain verdict on each detector: what it finds, its false alarms, whether its promise holds, what to do.
 
 PROMISED = 0.05  # share of normal images that the threshold may flag
-FOUND = 0.75  # share of abnormal cases: with less a detector is read with care
-FEW = 20  # cases of a kind, under which an interval is too wide for a verdict
+FOUND = 0.75  # share of abnormal cases: a detector that finds fewer must be used with care
+FEW = 20  # cases of a kind: with fewer, an interval is too wide for a verdict
 
 _NO_LABELS = "No normal and abnormal test cases with labels: nothing can be said of how well it reads."
 _CHANCE = "It is no better than chance on these cases"
@@ -303,17 +303,17 @@ _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you 
 
 def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     """Moves cuts (K,), scores that flag at or above, halfway to the next lower of scores (N,) -> float64 (K,)."""
-    known = np.unique(scores)
-    place = np.searchsorted(known, np.minimum(cuts, known[-1]))
-    below = np.where(place > 0, (known[place - 1] + known[place]) / 2, known[0] - 1e-6 * (1 + abs(known[0])))
-    return np.where(np.isinf(cuts), known[-1], below)
+    levels = np.unique(scores)
+    index = np.searchsorted(levels, np.minimum(cuts, levels[-1]))
+    below = np.where(index > 0, (levels[index - 1] + levels[index]) / 2, levels[0] - 1e-6 * (1 + abs(levels[0])))
+    return np.where(np.isinf(cuts), levels[-1], below)
 
 
 def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
-    """Finds the score above which readers' decisions (`truth_of` them) are met best.
+    """Finds the score above which flags agree best with readers' decisions (`truth_of` them).
 
-    It has the largest Youden index, and of these the fewest false alarms. Raises ValueError unless some of `known` (N,)
-    are sick and some are not.
+    It has the largest Youden index and, among equals, the fewest false alarms. Raises ValueError unless some of `known`
+    (N,) are sick and some are not.
     """
     from sklearn.metrics import roc_curve
 
@@ -329,8 +329,8 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
 
     {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. Its promise, that
     at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share lies above it. It
-    is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; where a kind has fewer than FEW
-    cases, nothing is known yet unless the AUROC itself is no better. What finds less than FOUND is not called good.
+    is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; with fewer than FEW cases of a kind
+    this is unknown unless the AUROC itself is 0.5 or less. A run that finds less than FOUND is not called good.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -345,7 +345,7 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
         return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
     misses = out["found"]["value"] < FOUND
     level, advice = ("warn", _MISSES) if misses else ("good", "")
-    if chosen.source in ("dragged", "readers"):  # who moves the threshold promises nothing
+    if chosen.source in ("dragged", "readers"):  # a moved threshold carries no promise
         return {**out, "level": level, "words": f"{figures}, at the operating point {chosen.words}.", "advice": advice}
     limit = f"{100 * PROMISED:.0f} %"
     if out["alarms"]["low"] > PROMISED:
@@ -358,7 +358,7 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
 
 
 def _auroc_low(auroc: float, sick: int, well: int) -> float:
-    """Lower end of the 95 % interval."""
+    """Returns the lower end of the AUROC's 95 % interval."""
     q1, q2 = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
     spread = auroc * (1 - auroc) + (sick - 1) * (q1 - auroc**2) + (well - 1) * (q2 - auroc**2)
     return auroc - Z * float(np.sqrt(max(spread, 0.0) / (sick * well)))
@@ -372,12 +372,12 @@ MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all")
 def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks: str = "reference") -> list[dict]:
     """Lists all scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
 
-    [{"run", "title", "name", "encoder", "cases", "localised", "set", and of each measure the value and its 95 %
-    interval, "best"}]. masks: the kind that figures are computed against. runs: as
-    `cases.scored_runs` gives them; the order is theirs, the baseline (run None) last. Measures: image AUROC, pixel
-    AUROC, Dice at the threshold of held-out normals, PRO over abnormal images (the paper) and over all (MVTec); None
-    where a run has not been evaluated, or has no lesion masks to be measured by. best: names of the measures in which
-    no other row is better; none where rows are of different cases, labels or masks, by their `set`.
+    [{"run", "title", "name", "encoder", "cases", "localised", "set", and for each measure the value and its 95 %
+    interval, "best"}]. masks: the kind that figures are computed against. runs: from `cases.scored_runs`, in the same
+    order, the baseline (run None) last. Measures: image AUROC, pixel AUROC, Dice at the threshold of held-out normals,
+    PRO over abnormal images (the paper) and over all (MVTec); None if a run has not been evaluated, or has no lesion
+    masks to compare with. best: names of the measures in which no other row is better; empty if rows differ in cases,
+    labels or masks, by their `set`.
     """
     kind = (roi, "held-out", masks)
     by_run = {r["run"]: r for r in evaluations(store, study) if (r["roi"], r["protocol"], r.get("masks")) == kind}

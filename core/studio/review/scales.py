@@ -1,4 +1,4 @@
-"""What a run's numbers mean for the eye: its colour scale, its outlines, its percentile in words."""
+"""Presents the numbers of a run: its colour scale, its outlines, its percentile in words."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from core.studio.db.store import Store
 from core.studio.runs.operating import FLAG_PERCENTILE, USUAL, OperatingPoint
 from core.studio.runs.readings import unpack_map
 
-MOST_PIXELS = 2**24  # of held-out maps that a scale is taken from where the run did not keep it
+MOST_PIXELS = 2**24  # of held-out maps that a scale is computed from if the run did not store one
 
 
 def pixel_scale(store: Store, run: dict) -> PixelScale:
     """Returns one scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
 
-    It starts at the median pixel of normal images and is twice as wide as what they show, so that a normal image never
+    It starts at the median pixel of normal images and is twice as wide as their range, so that a normal image never
     reaches the upper half: nothing turns red through scaling by image.
     """
     summary = run["summary"] if isinstance(run["summary"], dict) else json.loads(run["summary"])
     pixels = summary.get("pixels")
-    if pixels and "lo" in pixels:  # as `score` keeps it: the engine's own scale, also from held-out normals
+    if pixels and "lo" in pixels:  # as `score` stores it: the engine's own scale, also from held-out normals
         return PixelScale.of(pixels)
     if not pixels:
         values = _held_out_pixels(store, run["id"])
@@ -38,13 +38,13 @@ def pixel_scale(store: Store, run: dict) -> PixelScale:
 
 
 def outline_level(row: Mapping[str, Any], scale: PixelScale) -> float:
-    """Returns the level at which a reading's heat map is outlined. row: its `outline`, None in runs of before there was
-    one for each image; these keep the level of their run until they are scored anew."""
+    """Returns the level at which a reading's heat map is outlined. row: its `outline`, None in older runs without a
+    level per image; these keep the level of their run until they are scored again."""
     return scale.threshold if not scale.apart or row["outline"] is None else float(row["outline"])
 
 
 def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
-    """Pixels of at most 200 maps, one of which lies unpacked in memory at a time; of large maps every n-th."""
+    """Returns the pixels of at most 200 maps, unpacked one at a time; of large maps every n-th pixel."""
     for split in ("holdout", "test"):
         rows = store.query(
             "SELECT r.case_id AS id, r.run, r.map_h * r.map_w AS size FROM readings r JOIN cases c ON c.id = r.case_id "
@@ -59,13 +59,13 @@ def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
 
 
 def in_words(percentile: float | None, flagged: bool | None, point: OperatingPoint | None = USUAL) -> str:
-    """Puts a percentile into words: 'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None where
-    it is not to be shown."""
+    """Puts a percentile into words: 'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None if it
+    must not be shown."""
     if percentile is None:
         return "Not scored by this run yet."
-    place = "all" if percentile >= 100 else f"{percentile:.1f} % of"
-    what = "flagged" if flagged else "not flagged"
+    share = "all" if percentile >= 100 else f"{percentile:.1f} % of"
+    state = "flagged" if flagged else "not flagged"
     if point is None:
-        return f"Higher than {place} held-out normals; {what}."
+        return f"Higher than {share} held-out normals; {state}."
     above = f"{FLAG_PERCENTILE:g} %" if point.threshold is None else f"a score of {point.threshold:.3f}, {point.words}"
-    return f"Higher than {place} held-out normals; {what} (above {above})."
+    return f"Higher than {share} held-out normals; {state} (above {above})."

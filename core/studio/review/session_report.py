@@ -18,9 +18,9 @@ from core.studio.review.results import confusion
 from core.studio.review.sessions import name_of, session_names
 from core.studio.review.worklist import Query, Worklist
 
-# Which cases a reading session holds: chosen among those of the worklist, in its order or shuffled.
+# Which cases a reading session holds: selected from the worklist, in its order or shuffled.
 
-CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the worklist it is
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and query of the worklist
     "all": ("All test cases", {}),
     "unread": ("What I have not read", {"decision": "unread"}),
     "assigned": ("What is assigned to me", {"mine": True}),
@@ -28,7 +28,7 @@ CHOICES: dict[str, tuple[str, dict[str, Any]]] = {  # title, and what of the wor
     "against": ("What I read otherwise than the detector", {"decision": "against"}),
 }
 
-TRIAL = "A part of a trial"  # whose sessions core/studio/trials/ starts
+TRIAL = "A part of a trial"  # core/studio/trials/ starts these sessions
 
 
 def _list(context: RequestContext, choice: str) -> Worklist:
@@ -38,13 +38,13 @@ def _list(context: RequestContext, choice: str) -> Worklist:
 
 
 def available(context: RequestContext) -> list[dict]:
-    """Counts the cases of each choice: [{"name", "title", "cases"}]. Of use while no session is open."""
+    """Counts the cases of each choice: [{"name", "title", "cases"}]. Useful while no session is open."""
     rows = []
     for name, (title, _) in CHOICES.items():
         if (context.run is None or context.blinded) and name in ("flagged", "against"):
             continue
-        wanted = _list(context, name)
-        number = wanted.total() if wanted.query.decision else wanted.counts()["total"]
+        worklist = _list(context, name)
+        number = worklist.total() if worklist.query.decision else worklist.counts()["total"]
         rows.append({"name": name, "title": title, "cases": number})
     return rows
 
@@ -53,7 +53,7 @@ def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, see
     """Picks `count` cases (0: all of them); shuffled: drawn and ordered at random, else the worklist's first."""
     ids = _list(context, choice).neighbour(None, count=1_000_000)
     if shuffled:
-        ids.sort()  # not the list's order, which may follow the score: nothing of that goes into the draw
+        ids.sort()  # not the list's order, which may follow the score: that must not affect the draw
         random.Random(seed).shuffle(ids)
     return ids[:count] if count else ids
 
@@ -62,10 +62,10 @@ def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, see
 
 
 def summary(store: Store, session: dict) -> dict:
-    """Sums up a session, over or open: {"cases", "read", "seconds", "changed", "point", "detector", "agreement"}.
+    """Summarises a session, ended or open: {"cases", "read", "seconds", "changed", "point", "detector", "agreement"}.
 
-    point: the reader's sensitivity and specificity against the labels, by last decisions, `unsure` left out. detector:
-    the same of the session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other
+    point: the reader's sensitivity and specificity against the labels, by last decisions, without `unsure`. detector:
+    the same for the session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other
     reader, over the cases that both decided.
     """
     first, last, seconds = said(store, session)
@@ -81,7 +81,7 @@ def summary(store: Store, session: dict) -> dict:
     both = [i for i in sure if i in labels]
     scored = [i for i in both if i in flags]
     by_flag = {i: "abnormal" if on else "normal" for i, on in flags.items()}
-    others = _others(store, session)
+    words_by_reader = _others(store, session)
     return {
         "cases": len(cases),
         "read": len(last),
@@ -92,7 +92,7 @@ def summary(store: Store, session: dict) -> dict:
         "detector": _point(labels, {i: flags[i] for i in scored}),
         "agreement": [
             {"with": "the detector's flags", **cohen(table_of(last, by_flag))},
-            *({"with": name, **cohen(table_of(last, words))} for name, words in others.items()),
+            *({"with": name, **cohen(table_of(last, words))} for name, words in words_by_reader.items()),
         ],
     }
 
@@ -126,7 +126,7 @@ def _point(labels: dict[int, bool], decisions: dict[int, bool]) -> dict | None:
 
 
 def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
-    """Other readers' last words on the session's cases."""
+    """Returns other readers' last decisions on the session's cases."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.decision FROM reading_session_cases o JOIN current_reviews k "
         "ON k.case_id = o.case_id WHERE o.session = ? AND k.reader != ? AND k.stage != 'adjudication' "
@@ -139,29 +139,29 @@ def _others(store: Store, session: dict) -> dict[str, dict[int, str]]:
     return by_reader
 
 
-# A reading session as it is printed: its summary, what it was made with, and a row for each case.
+# A reading session as it is printed: its summary, its run and code, and a row for each case.
 
 
 def visible(store: Store, session: dict, hidden: bool) -> dict:
-    """Returns the summary of a session that is over, less the labels, the detector and other readers where `hidden`.
+    """Returns the summary of an ended session, without labels, detector and other readers if `hidden`.
 
-    hidden: whether the study is read blind now by whoever asks. Raises ValueError while the session goes on.
+    hidden: whether the person who asks now reads the study blind. Raises ValueError while the session is open.
     """
     if session["ended"] is None:
         raise ValueError("The summary is made when the session has ended.")
-    shown = summary(store, session)
-    return shown | {"point": None, "detector": None, "agreement": []} if hidden else shown
+    report = summary(store, session)
+    return report | {"point": None, "detector": None, "agreement": []} if hidden else report
 
 
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     """Returns what a session's printed sheet shows: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
 
-    run: as `cases.scored_runs` has it, or None where it has gone; code: the commit that it was made with. rows, in the
-    order of the session: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None where nothing is known
-    or `hidden` forbids. A name is the session's neutral one unless the session showed real names and the study is open.
-    Raises ValueError while the session goes on.
+    run: as in `cases.scored_runs`, or None if it is gone; code: the commit that made it. rows, in session order:
+    {"name", "first", "decision", "seconds", "percentile", "flagged"}, None if unknown or `hidden`. A name is the
+    session's neutral one unless the session showed real names and the study is open. Raises ValueError while the
+    session is open.
     """
-    shown = visible(store, session, hidden)
+    report = visible(store, session, hidden)
     first, last, seconds = said(store, session)
     neutral = hidden or bool(session["neutral"])
     cases = store.query(
@@ -172,7 +172,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     )
     code_row = store.one("SELECT code FROM runs WHERE id = ?", [session["run"]])
     return {
-        **shown,
+        **report,
         "study": session["study"],
         "reader": session["reader"],
         "which": CHOICES[session["choice"]][0] if session["choice"] in CHOICES else TRIAL,
@@ -193,6 +193,6 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
 
 
 def readable(store: Store, number: int, reader: str, administers: bool) -> dict:
-    """Finds the session of that number if it is the reader's own or the reader administers. Raises NotFound if not."""
+    """Returns the session with that number if the reader owns it or administers. Raises NotFound otherwise."""
     row = store.one("SELECT reader FROM reading_sessions WHERE id = ?", [number]) if administers else None
     return sessions.get_session(store, number, row["reader"] if row else reader)

@@ -17,18 +17,18 @@ from core.studio.db.store import NotFound, Row, Store, now
 from core.studio.review.people import role_of
 
 # Reading sessions: a list of cases that one reader reads from the first to the last, blind first or not.
-# A reader has one open session at most. What is decided while it is open belongs to it; earlier decisions are neither
-# shown nor counted.
+# A reader has at most one open session. Decisions made while it is open belong to it; earlier ones are neither shown
+# nor counted.
 
 
 def open_session(store: Store, reader: str, study: str | None = None) -> dict | None:
-    """Returns the reader's open session, of `study` if that is named; None if there is none."""
+    """Returns the reader's open session, of `study` if given; None if there is none."""
     query = "SELECT * FROM reading_sessions WHERE reader = ? AND ended IS NULL AND (? IS NULL OR study = ?)"
     return store.one(query, [reader, study, study])
 
 
 def get_session(store: Store, session: int, reader: str) -> dict:
-    """Returns the reader's session of that number. Raises NotFound if it is another reader's, or none."""
+    """Returns the reader's session with that number. Raises NotFound if it is another reader's or unknown."""
     row = store.one("SELECT * FROM reading_sessions WHERE id = ? AND reader = ?", [session, reader])
     if row is None:
         raise NotFound(f"You have no reading session {session}.")
@@ -47,9 +47,9 @@ def start_session(
     choice: str = "all",
     run: str | None = None,
 ) -> int:
-    """Open a session of these cases, in this order; the one that is open ends. Returns its number.
+    """Opens a session of these cases, in this order; an open one ends. Returns its number.
 
-    A blind session has neutral names. Raises ValueError if there is no case.
+    A blind session has neutral names. Raises ValueError if there are no cases.
     """
     if not cases:
         raise ValueError("There is no case of that kind to read. Choose other cases.")
@@ -66,7 +66,7 @@ def start_session(
             "run": run,
             "first_review": last["id"] if last else 0,
             "created": now(),
-            "secret": secrets.token_hex(32),  # of its neutral names
+            "secret": secrets.token_hex(32),  # for its neutral names
         }
         marks = ", ".join("?" * len(row))
         added = db.execute(f"INSERT INTO reading_sessions ({', '.join(row)}) VALUES ({marks})", list(row.values()))
@@ -79,7 +79,7 @@ def start_session(
     return number
 
 
-# How many cases of a trial's part, if the session is one, are not read yet: in all of its stages.
+# How many cases of a trial's part, if the session is one, are not yet read in all of its stages.
 _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WHERE o.session = p.session
   AND (SELECT count(DISTINCT r.stage) FROM reviews r WHERE r.case_id = o.case_id AND r.reader = ? AND r.id > ?
     AND r.active = 1 AND r.stage != 'adjudication') < CASE p.arm WHEN 'both' THEN 2 ELSE 1 END) AS n
@@ -87,23 +87,23 @@ _LEFT_OF_PART = """SELECT p.id, (SELECT count(*) FROM reading_session_cases o WH
 
 
 def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
-    """End the reader's open session; returns its number, None if there was none. by: who ends it, if that is another.
+    """Ends the reader's open session; returns its number, None if there was none. by: who ends it, if somebody else.
 
-    Raises ValueError for a part of a trial of which something is left to read.
+    Raises ValueError for a part of a trial that has unread cases.
     """
     with store.write() as db:
-        held = open_session(store, reader)
-        if held is None:
+        session = open_session(store, reader)
+        if session is None:
             return None
-        left = store.one(_LEFT_OF_PART, [held["reader"], held["first_review"], held["id"]])
-        if left is not None and left["n"]:
-            raise ValueError(f"Your list of a trial has {left['n']} cases left; your place in it is kept. Read on.")
+        unread = store.one(_LEFT_OF_PART, [session["reader"], session["first_review"], session["id"]])
+        if unread is not None and unread["n"]:
+            raise ValueError(f"Your list of a trial has {unread['n']} cases left; your place in it is kept. Read on.")
         last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
-        values = [now(), last["id"] if last else 0, held["id"]]
+        values = [now(), last["id"] if last else 0, session["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)
-        db.execute("DELETE FROM neutral_orders WHERE session = ?", [held["id"]])
-        audit.record(store, by or reader, "session-end", study=held["study"], after={"session": held["id"]})
-    return held["id"]
+        db.execute("DELETE FROM neutral_orders WHERE session = ?", [session["id"]])
+        audit.record(store, by or reader, "session-end", study=session["study"], after={"session": session["id"]})
+    return session["id"]
 
 
 def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
@@ -118,7 +118,7 @@ def ended_sessions(store: Store, study: str, reader: str | None) -> list[dict]:
 
 
 def decisions_of(store: Store, session: dict) -> list[dict]:
-    """Lists the session's reviews that stand, oldest first: id, case_id, stage, decision, seconds, created."""
+    """Lists the session's current reviews, oldest first: id, case_id, stage, decision, seconds, created."""
     return store.query(
         "SELECT r.id, r.case_id, r.stage, r.decision, r.seconds, r.created FROM reading_session_cases o "
         "JOIN reviews r ON r.case_id = o.case_id AND r.reader = ? AND r.active = 1 AND r.stage != 'adjudication' "
@@ -128,7 +128,7 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """Writes the SQL of what the session's reader said last of the case whose id is the SQL `number`; its two
+    """Returns the SQL for the last decision of the session's reader on the case whose id is the SQL `number`; its two
     parameters are the reader and first_review."""
     return (
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
@@ -137,16 +137,16 @@ def last_decision_sql(number: str) -> str:
 
 
 # Neutral names and numbers of cases for readers who read blind, or in a session with neutral names.
-# A case's own number follows the order of the import, where normal images often come before abnormal ones, and its
-# file's name and hash can be looked up. None of them reaches a blind reader's browser. A reader knows a case by its
-# place in a list that was drawn at random once and is stored: another one for every reader, study and reading session.
+# A case's own id follows the order of the import, in which normal images often precede abnormal ones, and its file's
+# name and hash can be looked up. None of them reaches a blind reader's browser. A reader knows a case by its position
+# in a list that was drawn at random once and stored: a separate one for every reader, study and reading session.
 
 FIRST = 1 << 48  # neutral numbers start above it and stay below 2^53, where JavaScript counts exactly
 MASKS = 1 << 52  # numbers of lesion masks lie at and above it, in 48 bits; no home has such ids
 
 
 def is_neutral_mask(number: int) -> bool:
-    """Tells whether a number is one that `Aliases.mask_number` makes."""
+    """Returns whether a number was made by `Aliases.mask_number`."""
     return MASKS <= number < MASKS + (1 << 48)
 
 
@@ -161,7 +161,7 @@ def case_listed(store: Store, reader: str, number: int) -> tuple[Row | None, int
 
 
 def make_order(store: Store, study: str, reader: str, session: int | None) -> None:
-    """Draw the reader's order of a study's cases, or put what was imported since behind it, in a random order too."""
+    """Draws the reader's order of a study's cases, or appends cases imported since then, also in random order."""
     with store.write() as db:
         where = "study = ? AND reader = ? AND coalesce(session, 0) = ?"
         row = store.one(f"SELECT id FROM neutral_orders WHERE {where}", [study, reader, session or 0])
@@ -179,19 +179,19 @@ def make_order(store: Store, study: str, reader: str, session: int | None) -> No
         first = store.first(behind, [number])["n"]
         shuffled = list(cases)
         random.Random(secrets.token_bytes(32)).shuffle(shuffled)
-        rows = ((number, first + place, case) for place, case in enumerate(shuffled))
+        rows = ((number, first + offset, case) for offset, case in enumerate(shuffled))
         db.conn.executemany("INSERT INTO neutral_cases (list, position, case_id) VALUES (?, ?, ?)", rows)
         db.execute("UPDATE neutral_orders SET whole = 1 WHERE id = ?", [number])
 
 
 def name_of(secret: bytes, case_id: int) -> str:
-    """Names a case for the page; the secret is the reading session's, or the list's."""
+    """Returns a case's name for the page; the secret is the reading session's, or the list's."""
     digest = hashlib.blake2b(b"name" + case_id.to_bytes(8, "big"), key=secret, digest_size=5).digest()
     return f"Case {base64.b32encode(digest).decode()[:6]}"
 
 
 def session_names(session: Row) -> bytes:
-    """Returns the secret of a reading session's names: they are written down and printed, and stay with the session."""
+    """Returns the secret of a reading session's names, which are noted and printed, and so stay with the session."""
     return bytes.fromhex(session["secret"])
 
 
@@ -205,14 +205,14 @@ class Aliases:
     def __init__(self, store: Store, order: Row | None, session: Row | None = None):
         self.store, self.order = store, order
         self.covers, self._first = order is not None, 0
-        self._places: dict[int, int] = {}  # case: its place, where it is known already
+        self._places: dict[int, int] = {}  # case: its position, if already known
         if order is not None:
             self._secret = bytes.fromhex(order["secret"])
             self._first = order["first"]
             self._names = session_names(session) if session else self._secret
 
     def prepare(self, cases: Iterable[int]) -> None:
-        """Look up the places of many cases at once."""
+        """Looks up the positions of many cases at once."""
         missing = [case for case in cases if case not in self._places]
         if self.order is None or not missing:
             return
@@ -224,52 +224,52 @@ class Aliases:
         self._places |= {row["case_id"]: row["position"] for row in rows}
 
     def know(self, case_id: int, number: int) -> None:
-        """Notes a case's neutral number, where another query has read it already."""
+        """Stores a case's neutral number that another query has already read."""
         self._places[case_id] = number - self._first
 
     def cases(self, numbers: Iterable[int]) -> dict[int, int]:
-        """Translates neutral numbers: {number: the case's own}; numbers of other lists are skipped."""
-        wanted = {n - self._first: n for n in numbers}
+        """Translates neutral numbers: {number: the case's own id}; numbers of other lists are skipped."""
+        number_at = {n - self._first: n for n in numbers}
         rows = self.store.query(
             "SELECT n.position, n.case_id FROM json_each(?) j CROSS JOIN neutral_cases n "
             "ON n.list = ? AND n.position = j.value",
-            [json.dumps(list(wanted)), self.order["id"] if self.order else None],
+            [json.dumps(list(number_at)), self.order["id"] if self.order else None],
         )
         self._places |= {row["case_id"]: row["position"] for row in rows}
-        return {wanted[row["position"]]: row["case_id"] for row in rows}
+        return {number_at[row["position"]]: row["case_id"] for row in rows}
 
     def number(self, case_id: int) -> int:
-        """Returns the case's number as it may be sent."""
+        """Returns the case's number as it may be sent to the page."""
         if self.order is None:
             return case_id
         self.prepare([case_id])
         return self._first + self._places[case_id]
 
     def name(self, case_id: int) -> str:
-        """Names a case whose name is hidden, as the page calls it."""
+        """Returns the neutral name of a case."""
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Marks a case's file for addresses and ETags: by its hash, or by a mark that only this list has."""
+        """Returns a mark of a case's file for addresses and ETags: its hash, or a mark that only this list has."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
     def mask_number(self, mask: Row) -> int:
-        """Returns a lesion mask's number as it may be sent: its own would count other cases' masks that came before.
+        """Returns a lesion mask's number as it may be sent: its own id would count other cases' earlier masks.
 
-        mask: its `id`, `case_id`, `source`, `reader`, and `turn`: its place, from 1, among those of this reader or
+        mask: its `id`, `case_id`, `source`, `reader`, and `turn`: its position, from 1, among those of this reader or
         import on its case.
         """
         if self.order is None:
             return mask["id"]
-        told = json.dumps([mask["case_id"], mask["source"] == "import", mask["reader"], mask["turn"]])
-        digest = hashlib.blake2b(b"mask" + told.encode(), key=self._secret, digest_size=6).digest()
+        identity = json.dumps([mask["case_id"], mask["source"] == "import", mask["reader"], mask["turn"]])
+        digest = hashlib.blake2b(b"mask" + identity.encode(), key=self._secret, digest_size=6).digest()
         return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str, case_id: int) -> str:
-        """Marks a text about a case, as when its map was made; where names are hidden the text is not in the mark, nor
-        which cases have the same."""
+        """Returns a mark for a text about a case, such as when its map was made; under neutral names it reveals neither
+        the text nor which cases share it."""
         if self.order is None:
             return text
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
@@ -293,7 +293,7 @@ class Aliases:
         return out
 
     def cursor(self, key: tuple | list | None) -> list | None:
-        """Returns the key of a row of the worklist; where names are hidden, without the value that sorts the row."""
+        """Returns the cursor of a worklist row; under neutral names, without the value that sorts the row."""
         if key is None or self.order is None:
             return None if key is None else list(key)
         return [0, None, self.number(key[2])]
@@ -310,16 +310,16 @@ NO_MACHINE = "Nothing but your list is shown while you take part in a trial."
 
 
 class Hidden(ValueError):
-    """The error that something was asked for which a blind study hides until the reader has committed."""
+    """Raised if something is requested that a blind study hides until the reader has committed."""
 
 
 def is_blind(store: Store, study: str) -> bool:
-    """Tells whether the study is read blind first."""
+    """Returns whether the study is read blind first."""
     return bool(store.setting(f"blind:{study}", False))
 
 
 def set_blind(store: Store, study: str, on: bool, by: str) -> None:
-    """Switch blind-first reading of a study on or off; recorded."""
+    """Switches blind-first reading of a study on or off; recorded."""
     with store.write():
         before = is_blind(store, study)
         if before != on:
@@ -328,19 +328,19 @@ def set_blind(store: Store, study: str, on: bool, by: str) -> None:
 
 
 def standing(store: Store, reader: str) -> dict:
-    """Returns {"blind": studies the reader reads blind now, "session": {"id", "study"} of the open one or None}."""
-    held = open_session(store, reader)
+    """Returns {"blind": studies the reader now reads blind, "session": {"id", "study"} of the open one or None}."""
+    session = open_session(store, reader)
     read_blind = {row["study"] for row in store.query(IN_TRIALS, {"reader": reader})}
     keys = store.query("SELECT key FROM settings WHERE key LIKE 'blind:%' AND value = 'true' ORDER BY key")
     if keys and role_of(store, reader) not in SIGHTED:
         read_blind |= {row["key"].removeprefix("blind:") for row in keys}
     return {
-        "blind": sorted(read_blind | ({held["study"]} if held and held["blind"] else set())),
-        "session": held and {"id": held["id"], "study": held["study"]},
+        "blind": sorted(read_blind | ({session["study"]} if session and session["blind"] else set())),
+        "session": session and {"id": session["id"], "study": session["study"]},
     }
 
 
-# 1 where a blind session of :reader is open, and where any study is read blind: on studies that are not in the bin.
+# 1 if :reader has an open blind session, and 1 if any study is read blind; studies in the bin do not count.
 IN_BLIND_SESSION = (
     "EXISTS (SELECT 1 FROM reading_sessions h CROSS JOIN studies b ON b.id = h.study "
     "WHERE h.reader = :reader AND h.ended IS NULL AND h.blind AND b.binned IS NULL)"
@@ -352,20 +352,20 @@ ANY_READ_BLIND = (
 
 
 def in_blind_session(store: Store, reader: str) -> bool:
-    """Tells whether a blind session of the reader's is open, on a study that is not in the bin."""
+    """Returns whether the reader has an open blind session on a study that is not in the bin."""
     return bool(store.first(f"SELECT {IN_BLIND_SESSION} AS open", {"reader": reader})["open"])
 
 
-# Studies of which :reader takes part in a trial that goes on.
+# Studies with a running trial in which :reader takes part.
 IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id = p.trial
   JOIN studies s ON s.id = t.study WHERE p.reader = :reader AND t.started IS NOT NULL AND t.closed IS NULL
   AND s.binned IS NULL"""
 
 
 def reads_blind(store: Store, reader: str) -> bool:
-    """Tells whether any study is read blind by `reader`, or in a trial, or a blind session of theirs is open.
+    """Returns whether `reader` reads any study blind, or in a trial, or has an open blind session.
 
-    Then the rooms that show what a study holds are closed to them. A study that lies in the bin is read by nobody.
+    Then the rooms that show what a study holds are closed to them. Studies in the bin do not count.
     """
     query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})

@@ -1,10 +1,10 @@
 """The worklist: order, filters, counts and "next unread", all in SQL, paged by key so that no page costs more than
-another; where in it a case stands, and how the scores of its cases are spread.
+another; the position of a case in it, and the distribution of its scores.
 
 A page's cursor is its last row's (part, value, id). An order by score has two parts: cases the run has scored, then
-those it has not. First the keys are found, along indices alone; only the rows of the page are then read. Every filter
-is a question about a case's number, answered by an index alone, so that a scan past 100,000 cases never opens a case's
-row or a reading's. Every scan holds its cases to the study of the request.
+those it has not. First the keys are found, from indexes alone; then only the rows of the page are read. Every filter is
+a condition on a case's id, answered from an index alone, so that a scan past 100,000 cases never opens a row of a case
+or a reading. Every scan is limited to the study of the request.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from core.studio.review.sessions import last_decision_sql
 
 SORTS = ("percentile", "score", "name", "added", "reviewed", "decision", "disagreement", "teaches")
 SPLITS = ("test", "holdout", "train")
-SAID = ("", "unread", "read", *DECISIONS, "against", "differs")  # filters by what the reader said
+SAID = ("", "unread", "read", *DECISIONS, "against", "differs")  # filters by the reader's decision
 LABELS = ("", "normal", "abnormal", "unknown")
 PAGE = 100
 BINS = 64
-TAIL = 0.5  # per cent of the scores, at either end, that the strip draws in its first and last bin
+TAIL = 0.5  # per cent of the scores at either end, which the strip draws in its first and last bin
 _BY_URGENCY = ("abnormal", "unsure", "normal")
-_ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # of the page's words: field of Query, and what each word means
+_ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # the page's words: field of Query, and the meaning of each word
     "split": ("splits", {"": ("test",), "test": ("test",), "holdout": ("holdout",), "all": SPLITS}),
     "desc": ("descending", {"": True, "1": True, "0": False}),
     "flagged": ("flagged", {"": None, "1": True, "0": False}),
@@ -41,9 +41,9 @@ _ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # of the page's words: field 
 
 @dataclass(frozen=True)
 class Query:
-    """What a reader asked of a list; "" for a filter means all. Raises ValueError for an order or filter that is none.
+    """What a reader requested of a list; "" for a filter means all. Raises ValueError for an unknown order or filter.
 
-    decision: of the reader's own. mine: assigned to the reader. label: of the import.
+    decision: the reader's own. mine: assigned to the reader. label: from the import.
     """
 
     sort: str = "percentile"
@@ -61,23 +61,23 @@ class Query:
     def __post_init__(self) -> None:
         for name, words in (("sort", SORTS), ("decision", SAID), ("label", LABELS)):
             if getattr(self, name) not in words:
-                known = ", ".join(w for w in words if w)
-                what = "sorted by" if name == "sort" else f"filtered by {name}:"
-                raise ValueError(f"the worklist is {what} one of {known}, not {getattr(self, name)!r}")
+                allowed = ", ".join(w for w in words if w)
+                role = "sorted by" if name == "sort" else f"filtered by {name}:"
+                raise ValueError(f"the worklist is {role} one of {allowed}, not {getattr(self, name)!r}")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Query:
-        """Builds a query from the page's words (an address, or `list` of a body); other words are passed over.
+        """Builds a query from the page's words (an address, or `list` of a body); other words are ignored.
 
-        Raises ValueError for a value that is none of its filter's.
+        Raises ValueError for a value that its filter does not have.
         """
-        asked: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in ("sort", "decision", "tag", "label", "text"):
             value = values.get(name)
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"the list's {name} is text, not {value!r}")
             if value:
-                asked[name] = value
+                fields[name] = value
         for name, (field, words) in _ASKED.items():
             value = values.get(name)
             if value is not None and not isinstance(value, str | int):
@@ -85,15 +85,15 @@ class Query:
             text = "" if value is None else str(int(value)) if isinstance(value, bool) else str(value)
             if text not in words:
                 raise ValueError(f"the list's {name} is one of {', '.join(w for w in words if w)}, not {text!r}")
-            asked[field] = words[text]
-        return cls(**asked)
+            fields[field] = words[text]
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One scan along `index` of `table`: rows where `where` holds, by `value` (None: by number alone), then `id`.
+    """One scan along `index` of `table`: rows that match `where`, by `value` (None: by id alone), then `id`.
 
-    join: to the cases of the study in the list's splits, with its parameters; "" where the table is theirs.
+    join: to the cases of the study in the list's splits, with its parameters; "" if the table is `cases`.
     """
 
     table: str
@@ -105,24 +105,24 @@ class _Part:
     join: tuple[str, tuple] = ("", ())
 
     def select(self, after: tuple | None, down: bool, where: list[str], params: list) -> tuple[str, list]:
-        """Statement of (value, id) in order, from behind the key `after` = (part, value, id); its parameters."""
+        """Returns the statement for (value, id) in order, after the key `after` = (part, value, id); its parameters."""
         order, sign = ("DESC", "<") if down else ("ASC", ">")
         value = self.value or "NULL"
-        here, given = [*self.where, *where], [*self.params, *params]
+        here, values = [*self.where, *where], [*self.params, *params]
         if after is not None:
             here.append(f"({value}, {self.id}) {sign} (?, ?)" if self.value else f"{self.id} {sign} ?")
-            given += list(after[1:]) if self.value else [after[2]]
+            values += list(after[1:]) if self.value else [after[2]]
         by = f"{value} {order}, {self.id} {order}" if self.value else f"{self.id} {order}"
         return (
             f"SELECT {value} AS value, {self.id} AS id FROM {self._source} WHERE {' AND '.join(here)} ORDER BY {by}",
             [
                 *self.join[1],
-                *given,
+                *values,
             ],
         )
 
     def count(self, where: list[str], params: list) -> tuple[str, list]:
-        """Statement of the number of rows; its parameters."""
+        """Returns the statement that counts the rows; its parameters."""
         here = " AND ".join([*self.where, *where])
         return f"SELECT count(*) AS n FROM {self._source} WHERE {here}", [*self.join[1], *self.params, *params]
 
@@ -133,10 +133,10 @@ class _Part:
 
 
 class Worklist:
-    """One reader's list of cases, by the order and filters that were asked for, as far as the reader may use them.
+    """One reader's list of cases, by the requested order and filters, as far as the reader may use them.
 
-    In a reading session it has the session's cases in the session's order. Blind, it has a random order of the reader's
-    own, and filters that reveal nothing of the cases.
+    In a reading session it has the session's cases in the session's order. For a blind reader it has a random order,
+    and only filters that reveal nothing about the cases.
     """
 
     def __init__(self, context: RequestContext, query: Query):
@@ -144,7 +144,7 @@ class Worklist:
         self.session = context.session
         self.hidden = context.blinded
         if query.sort == "teaches" and not self._teaches():
-            query = replace(query, sort="percentile")  # nothing has been learnt yet
+            query = replace(query, sort="percentile")  # the run has not named such cases yet
         if query.sort in ("percentile", "score") and self.run is None:
             query = replace(query, sort="name", descending=False)
         if self.session is not None:
@@ -161,7 +161,7 @@ class Worklist:
         return self.hidden or self.session is not None
 
     def _teaches(self) -> bool:
-        """Whether the run has said which cases it would learn most from."""
+        """Returns whether the run has named the cases it would learn most from."""
         query = "SELECT 1 AS one FROM next_marks INDEXED BY next_marks_by_value WHERE run = ? LIMIT 1"
         return self.run is not None and bool(self.store.query(query, [self.run]))
 
@@ -176,11 +176,11 @@ class Worklist:
         return f" CROSS JOIN cases c INDEXED BY cases_by_id ON {on}", (self.context.study, *splits)
 
     def _cases(self, splits: tuple[str, ...], index: str, value: str | None, *where: str, params: tuple = ()) -> _Part:
-        here, given = ["c.study = ?", *where], [self.context.study, *params]
+        here, values = ["c.study = ?", *where], [self.context.study, *params]
         if set(splits) != set(SPLITS):
             here.insert(1, f"c.split IN ({', '.join('?' * len(splits))})")
-            given[1:1] = splits
-        return _Part("cases c", index, tuple(here), tuple(given), "c.id", value)
+            values[1:1] = splits
+        return _Part("cases c", index, tuple(here), tuple(values), "c.id", value)
 
     def _by_score(self, splits: tuple[str, ...]) -> _Part:
         score = self._column("score")  # the percentile rises with the score; the score also breaks its ties
@@ -189,14 +189,14 @@ class Worklist:
         return _Part("readings r", f"readings_by_{score}", here, (self.run,), "r.case_id", f"r.{score}", joined)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """Returns the scans that make up the order; splits: others than the query's."""
+        """Returns the scans that make up the order; splits: instead of the query's."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
-            index, given = "reading_session_cases_by_position", (self.session["id"],)
+            index, params = "reading_session_cases_by_position", (self.session["id"],)
             joined = self._joined("o.case_id", splits)
             return [
-                _Part("reading_session_cases o", index, ("o.session = ?",), given, "o.case_id", "o.position", joined)
+                _Part("reading_session_cases o", index, ("o.session = ?",), params, "o.case_id", "o.position", joined)
             ]
         if self.hidden:
             order = self.context.names.order or {}
@@ -208,7 +208,7 @@ class Worklist:
                 f"WHERE s.run = ? AND s.case_id = c.id AND s.{self._column('score')} IS NOT NULL)"
             )
             return [self._by_score(splits), self._cases(splits, "cases_by_id", None, unscored, params=(self.run,))]
-        if q.sort == "teaches":  # those that taught the run itself come last
+        if q.sort == "teaches":  # cases that the run was trained on come last
             taught = "NOT EXISTS (SELECT 1 FROM next_marks t WHERE t.run = ? AND t.case_id = c.id)"
             joined = self._joined("n.case_id", splits)
             most = _Part(
@@ -216,15 +216,15 @@ class Worklist:
             )
             return [most, self._cases(splits, "cases_by_id", None, taught, params=(self.run,))]
         if q.sort == "reviewed":
-            said, index = ("w.reader = ?", "w.study = ?", "w.created IS NOT NULL"), "reader_words_by_time"
+            conditions, index = ("w.reader = ?", "w.study = ?", "w.created IS NOT NULL"), "reader_words_by_time"
             joined = self._joined("w.case_id", splits)
-            return [_Part("reader_words w", index, said, (reader, study), "w.case_id", "w.created", joined)]
+            return [_Part("reader_words w", index, conditions, (reader, study), "w.case_id", "w.created", joined)]
         if q.sort == "decision":  # unread cases come last, either way
-            said, index = ("w.reader = ?", "w.study = ?", "w.decision = ?"), "reader_words_by_decision"
+            conditions, index = ("w.reader = ?", "w.study = ?", "w.decision = ?"), "reader_words_by_decision"
             unread = "NOT EXISTS (SELECT 1 FROM reader_words u WHERE u.reader = ? AND u.case_id = c.id)"
             joined = self._joined("w.case_id", splits)
             read = [
-                _Part("reader_words w", index, said, (reader, study, decision), "w.case_id", None, joined)
+                _Part("reader_words w", index, conditions, (reader, study, decision), "w.case_id", None, joined)
                 for decision in (_BY_URGENCY if q.descending else _BY_URGENCY[::-1])
             ]
             return [*read, self._cases(splits, "cases_by_id", None, unread, params=(reader,))]
@@ -237,7 +237,7 @@ class Worklist:
     def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
         """Returns the filters' conditions on a case, and their parameters; `number` is the SQL for the case's id.
 
-        decision: with the one on what the reader said.
+        decision: whether to include the filter on the reader's decision.
         """
         q, reader = self.query, self.context.reader
         where: list[str] = []
@@ -246,7 +246,7 @@ class Worklist:
             f"EXISTS (SELECT 1 FROM readings f INDEXED BY {self._column('readings_flagged')} "
             f"WHERE f.run = ? AND f.case_id = {number} AND f.{self._column('flagged')} = 1)"
         )
-        known = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
+        own_words = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
         if q.label:
             where.append(f"EXISTS (SELECT 1 FROM cases l WHERE l.id = {number} AND l.label = ?)")
             params.append(q.label)
@@ -263,30 +263,30 @@ class Worklist:
             where.append(flagged if q.flagged else f"NOT {flagged}")
             params.append(self.run)
         if decision and q.decision and self.session is not None:
-            said = last_decision_sql(number)
-            tests = {"unread": f"{said} IS NULL", "read": f"{said} IS NOT NULL"}
-            where.append(tests.get(q.decision, f"{said} = ?"))
+            last_word = last_decision_sql(number)
+            tests = {"unread": f"{last_word} IS NULL", "read": f"{last_word} IS NOT NULL"}
+            where.append(tests.get(q.decision, f"{last_word} = ?"))
             params += [reader, self.session["first_review"]]
             params += [] if q.decision in tests else [q.decision]
         elif decision and q.decision == "unread":
-            where.append(f"NOT EXISTS ({known})")
+            where.append(f"NOT EXISTS ({own_words})")
             params.append(reader)
         elif decision and q.decision == "read":
-            where.append(f"EXISTS ({known})")
+            where.append(f"EXISTS ({own_words})")
             params.append(reader)
         elif decision and q.decision == "against":
-            where.append(f"EXISTS ({known} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
+            where.append(f"EXISTS ({own_words} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
             params += [reader, self.run]
         elif decision and q.decision == "differs":
             other = f"SELECT 1 FROM reader_words o WHERE o.case_id = {number} AND o.reader != ?"
-            where.append(f"EXISTS ({known} AND EXISTS ({other} AND o.decision != k.decision))")
+            where.append(f"EXISTS ({own_words} AND EXISTS ({other} AND o.decision != k.decision))")
             params += [reader, reader]
         elif decision and q.decision:
-            where.append(f"EXISTS ({known} AND k.decision = ?)")
+            where.append(f"EXISTS ({own_words} AND k.decision = ?)")
             params += [reader, q.decision]
         if q.text:
             like = "%" + q.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-            if where:  # few cases are left: each is looked at
+            if where:  # few cases are left: each is checked
                 where.append(f"EXISTS (SELECT 1 FROM cases n WHERE n.id = {number} AND n.name LIKE ? ESCAPE '\\')")
                 params.append(like)
             else:  # found once, along the names' index, and then looked up by number
@@ -298,13 +298,13 @@ class Worklist:
     # Pages
 
     def page(self, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-        """Reads a page: {"rows": [...], "cursor": (part, value, id) of the last row or None at the end}; the other way
-        round with `backwards`."""
+        """Reads a page: {"rows": [...], "cursor": (part, value, id) of the last row or None at the end}; in reverse
+        order with `backwards`."""
         keys = self._keys(after, limit, backwards)
         return {"rows": self._dressed(keys), "cursor": keys[-1] if len(keys) == limit else None}
 
     def _keys(self, after: tuple | None, limit: int, backwards: bool, skip: int = 0) -> list[tuple]:
-        """Up to `limit` keys (part, value, id) behind `after`, the first `skip` left out."""
+        """Returns up to `limit` keys (part, value, id) after `after`, without the first `skip`."""
         keys: list[tuple] = []
         ordered = list(enumerate(self.parts()))
         for number, segment in reversed(ordered) if backwards else ordered:
@@ -312,23 +312,23 @@ class Worklist:
                 continue
             where, params = self.filters(segment.id)
             here = after if after is not None and number == after[0] else None
-            sql, given = segment.select(here, self.query.descending != backwards, where, params)
-            rows = self.store.query(f"{sql} LIMIT ? OFFSET ?", [*given, limit - len(keys), skip])
+            sql, values = segment.select(here, self.query.descending != backwards, where, params)
+            rows = self.store.query(f"{sql} LIMIT ? OFFSET ?", [*values, limit - len(keys), skip])
             keys += [(number, r["value"], r["id"]) for r in rows]
             if len(keys) >= limit:
                 break
             if skip and not rows:
-                count, given = segment.count(where, params)
-                skip -= self.store.first(count, given)["n"]
+                count, values = segment.count(where, params)
+                skip -= self.store.first(count, values)["n"]
             else:
                 skip = 0
         return keys
 
     def _dressed(self, keys: list[tuple]) -> list[dict]:
-        """Rows of the keys with what the run and the readers say; without what a blind reader may not know."""
+        """Returns the rows of the keys with results of the run and of readers, as far as a blind reader may know."""
         ids = json.dumps([k[2] for k in keys])
         score, percentile, flagged = (self._column(n) for n in ("score", "percentile", "flagged"))
-        known = {
+        row_of = {
             r["id"]: r
             for r in self.store.query(
                 f"SELECT c.id, c.name, c.added, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
@@ -339,12 +339,12 @@ class Worklist:
                 [ids, self.context.study, self.run],
             )
         }
-        said: dict[int, dict[str, str]] = {}
+        decisions: dict[int, dict[str, str]] = {}
         for k in self._said(ids):
-            said.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
+            decisions.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
         out = []
         for key in keys:
-            r, mine = known[key[2]], said.get(key[2], {})
+            r, mine = row_of[key[2]], decisions.get(key[2], {})
             row = {
                 "id": r["id"],
                 "name": cases.name_shown(r),
@@ -356,7 +356,7 @@ class Worklist:
                 "key": list(key),
             }
             if self.hidden:
-                row["name"] = "Case"  # sessions.py gives the name that is shown
+                row["name"] = "Case"  # sessions.py sets the displayed name
             if not self.hidden or (row["first"] and self.context.trial is None):
                 row |= {k: r[k] for k in ("score", "percentile", "flagged", "map")}
                 row |= cases.tags_shown(r, self.context.people_tags)
@@ -367,7 +367,7 @@ class Worklist:
         return out
 
     def _said(self, ids: str) -> list[Row]:
-        """The reader's decisions on cases (JSON) that stand, by case and stage, the latest last."""
+        """Returns the reader's current decisions on cases (JSON), by case and stage, the latest last."""
         if self.session is not None:
             return self.store.query(
                 "SELECT r.case_id, r.stage, r.decision FROM json_each(?) j CROSS JOIN reviews r "
@@ -382,23 +382,23 @@ class Worklist:
         )
 
     def key_of(self, case_id: int) -> tuple | None:
-        """Returns the cursor at a case, whether or not the filters hold it; None if the order does not reach it."""
-        scans, given = [], []
+        """Returns the cursor at a case, whether or not the filters match it; None if the order does not include it."""
+        scans, values = [], []
         for number, segment in enumerate(self.parts(SPLITS)):
             source, (joined, params) = segment.table, segment.join
             where = " AND ".join((*segment.where, f"{segment.id} = ?"))
             scans.append(
                 f"SELECT {number} AS part, {segment.value or 'NULL'} AS value FROM {source}{joined} WHERE {where}"
             )
-            given += [*params, *segment.params, case_id]
-        rows = self.store.query(" UNION ALL ".join(scans), given)
+            values += [*params, *segment.params, case_id]
+        rows = self.store.query(" UNION ALL ".join(scans), values)
         if not rows:
             return None
         first = min(rows, key=lambda row: row["part"])
         return (first["part"], first["value"], case_id)
 
     def neighbour(self, case_id: int | None, *, backwards: bool = False, count: int = 1) -> list[int]:
-        """Returns ids of the next (or previous) `count` cases in the order, from `case_id` or from the beginning."""
+        """Returns the ids of the next (or previous) `count` cases in the order, from `case_id` or the beginning."""
         after = self.key_of(case_id) if case_id is not None else None
         return [k[2] for k in self._keys(after, count, backwards)]
 
@@ -410,33 +410,33 @@ class Worklist:
         return keys[0] if keys else None
 
     def with_decision(self, decision: str) -> Worklist:
-        """Returns the same list, by another filter of what the reader said."""
+        """Returns the same list with another filter on the reader's decision."""
         return Worklist(self.context, replace(self.query, decision=decision))
 
-    # Counts and places
+    # Counts and positions
 
     def counts(self) -> dict:
-        """Counts cases by the reader's decision, under the query's filters but the decision's own: {"total", "read",
-        "unread", "normal", "abnormal", "unsure"}."""
+        """Counts cases by the reader's decision, under all of the query's filters except that on the decision:
+        {"total", "read", "unread", "normal", "abnormal", "unsure"}."""
         q, context = self.query, self.context
         if self.session is not None:
             where, params = self.filters("o.case_id", decision=False)
-            said = ", ".join(f"total(w = '{d}') AS {d}" for d in DECISIONS)
+            totals = ", ".join(f"total(w = '{d}') AS {d}" for d in DECISIONS)
             rows = f"SELECT {last_decision_sql('o.case_id')} AS w FROM reading_session_cases o WHERE "
-            sql = f"SELECT count(*) AS total, {said} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
+            sql = f"SELECT count(*) AS total, {totals} FROM ({rows}{' AND '.join(['o.session = ?', *where])})"
             session = self.session
-            given = [context.reader, session["first_review"], session["id"], *params]
+            values = [context.reader, session["first_review"], session["id"], *params]
         else:
             where, params = self.filters("c.id", decision=False)
             splits = ", ".join("?" * len(q.splits))
-            said = ", ".join(f"total(w.decision = '{d}') AS {d}" for d in DECISIONS)
+            totals = ", ".join(f"total(w.decision = '{d}') AS {d}" for d in DECISIONS)
             sql = (
-                f"SELECT count(*) AS total, {said} FROM cases c INDEXED BY cases_by_study "
+                f"SELECT count(*) AS total, {totals} FROM cases c INDEXED BY cases_by_study "
                 "LEFT JOIN reader_words w ON w.reader = ? AND w.case_id = c.id "
                 f"WHERE {' AND '.join(['c.study = ?', f'c.split IN ({splits})', *where])}"
             )
-            given = [context.reader, context.study, *q.splits, *params]
-        row = self.store.first(sql, given)
+            values = [context.reader, context.study, *q.splits, *params]
+        row = self.store.first(sql, values)
         by = {d: int(row[d]) for d in DECISIONS}
         read = sum(by.values())
         return {"total": row["total"], "read": read, "unread": row["total"] - read, **by}
@@ -445,12 +445,12 @@ class Worklist:
         """Counts the rows of the list."""
         total = 0
         for segment in self.parts():
-            sql, given = segment.count(*self.filters(segment.id))
-            total += self.store.first(sql, given)["n"]
+            sql, values = segment.count(*self.filters(segment.id))
+            total += self.store.first(sql, values)["n"]
         return total
 
     def place(self, case_id: int) -> int | None:
-        """Counts the rows of the list that come before the case; None if its order does not reach the case."""
+        """Counts the rows of the list that come before the case; None if its order does not include the case."""
         key = self.key_of(case_id)
         if key is None:
             return None
@@ -465,7 +465,7 @@ class Worklist:
         return self.store.first(f"SELECT count(*) AS n FROM ({statement})", params)["n"]
 
     def _scored(self) -> tuple[_Part, list[str], list]:
-        """The scan of the list's scores, whatever its order; with its filters."""
+        """Returns the scan of the list's scores, whatever its order, with its filters."""
         segment = self._by_score(self.query.splits)
         where, params = self.filters(segment.id)
         if self.session is not None:
@@ -474,20 +474,20 @@ class Worklist:
         return segment, where, params
 
     def nearest(self, score: float) -> int | None:
-        """Finds the case of the list whose score is nearest; None where scores are hidden or there are none."""
+        """Finds the case of the list whose score is nearest; None if scores are hidden or there are none."""
         if self.hidden or self.run is None:
             return None
         segment, where, params = self._scored()
         sides: list[tuple[float, int]] = []
         for down, sign in ((False, ">="), (True, "<=")):
-            sql, given = segment.select(None, down, [*where, f"{segment.value} {sign} ?"], [*params, score])
-            sides += [(abs(r["value"] - score), r["id"]) for r in self.store.query(f"{sql} LIMIT 1", given)]
+            sql, values = segment.select(None, down, [*where, f"{segment.value} {sign} ?"], [*params, score])
+            sides += [(abs(r["value"] - score), r["id"]) for r in self.store.query(f"{sql} LIMIT 1", values)]
         return min(sides)[1] if sides else None
 
     def threshold(self) -> float | None:
-        """Computes the score that divides the run's flagged cases from the others; None if all are alike.
+        """Computes the score that separates the run's flagged cases from the others; None if all are alike.
 
-        A case is flagged by its score alone, hence the first so many by score are the flagged ones.
+        A case is flagged by its score alone, so the flagged cases are the first ones by score.
         """
         score, flagged = self._column("score"), self._column("flagged")
         index = f"readings INDEXED BY {self._column('readings_flagged')}"
@@ -503,7 +503,7 @@ class Worklist:
         return (rows[0]["score"] + rows[1]["score"]) / 2 if len(rows) == 2 else None
 
     def distribution(self) -> dict | None:
-        """Counts the list's scores in bins; None where scores are hidden or there are none.
+        """Counts the list's scores in bins; None if scores are hidden or there are none.
 
         {"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}. Scores beyond the ends are counted
         in the end bins.
@@ -511,8 +511,8 @@ class Worklist:
         if self.hidden or self.run is None:
             return None
         segment, where, params = self._scored()
-        sql, given = segment.select(None, False, where, params)
-        scores = np.array([r["value"] for r in self.store.query(sql, given)], np.float64)
+        sql, values = segment.select(None, False, where, params)
+        scores = np.array([r["value"] for r in self.store.query(sql, values)], np.float64)
         if not len(scores):
             return None
         cut = self.threshold()
