@@ -1,4 +1,4 @@
-"""What every tab and every route is given: the home, a store, the shared study picker, who is asking."""
+"""The context of every tab and route: the home, the store, the shared study picker, the current reader."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ BEARER = "bearer "
 
 def token_of(request) -> str:
     """Returns the token that a program sends (`Authorization: Bearer ...`); "" without one."""
-    given = str((getattr(request, "headers", None) or {}).get("authorization") or "")
-    return given[len(BEARER) :].strip() if given.lower().startswith(BEARER) else ""
+    header = str((getattr(request, "headers", None) or {}).get("authorization") or "")
+    return header[len(BEARER) :].strip() if header.lower().startswith(BEARER) else ""
 
 
 @dataclass
 class Context:
-    """What the server's parts share, one per server. `demo`, `tabs` and `study_picker` are set as the page is built."""
+    """State shared by the server's parts, one per server. Building the page sets `demo`, `tabs` and `study_picker`."""
 
     home: Any
     single_user: bool = True
-    proxied: bool = False  # a proxy on this machine says who asks, and below which path
+    proxied: bool = False  # a proxy on this machine names the client and the path
     demo: gr.Blocks | None = None
     tabs: gr.Tabs | None = None
     study_picker: gr.Dropdown | None = None
@@ -45,7 +45,7 @@ class Context:
     _held: dict[type, Any] = field(default_factory=dict, repr=False)
 
     def store(self):
-        """Returns the store, opened once; it keeps one SQLite connection per thread by itself."""
+        """Returns the store, opened once; it manages one SQLite connection per thread."""
         if self._store is None:
             from core.studio.db import opening
 
@@ -53,9 +53,9 @@ class Context:
         return self._store
 
     def held(self, kind: type[T], *arguments: Any) -> T:
-        """Returns the server's only instance of a class that keeps something between requests.
+        """Returns the server's only instance of a class that keeps state between requests.
 
-        It is made when first asked for.
+        It is created on first use.
         """
         with _LOCK:
             if kind not in self._held:
@@ -63,16 +63,16 @@ class Context:
             return self._held[kind]
 
     def user_of(self, request) -> str | None:
-        """Returns who asks: the reader's name, or None for a stranger. Takes a FastAPI or a Gradio request."""
+        """Returns the name of the reader who sent a FastAPI or Gradio request, or None if not signed in."""
         state = (getattr(request, "scope", None) or {}).get("state") or {}
-        if "user" in state:  # set by Guard, once for each request
+        if "user" in state:  # set by Guard once per request
             return state["user"]
         return self.signed_in(request)
 
     def signed_in(self, request) -> str | None:
-        """Returns who asks, as of now: None once the request's session or token has ended.
+        """Returns the reader as of now: None once the request's session or token has ended.
 
-        Unlike `user_of` it looks anew each time, for requests that go on for long.
+        Unlike `user_of` it checks each time, for requests that last long.
         """
         if self.single_user:
             return SINGLE_USER
@@ -84,22 +84,22 @@ class Context:
         return self.sessions.name_of(cookies.get(self.sessions.COOKIE))
 
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Opens a transaction for reading, with what the request knows in it (core/studio/review/context.py).
+        """Opens a read transaction and yields the request's context (core/studio/review/context.py).
 
-        asked: study, number (of a case as the page knows it) or case_id, run, as far as the request names them.
+        asked: study, number (of a case as the page knows it) or case_id, run, if the request names them.
         """
         from core.studio.review import context
 
         return context.reading(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Opens a transaction for writing, as `reading` does: what the request knows stays true until it is written."""
+        """Opens a write transaction, else as `reading`: the context stays valid until it is committed."""
         from core.studio.review import context
 
         return context.writing(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def demand(self, request, right: str) -> str:
-        """Returns who asks, if they have the right 'administer' or 'adjudicate'. Raises NotAllowed otherwise."""
+        """Returns the reader. Raises NotAllowed without the right, 'administer' or 'adjudicate'."""
         from core.studio.review import people
 
         name = self.user_of(request) or ""
@@ -108,7 +108,7 @@ class Context:
 
     @contextmanager
     def making(self, reader: str, kind: str, adding: int = 1) -> Iterator[Callable[[Sequence[str | int]], None]]:
-        """Opens the transaction in which a reader makes so many things of a kind; yields what records them as theirs.
+        """Opens the transaction in which a reader creates `adding` things; yields a function that records their owner.
 
         Raises TooMuch beyond the reader's limits. Administrators have none.
         """
@@ -125,13 +125,13 @@ class Context:
             yield lambda ids: owners.set_owner(store, kind, ids, reader)
 
     def demand_root(self, path: str) -> None:
-        """Raises NotNamed for a path of this machine that may not be imported from."""
+        """Raises NotNamed if a path of this machine may not be imported from."""
         from core.studio.ingest import roots
 
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
-        """Returns where files that the reader names may lie (`ingest.roots.Within`); None for readers: nowhere."""
+        """Returns the folders whose files the reader may name (`ingest.roots.Within`); None, for readers: none."""
         from core.studio.ingest import roots
         from core.studio.review import people
 
@@ -145,23 +145,23 @@ class Context:
         return [(row["name"] or row["id"], row["id"]) for row in studies.list_studies(self.store())]
 
     def widget(self, name: str, **props: Any) -> gr.HTML:
-        """Makes the component of a hand-written widget: app/widgets/NAME/NAME.html is its frame, NAME.js gives it life.
+        """Makes the component of a hand-written widget from app/widgets/NAME: NAME.html is its frame, NAME.js runs it.
 
         NAME.js is an ES module that exports `mount(element, studio, props)`. The frame is static: Python never
-        re-renders it, so canvas, sliders and selection stay. Its style sheet NAME.css is linked by the page's head.
+        re-renders it, so canvas, sliders and selection stay. The page's head links its style sheet NAME.css.
         """
-        import gradio as gr  # here: it takes seconds to load, and the routes do without
+        import gradio as gr  # imported here: it takes seconds to load, and the routes do not need it
 
         folder = APP / "widgets" / name
         frame = (folder / f"{name}.html").read_text()
-        given = html.escape(json.dumps(props), quote=True)
+        encoded = html.escape(json.dumps(props), quote=True)
         load = f"""
             const root = element.querySelector('.widget-{name}');
             window.Studio.mount(root, '{self.asset(f"widgets/{name}/{name}.js")}', JSON.parse(root.dataset.props));
         """
         return gr.HTML(
             value="",
-            html_template=f'<div class="widget widget-{name}" data-props="{given}">{frame}</div>',
+            html_template=f'<div class="widget widget-{name}" data-props="{encoded}">{frame}</div>',
             js_on_load=load,
             apply_default_css=False,
             padding=False,
@@ -172,7 +172,7 @@ class Context:
     def asset(path: str) -> str:
         """Returns the address of a file below app/static or app/widgets.
 
-        It contains the file's version, so that it may be cached for ever.
+        It contains the file's version, so browsers may cache it permanently.
         """
         digest = hashlib.sha256((APP / path).read_bytes()).hexdigest()[:10]
         return f"./page/{path}?v={digest}"

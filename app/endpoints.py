@@ -1,7 +1,7 @@
-"""What programs may call by name: `gradio_client` sees these endpoints, and an MCP client sees them as tools.
+"""The named endpoints for programs: `gradio_client` lists them, and an MCP client sees them as tools.
 
-Each is a typed sentence about one of the studio's own routes, which it asks as whoever calls: permissions, blindness,
-limits and errors are those of the route, and nothing is decided here. Programs sign in by a token
+Each is a typed wrapper of one of the studio's routes, which it calls with the caller's credentials: permissions,
+blinding, limits and errors are the route's, and nothing is decided here. Programs sign in with a token
 (`Authorization: Bearer pmsacl_...`, made under "Tokens" at the top of the page); without accounts none is needed.
 """
 
@@ -22,18 +22,18 @@ from pydantic import TypeAdapter, ValidationError
 from app.routes.errors import sentence_of
 from app.routes.programs import png_address
 
-CARRIED = ("authorization", "cookie")  # of the caller's request: who asks
+CARRIED = ("authorization", "cookie")  # headers of the caller's request that identify the reader
 INSIDE = "http://localhost"
 
 
 class Routes:
-    """The server's own routes, asked from inside it."""
+    """Calls the server's own routes from inside it."""
 
     def __init__(self) -> None:
-        self.server: FastAPI | None = None  # once it is made: the page is a part of it
+        self.server: FastAPI | None = None  # set later: the page is part of the server
 
     async def ask(self, request: gr.Request, method: str, path: str, **given: Any) -> httpx.Response:
-        """Asks a route and returns its answer. Raises gr.Error with the route's sentence if it refuses."""
+        """Calls a route and returns its answer. Raises gr.Error with the route's sentence if it refuses."""
         assert self.server is not None
         head = {name: request.headers[name] for name in CARRIED if name in request.headers}
         inside = httpx.ASGITransport(app=self.server)
@@ -48,12 +48,12 @@ class Routes:
         return answer
 
     async def get(self, request: gr.Request, path: str, **asked: Any) -> dict[str, Any]:
-        """Returns the answer of a route that reads; arguments that are None are not sent."""
+        """Returns the answer of a GET route; arguments that are None are not sent."""
         answer = await self.ask(request, "GET", path, params={k: v for k, v in asked.items() if v is not None})
         return _content(answer.json())
 
     async def post(self, request: gr.Request, path: str, **body: Any) -> dict[str, Any]:
-        """Returns the answer of a route that writes or computes."""
+        """Returns the answer of a POST route."""
         return _content((await self.ask(request, "POST", path, json=body)).json())
 
 
@@ -64,11 +64,11 @@ def _content(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(sentence: str) -> gr.Error:
-    return gr.Error(sentence, print_exception=False)  # it is the caller's, and no fault to be logged
+    return gr.Error(sentence, print_exception=False)  # the caller's mistake, so it is not logged
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its arguments held against their types, which Gradio does not do."""
+    """Wraps a function so that its arguments' types are checked, which Gradio does not do."""
     types = {name: TypeAdapter(hint) for name, hint in get_type_hints(function).items() if hint is not gr.Request}
 
     @functools.wraps(function)
@@ -86,7 +86,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
-    """Returns the endpoints' functions by their names."""
+    """Returns the endpoints' functions by name."""
 
     async def studies(request: gr.Request) -> dict[str, Any]:
         """The studies of the home, and what is at work.
@@ -125,7 +125,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         why = await routes.get(request, f"/api/case/{case}/nearest", run=run)
         try:
             why["patch"] = await routes.get(request, f"/api/case/{case}/explain", run=run)
-        except gr.Error as refusal:  # only some detectors compare with one patch of one image
+        except gr.Error as refusal:  # only some detectors compare with a single patch of one image
             why |= {"patch": None, "no_patch": refusal.message}
         if heat_map:
             answer = await routes.ask(request, "GET", f"/api/case/{case}/heat", params={"run": run})
@@ -157,9 +157,9 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
             limit: cases, 500 at most
             cursor: of the page before this one
         """
-        asked = {"desc": int(descending), "decision": decision or None, "flagged": 1 if flagged else None}
+        filters = {"desc": int(descending), "decision": decision or None, "flagged": 1 if flagged else None}
         return await routes.get(
-            request, "/api/review/list", study=study, run=run, sort=sort, limit=limit, cursor=cursor, **asked
+            request, "/api/review/list", study=study, run=run, sort=sort, limit=limit, cursor=cursor, **filters
         )
 
     async def decide(
@@ -210,12 +210,12 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
             name: of the run
         """
         forms = await routes.get(request, "/api/training/forms")
-        config, known = forms["presets"].get(preset), forms["detectors"]
+        config, available = forms["presets"].get(preset), forms["detectors"]
         if config is None:
             raise _refusal(f"There is no preset {preset!r}; there are: {', '.join(forms['presets'])}.")
-        if unknown := sorted(set(detectors or []) - set(known)):
-            raise _refusal(f"There is no detector {unknown[0]!r}; there are: {', '.join(known)}.")
-        chosen = {detector: known[detector]["defaults"] for detector in detectors or []}
+        if unknown := sorted(set(detectors or []) - set(available)):
+            raise _refusal(f"There is no detector {unknown[0]!r}; there are: {', '.join(available)}.")
+        chosen = {detector: available[detector]["defaults"] for detector in detectors or []}
         body = {"study": study, "config": config, "detectors": chosen, "name": name}
         return await routes.post(request, "/api/training/start", **body)
 
@@ -242,7 +242,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
 def add_endpoints(routes: Routes) -> None:
     """Adds each function as an endpoint, inside `gr.Blocks`.
 
-    They do without Gradio's queue of one at a time: the routes have their own.
+    They bypass Gradio's queue, which runs one at a time: the routes have their own.
     """
     for name, function in endpoints(routes).items():
         gr.api(function, api_name=name, queue=False, concurrency_limit=None)

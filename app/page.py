@@ -1,4 +1,4 @@
-"""The page: a slim bar with the shared study picker, and one tab for each room."""
+"""The page: a slim bar with the shared study picker, and one tab for each widget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.endpoints import Routes, add_endpoints
 from app.routes.errors import log_fault
 from app.theme import variables
 
-TABS = {  # the widget of each, in app/widgets: title
+TABS = {  # widget in app/widgets: title
     "study": "Study",
     "medmix": "MedMix",
     "training": "Training",
@@ -35,25 +35,25 @@ OUT = """<a href="tokens" title="For programs that sign in as you">Tokens</a> <a
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
 kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
 normal.</p>"""
-LIBRARIES = {  # what scripts import by name: in app/static/vendor
+LIBRARIES = {  # modules that scripts import by name, in app/static/vendor
     "preact": "preact",
     "preact/hooks": "preact-hooks",
     "@preact/signals-core": "signals-core",
     "@preact/signals": "signals",
     "htm": "htm",
 }
-FULL = ("clusters", "review")  # fill the window: the bar above them says what the studio is for
+FULL = ("clusters", "review")  # they fill the window; the bar above them carries the intended-use notice
 
 
 def head() -> str:
-    """Returns what the page's head needs before anything is painted: colours, style sheets, the page's own script."""
+    """Returns the page's head, needed before the first paint: colours, style sheets, the page's script."""
     shared = sorted(
         (APP / "static").rglob("*.css"), key=lambda p: (p.parent.name != "vendor", p.name != "studio.css", p)
     )
     sheets = [p.relative_to(APP).as_posix() for p in [*shared, *sorted((APP / "widgets").glob("*/*.css"))]]
     links = "".join(f'<link rel="stylesheet" href="{Context.asset(s)}">' for s in sheets)
     ground = "html,body{background:var(--ground)!important;color:var(--text)}"
-    # Scripts take long on a slow network; this is on screen as soon as the page's text is.
+    # Scripts load slowly on a slow network; this shows as soon as the page's HTML has arrived.
     ground += "body:not(:has(#top))::before{content:'PMSACL Studio is loading…';display:block;padding:40vh 0;"
     ground += "text-align:center;font:600 1.1rem system-ui,sans-serif;color:var(--text)}"
     script = f'<script type="module" src="{Context.asset("static/studio.js")}"></script>'
@@ -63,7 +63,7 @@ def head() -> str:
 
 
 def _import_map() -> str:
-    """Gives each module that a module imports the address with its version, under which the browser may keep it."""
+    """Maps each imported module to its versioned address, which the browser may cache."""
     modules = (m.relative_to(APP).as_posix() for folder in ("static", "widgets") for m in (APP / folder).rglob("*.js"))
     versioned = {f"./page/{module}": Context.asset(module) for module in sorted(modules)}
     versioned |= {name: Context.asset(f"static/vendor/{file}.js") for name, file in LIBRARIES.items()}
@@ -72,19 +72,19 @@ def _import_map() -> str:
 
 def _start(ctx: Context):
     def start(request: gr.Request):
-        """The picker's studies and the tab that the address asks for (?study=...&tab=...)."""
-        asked = dict(request.query_params)
+        """Returns the picker's studies and the tab that the address names (?study=...&tab=...)."""
+        query = dict(request.query_params)
         choices = ctx.study_choices()
         ids = [value for _, value in choices]
-        study = asked.get("study") if asked.get("study") in ids else (ids[0] if ids else None)
-        tab = asked.get("tab") if asked.get("tab") in TABS else _usual_tab(ctx, study)
+        study = query.get("study") if query.get("study") in ids else (ids[0] if ids else None)
+        tab = query.get("tab") if query.get("tab") in TABS else _usual_tab(ctx, study)
         return gr.update(choices=choices, value=study), gr.update(selected=tab) if tab else gr.skip()
 
     return start
 
 
 def _usual_tab(ctx: Context, study: str | None) -> str:
-    """What a study opens on: the cases that a run has scored, else the study itself."""
+    """Returns the tab that a study opens with: Review if a run has scored it, else Study."""
     from core.studio.review.cases import scored_runs
 
     return "review" if study and scored_runs(ctx.store(), study) else "study"
@@ -92,7 +92,7 @@ def _usual_tab(ctx: Context, study: str | None) -> str:
 
 def _renew(ctx: Context):
     def renew(wanted: str, current: str | None):
-        """After an import or a removal: the choices anew, and `wanted` chosen if it exists. `wanted` is 'id#nonce'."""
+        """Refreshes the choices after an import or a removal, and selects `wanted` ('id#nonce') if it exists."""
         choices = ctx.study_choices()
         ids = [value for _, value in choices]
         wanted = (wanted or "").rpartition("#")[0]
@@ -103,17 +103,17 @@ def _renew(ctx: Context):
 
 
 class Page(gr.Blocks):
-    """Gradio's page, whose functions give no internal details when they fail: all ways to call one lead through here.
+    """Gradio's page, whose functions reveal no internal details when they fail: every call goes through this class.
 
-    home: folder in which errors.log lies.
+    home: the folder of errors.log.
     """
 
     home: Path
 
     async def preprocess_data(self, block_fn: Any, *given: Any, **named: Any) -> Any:
-        """Prepares a function's values as Gradio does, but with a message of its own where values do not fit.
+        """Prepares a function's values as Gradio does, but with our own message if they do not fit.
 
-        Gradio's would name objects, types and choices.
+        Gradio's message would name objects, types and choices.
         """
         try:
             return await super().preprocess_data(block_fn, *given, **named)
@@ -121,7 +121,7 @@ class Page(gr.Blocks):
             raise gr.Error(f"These are not the values that {block_fn.name} takes.", print_exception=False) from None
 
     async def process_api(self, block_fn: Any, *given: Any, **named: Any) -> dict[str, Any]:
-        """Calls a function as Gradio does; what nobody foresaw is written to errors.log."""
+        """Calls a function as Gradio does; unexpected errors are written to errors.log."""
         try:
             return await super().process_api(block_fn, *given, **named)
         except gr.Error:
@@ -159,7 +159,7 @@ def build_page(ctx: Context) -> gr.Blocks:
             [ctx.study_picker, ctx.tabs],
             api_visibility="private",
             show_progress="hidden",
-            queue=False,  # one request and its answer: nothing of the page shows before it
+            queue=False,  # one request and its answer: the page shows nothing before it
         )
         loaded.then(None, ctx.study_picker, None, js=follow)
         ctx.study_picker.change(None, ctx.study_picker, None, js=follow)

@@ -1,7 +1,7 @@
-"""The server: own sign-in and session, own routes, and Gradio's page mounted behind them.
+"""The server: our own sign-in, sessions and routes, with Gradio's page mounted behind them.
 
-`gr.Server` (Gradio 6) is no simpler way: it makes a page without components of its own and launches that, so it could
-not show ours, and its `launch` would take the place of the stop in order below.
+`gr.Server` (Gradio 6) would not be simpler: it makes and launches a page without components, so it could not show
+ours, and its `launch` would replace the orderly shutdown below.
 
 python -m app.server --home DIR --port 7860
 """
@@ -45,7 +45,7 @@ from app.theme import theme
 
 
 class Cached(StaticFiles):
-    """Static files: those whose address carries a version may be kept for ever; the rest is asked for again."""
+    """Static files: browsers may cache an address with a version permanently, and request the others again."""
 
     async def get_response(self, path, scope):
         if not path.endswith((".js", ".css", ".svg", ".png", ".jpg", ".html")):
@@ -66,7 +66,7 @@ def build(home, single_user: bool = True) -> FastAPI:
 
     home = home if isinstance(home, Home) else Home.at(home)
     ctx = Context(home=home, single_user=single_user)
-    orphans.mark(ctx.store())  # opening the store applies what migrations are due, before the first request
+    orphans.mark(ctx.store())  # opening the store applies pending migrations, before the first request
     ctx.sessions = Sessions(ctx.store())
     server = FastAPI(title="PMSACL Studio", docs_url=None, redoc_url=None, openapi_url="/openapi.json")
     server.state.ctx = ctx
@@ -78,7 +78,7 @@ def build(home, single_user: bool = True) -> FastAPI:
     def favicon():
         return FileResponse(APP / "static" / "mark.svg", media_type="image/svg+xml")
 
-    for folder in ("static", "widgets"):  # below /page, for /static is Gradio's own
+    for folder in ("static", "widgets"):  # below /page, because /static is Gradio's
         server.mount(f"/page/{folder}", Cached(directory=APP / folder))
     door = Door(ctx)
     server.include_router(sign_in_router(door))
@@ -109,7 +109,7 @@ def build(home, single_user: bool = True) -> FastAPI:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """Returns `wanted` if that port is free, else any free one. Raises ValueError if the host is not this machine's."""
+    """Returns `wanted` if that port is free, else any free one. Raises ValueError if `host` is not this machine."""
     for port in (wanted, 0):
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -123,9 +123,9 @@ def free_port(host: str, wanted: int) -> int:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which SIGHUP ends in order too.
+    """uvicorn's server, which also shuts down cleanly on SIGHUP.
 
-    Signals are not raised again afterwards: what goes on is still to be said.
+    Signals are not raised again afterwards, because the closing messages are still to be printed.
     """
 
     @contextlib.contextmanager
@@ -134,7 +134,7 @@ class _Server(uvicorn.Server):
             yield
             return
         caught = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        # Under nohup SIGHUP is ignored, and stays so.
+        # Under nohup SIGHUP stays ignored.
         before = {s: signal.signal(s, self.handle_exit) for s in caught if signal.getsignal(s) != signal.SIG_IGN}
         try:
             yield
@@ -144,16 +144,16 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         ctx = self.config.app.state.ctx  # type: ignore[union-attr]
-        ctx.held(Changes, ctx.store()).close()  # streams end, for which it would wait
+        ctx.held(Changes, ctx.store()).close()  # ends the streams, which shutdown would wait for
         await super().shutdown(sockets)
 
 
 def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Config:
     """Returns uvicorn's configuration.
 
-    proxy: a proxy on this machine stands before it, and says who asks in X-Forwarded-For. Believed without one, that
-    header would give each guess of a password, by whoever may connect from this machine, an address of its own, and
-    wrong ones would never have to wait.
+    proxy: a proxy on this machine names the client in X-Forwarded-For. Trusted without a proxy, that header would let
+    anyone who can connect from this machine send each password guess from a different address, and wrong ones would
+    never have to wait.
     """
     return uvicorn.Config(
         server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy,
@@ -175,11 +175,11 @@ def serve(
     say: Callable[[str], None] = _say,
     proxy: bool = False,
 ) -> None:
-    """Builds and runs the server until it is interrupted, or asked to end by SIGTERM or SIGHUP.
+    """Builds and runs the server until it is interrupted or receives SIGTERM or SIGHUP.
 
-    `ready(url)` is called once the address is known. At the end the demo's own jobs are paused until the next start,
-    with `stop_jobs` all others as well, and `say(text)` is given a line on what goes on and how to stop it. Where an
-    embedding is still being made then, the process ends here, with 0.
+    `ready(url)` is called once the address is known. At the end the demo's jobs are paused until the next start, with
+    `stop_jobs` all others as well, and `say(text)` gets a line on the jobs still running and how to stop them. If an
+    embedding is still being computed then, the process exits here with status 0.
     """
     if single_user and host not in LOOPBACK:
         raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")
@@ -221,7 +221,7 @@ def serve(
         with contextlib.suppress(OSError):  # the terminal may be gone
             if text := stopping.sentence(store, paused):
                 say(text)
-    if not EMBEDDINGS.close(1.0):  # on a busy machine it would take a minute, and nobody asks for it any more
+    if not EMBEDDINGS.close(1.0):  # on a busy machine it could take a minute, and nobody needs it any more
         sys.stdout.flush()
         os._exit(0)
 

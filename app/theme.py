@@ -1,10 +1,10 @@
-"""Design tokens of the dark and the light theme, declared once; style sheets, Gradio and charts take them from here."""
+"""Design tokens of the dark and the light theme, declared once for style sheets, Gradio and charts."""
 
 from __future__ import annotations
 
 import gradio as gr
 
-# Ink and light. Every pair used for text is at least 4.5 : 1 (tests/app/test_theme.py measures them).
+# Dark and light. Every text pair has a contrast of at least 4.5 : 1 (measured by tests/app/test_theme.py).
 DARK = {
     "ground": "#0d1013",
     "panel": "#14181c",
@@ -63,14 +63,14 @@ SERIES = {  # lines of a chart, by theme
     "dark": ["#7cc4d4", "#e6bd6a", "#f0917f", "#86c99f", "#c3a6f0", "#9db4c9", "#f2a7cf", "#d6d36a"],
     "light": ["#0f6479", "#8f5f0a", "#b5402d", "#22774a", "#6b4bb0", "#4d667d", "#a83a7a", "#6f6c10"],
 }
-# What lies over a picture or on the map's ground is dark in both themes.
+# Overlays on a picture or on the map's background are dark in both themes.
 PICTURES = ".rv-view, .rv-picture, .scatter-room .plot, dialog.zoom, #tour-ring, body.tour"
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "DejaVu Sans", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "DejaVu Sans Mono", "Consolas", "monospace")
 
 
 def variables() -> str:
-    """Returns the tokens as CSS custom properties; the page's script chooses the theme by `data-theme` on the root."""
+    """Returns the tokens as CSS custom properties; the page's script sets the theme by `data-theme` on the root."""
 
     def declared(palette: dict[str, str], name: str) -> str:
         tokens = {**palette, **{f"series-{i}": colour for i, colour in enumerate(SERIES[name])}}
@@ -84,7 +84,7 @@ def variables() -> str:
 
 
 def theme() -> gr.themes.Base:
-    """Makes Gradio's theme: both of its modes take the page's tokens, which follow the theme that is chosen."""
+    """Makes Gradio's theme: both of its modes use the page's tokens, which follow the selected theme."""
     p = {name: f"var(--{name.replace('_', '-')})" for name in DARK}
     shades = ["text"] * 3 + ["dim"] * 2 + ["edge"] * 2 + ["line", "raised", "panel", "ground"]
     blues = ["accent"] * 6 + ["fill_hover"] + ["fill"] * 3 + ["chosen"]

@@ -1,7 +1,7 @@
 """Limits on sign-in attempts: each wrong password makes the next wait longer, for that address and account.
 
-A stranger's guesses never lock out the account's owner: they count for the stranger's address, and a browser from which
-the owner has signed in before is counted by itself.
+A stranger's guesses never lock out the account's owner: they count against the stranger's address, and a browser from
+which the owner has signed in before has a separate count.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 FREE = 5  # wrong passwords for one address and account before the first wait
-FREE_ADDRESS = 30  # for one address over all accounts: a clinic may stand behind one
-LONGEST = 900.0  # seconds that a wait grows to, by doubling
+FREE_ADDRESS = 30  # for one address over all accounts: a whole clinic may share one
+LONGEST = 900.0  # the longest wait in seconds; waits double up to it
 FORGOTTEN = 3600.0  # seconds after which misses no longer count
-MOST = 20_000  # entries kept; the oldest go first
+MOST = 20_000  # entries kept; the oldest are dropped first
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Attempts:
         self._misses: OrderedDict[Hashable, _Misses] = OrderedDict()
 
     def begin(self, address: str, name: str, browser: str | None = None) -> float:
-        """Starts an attempt: returns 0.0 if it may go on, else the seconds to wait.
+        """Starts an attempt; returns 0.0 if it may proceed, else the seconds to wait.
 
-        One that may go on counts as a miss until `succeeded`. browser: the token of a browser known to `name`
+        An attempt counts as a miss until `succeeded` is called. browser: the token of a browser known to `name`
         (Sessions.known_browser).
         """
         with self._lock:
@@ -57,7 +57,7 @@ class Attempts:
             return 0.0
 
     def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
-        """Records that the attempt was right: its own misses are forgotten, and it no longer counts for its address."""
+        """Records a right password: forgets the account's misses, and this try no longer counts against the address."""
         with self._lock:
             for key, free in self._limits(address, name, browser):
                 if free == FREE:
@@ -66,7 +66,7 @@ class Attempts:
                     self._misses[key].count -= 1
 
     def withdraw(self, address: str, name: str, browser: str | None = None) -> None:
-        """Takes back an attempt that was not answered, so that it does not count."""
+        """Withdraws an attempt that was not answered, so that it does not count."""
         with self._lock:
             for key, _ in self._limits(address, name, browser):
                 if key in self._misses:

@@ -1,7 +1,7 @@
-"""Connections to the server: none waits long for a request, and none of one address keeps others out.
+"""Limits on connections: none may wait long for a request, and no address may keep others out.
 
-A connection that sends no whole head within HEAD seconds, or nothing of a body for BODY seconds, is closed. Beyond
-what one address, or all, may have open, the one that has waited longest for a request makes room for the new one.
+A connection is closed if no complete head arrives within HEAD seconds, or no part of a body for BODY seconds. If one
+address, or all of them, have too many open, the connection that has waited longest is closed to make room.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD, BODY = 20.0, 60.0  # seconds
-OF_ADDRESS = 256  # connections: a reader's browser has six, and one that follows the studio for each window
-SPARE = 400  # descriptors left to the database, to files and to pictures that are read
+OF_ADDRESS = 256  # connections: a reader's browser opens six, and one event stream for each window
+SPARE = 400  # file descriptors reserved for the database, files and pictures
 
 
 def most() -> int:
@@ -23,9 +23,9 @@ def most() -> int:
 
 
 class Connection(H11Protocol):
-    """A connection whose wait for a request has an end."""
+    """A connection that is closed if its request takes too long to arrive."""
 
-    since = 0.0  # when its wait for a head began, or the last piece of a body came
+    since = 0.0  # when the wait for a head began, or the last piece of a body arrived
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -33,17 +33,17 @@ class Connection(H11Protocol):
         self.since = self.loop.time()
         self._timer = self.loop.call_later(HEAD, self._look)
         address = self.client and self.client[0]
-        there = [c for c in self.connections if isinstance(c, Connection) and not c.transport.is_closing()]
-        # Behind a proxy all come from its address: it bounds them (SECURITY.md).
-        own = [] if self.config.proxy_headers else [c for c in there if c.client and c.client[0] == address]
-        for group, limit in ((own, OF_ADDRESS), (there, most())):
+        active = [c for c in self.connections if isinstance(c, Connection) and not c.transport.is_closing()]
+        # Behind a proxy all share its address, so the proxy must limit them (SECURITY.md).
+        same_address = [] if self.config.proxy_headers else [c for c in active if c.client and c.client[0] == address]
+        for group, limit in ((same_address, OF_ADDRESS), (active, most())):
             if len(group) > limit:
                 idle = [c for c in group if c.is_waiting and c is not self]
                 min(idle, key=lambda c: c.since, default=self).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:  # else the head is not whole yet, however much of it comes
+        if self.conn.their_state is not h11.IDLE:  # else the head is still incomplete, however much of it has arrived
             self.since = self.loop.time()
         if self._timer is None:
             self._timer = self.loop.call_later(HEAD, self._look)
@@ -59,19 +59,19 @@ class Connection(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether no request is being answered on it."""
+        """Whether the connection is idle, with no request being answered."""
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def _look(self) -> None:
-        """Closes the connection if it has waited too long, or looks again when that may be."""
+        """Closes the connection if it has waited too long, else schedules the next check."""
         self._timer = None
         sends = self.conn.their_state
         if sends not in (h11.IDLE, h11.SEND_BODY) or self.transport.is_closing():
-            return  # the request is whole: the next one's first bytes begin another wait
-        if self.flow.read_paused:  # what has come has not been taken yet
+            return  # the request is complete: the first bytes of the next one start another wait
+        if self.flow.read_paused:  # the application has not read yet what has arrived
             self.since = self.loop.time()
-        left = self.since + (HEAD if sends is h11.IDLE else BODY) - self.loop.time()
-        if left <= 0:
+        remaining = self.since + (HEAD if sends is h11.IDLE else BODY) - self.loop.time()
+        if remaining <= 0:
             self.transport.abort()
         else:
-            self._timer = self.loop.call_later(left, self._look)
+            self._timer = self.loop.call_later(remaining, self._look)

@@ -1,4 +1,4 @@
-"""What all forms with a password share: guesses are slowed, hashing waits its turn, a right one gets the cookies."""
+"""Password checks for all forms: guesses are slowed down, hashing is queued, and a right password gets the cookies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from app.access.sessions import KNOWN_DAYS
 from app.context import Context
 
 BUSY = "Many people are signing in. Try again in a moment."
-Page = Callable[[str, int, "dict[str, str] | None"], Response]  # of a message, a status and headers
+Page = Callable[[str, int, "dict[str, str] | None"], Response]  # arguments: a message, a status and headers
 Answer = TypeVar("Answer", bound=Response)
 
 
 class Door:
-    """Checks passwords and hands out the cookies of a sign-in. `attempts` and `pool`: new ones unless given."""
+    """Checks passwords and issues the sign-in cookies. `attempts` and `pool`: new ones unless given."""
 
     def __init__(self, ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None):
         self.ctx = ctx
@@ -29,12 +29,12 @@ class Door:
     async def check(
         self, request: Request, name: str, work: Callable[[], str | None], page: Page, wrong: str
     ) -> str | Response:
-        """Returns the cookie that `work` gives, run in a hashing thread, or a page that says why there is none.
+        """Runs `work` in a hashing thread; returns its cookie, or a page that says why sign-in failed.
 
-        work: checks a password of `name` and returns None if it is not theirs. wrong: what is said then.
+        work: checks the password of `name` and returns None if it is wrong. wrong: the message in that case.
         """
-        known = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
-        of = (request.client.host if request.client else "", name, known)
+        browser = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
+        of = (request.client.host if request.client else "", name, browser)
         wait = math.ceil(self._attempts.begin(*of))
         if wait > 0:
             text = f"Too many wrong passwords. Try again in {wait} second{'s' if wait > 1 else ''}."
@@ -45,7 +45,7 @@ class Door:
             self._attempts.withdraw(*of)
             return page(BUSY, 503, {"Retry-After": "5"})
         except BaseException:
-            self._attempts.withdraw(*of)  # it ended without a word on the password
+            self._attempts.withdraw(*of)  # it ended before the password was checked
             raise
         if cookie is None:
             return page(wrong, 401, None)
@@ -53,9 +53,9 @@ class Door:
         return cookie
 
     def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
-        """Adds to `answer` the cookies of a session and of a browser that `name` has signed in from, and returns it."""
+        """Adds the session cookie and the cookie that marks a browser as known to `name`; returns `answer`."""
         sessions, secure = self.ctx.sessions, request.url.scheme == "https"
-        known, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
+        mark, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
         answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
-        answer.set_cookie(sessions.KNOWN, known, age, httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(sessions.KNOWN, mark, age, httponly=True, samesite="strict", secure=secure)
         return answer

@@ -1,4 +1,4 @@
-"""Pages outside the studio's own, of one form each: sign in, one's password, one's tokens. They need no script."""
+"""Stand-alone pages with one form each: sign in, change the password, manage tokens. They need no script."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
 
 
 def filled(form: str, **values: object) -> str:
-    """Fills `values` into the braces of `form`, each escaped as HTML."""
+    """Replaces the braces of `form` with `values`, each escaped as HTML."""
     return form.format(**{key: html.escape(str(value)) for key, value in values.items()})
 
 
 def page(
     title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
 ) -> HTMLResponse:
-    """Returns the page of a form: `values` filled into its braces, in the frame that all these pages share.
+    """Returns a form's page: its braces replaced with `values`, in the frame that all these pages share.
 
-    rows: HTML that is put at the form's place for rows.
+    rows: HTML to insert as the form's rows.
     """
     inner = filled(form, **values).replace("<!--rows-->", rows)
     text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)

@@ -1,6 +1,6 @@
-"""The first check of every request: who asks, from where, how much; and the headers with which the answer leaves.
+"""The first check of every request (reader, origin, size), and the headers of every answer.
 
-What a signed-in reader may do is decided by app/access/permissions.py.
+app/access/permissions.py decides what a signed-in reader may do.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from app.access.streams import GRADIO, HEARTBEAT, OwnQueue
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
-PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,100}){1,10}")  # the path below which a proxy shows the studio
+PREFIX = re.compile(r"(/[A-Za-z0-9._~-]{1,100}){1,10}")  # the path below which a proxy serves the studio
 OPEN = ("/sign-in", "/page/static/", "/favicon")
 OWN_PAGES = ("/sign-in", "/password", "/tokens", "/tour")
 CORS = b"access-control-"
-AT_ONCE = 12  # requests of one reader that are answered at the same time; forty threads answer
+AT_ONCE = 12  # requests of one reader answered at the same time, by forty threads in all
 STREAMS = {"/api/status/events"}
 USED = {
     *("queue/join", "queue/data", "run/predict", "startup-events", "info", "app_id", "reset", "cancel"),
     *("mcp", "mcp/"),  # tools for programs: app/endpoints.py
 }
 """What the page and programs ask of Gradio, below GRADIO. All else is closed: uploads, files, calls by name."""
-BUILT = "/assets/"  # Gradio's scripts and style sheets: a new version has a new name
+BUILT = "/assets/"  # Gradio's scripts and style sheets: each version has its own file name
 
 
 class Guard:
@@ -53,8 +53,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        given = request.headers.get("x-forwarded-prefix", "").rstrip("/") if self.ctx.proxied else ""
-        prefix = given if PREFIX.fullmatch(given) else ""
+        outer_path = request.headers.get("x-forwarded-prefix", "").rstrip("/") if self.ctx.proxied else ""
+        prefix = outer_path if PREFIX.fullmatch(outer_path) else ""
         send = self._dressed(scope, send, prefix)
         refusal = self._refuse(request)
         if refusal is not None:
@@ -69,7 +69,7 @@ class Guard:
                 await body.run(OwnQueue(self._below(prefix), user))
 
     def _below(self, prefix: str):
-        """The application as it is below a path: Gradio then gives the browser addresses that begin with it."""
+        """Returns the application served below a path: Gradio's addresses in the browser then begin with it."""
 
         async def below(scope, receive, send):
             path, raw = prefix + scope["path"], prefix.encode() + scope.get("raw_path", scope["path"].encode())
@@ -78,8 +78,8 @@ class Guard:
         return below if prefix else self.app
 
     def _gate(self, user: str | None, path: str) -> contextlib.AbstractAsyncContextManager:
-        """Lets AT_ONCE requests of a reader in at a time: the threads that answer are there for others as well."""
-        if user is None or path.startswith(GRADIO) or path in STREAMS:  # Gradio's functions ask routes, counted there
+        """Admits AT_ONCE requests of a reader at a time, so that threads remain for the others."""
+        if user is None or path.startswith(GRADIO) or path in STREAMS:  # Gradio's functions call routes, counted there
             return contextlib.nullcontext()
         gates = self._gates.setdefault(asyncio.get_running_loop(), {})
         return gates.setdefault(user, asyncio.Semaphore(AT_ONCE))
@@ -105,16 +105,16 @@ class Guard:
         return JSONResponse({"ok": False, "error": "Please sign in."}, 401)
 
     def _dressed(self, scope, send, prefix: str = ""):
-        """`send` that adds the headers, and the page's own head to Gradio's page (which would add it too late)."""
+        """Returns a `send` that adds the headers, and our head to Gradio's page (Gradio would add it too late)."""
         is_gradio = scope["path"] == "/" and scope["method"] == "GET"
         is_page = is_gradio or scope["path"] in OWN_PAGES
         start, body = {}, bytearray()
 
         async def dressed(message):
             if message["type"] == "http.response.start":
-                # No other page may read an answer: Gradio would let those of this machine's other ports.
-                own = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
-                message = {**message, "headers": own}
+                # No other page may read an answer: Gradio would allow pages on other ports of this machine.
+                headers = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
+                message = {**message, "headers": headers}
                 headers = MutableHeaders(raw=message["headers"])
                 if prefix and headers.get("location", "").startswith("/"):
                     headers["Location"] = prefix + headers["location"]
@@ -149,7 +149,7 @@ class Guard:
 
 
 def _closed(path: str) -> JSONResponse | None:
-    """404 for what Gradio would answer and neither the page nor a program asks."""
+    """Returns a 404 for paths that Gradio serves but neither the page nor a program uses."""
     below = path.removeprefix(GRADIO)
     if below == path or below in USED or below.startswith(HEARTBEAT):
         return None
@@ -157,7 +157,7 @@ def _closed(path: str) -> JSONResponse | None:
 
 
 def _netloc(origin: str) -> str | None:
-    """Host and port of an Origin header; None for "null" and for what is no origin."""
+    """Returns the host and port of an Origin header, or None if it is "null" or invalid."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:

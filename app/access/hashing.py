@@ -1,4 +1,4 @@
-"""Passwords are checked by few threads with a short queue: hashing takes long on purpose and must not slow the page."""
+"""Passwords are checked by a few threads with a short queue: hashing is slow on purpose and must not slow the page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class Busy(Exception):
-    """Raised when more people sign in at the same moment than the queue holds."""
+    """Raised when more people sign in at once than the queue holds."""
 
 
 class HashingPool:
-    """A pool of `workers` threads that run what hashes passwords; raises Busy when `queue` calls wait already."""
+    """Runs password hashing in `workers` threads; raises Busy if `queue` calls are already waiting."""
 
     def __init__(self, workers: int = WORKERS, queue: int = QUEUE):
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="password")

@@ -1,4 +1,4 @@
-"""Limits on the size of request bodies: one is refused before it is read, or as soon as it has grown too large."""
+"""Limits on the size of request bodies: one is refused before it is read, or as soon as it exceeds the limit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from starlette.responses import JSONResponse
 Message = MutableMapping[str, Any]
 KB, MB, GB = 2**10, 2**20, 2**30
 USUAL = 2 * MB
-LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first that fits the path
+LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first pattern that matches the path applies
     (re.compile(r"/(sign-(in|out)|password|tokens)$"), 16 * KB),
-    (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # readers: less, see app/routes/studies.py
+    (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # less for readers, see app/routes/studies.py
     (re.compile(r"/api/export/bundle$"), 8 * GB),
     (re.compile(r"/api/export/[^/]+/annotations$"), 256 * MB),
     (re.compile(r"/api/review/mask/[^/]+$"), 64 * MB),
-    (re.compile(r"/api/review/segment/[^/]+$"), 33 * MB),  # with a mask that clicks correct
+    (re.compile(r"/api/review/segment/[^/]+$"), 33 * MB),  # includes a mask to correct by clicks
     (re.compile(r"/api/review/draft/[^/]+$"), 9 * MB),
     (re.compile(r"/api/review/settings$"), 256 * KB),
     (re.compile(r"/api/programs/score$|/gradio_api/(queue/join|mcp/?)$"), 17 * MB),  # with an image as base64
@@ -26,7 +26,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first that fits the p
 
 
 def largest_body(path: str) -> int:
-    """Returns how many bytes the body of a request to `path` may have."""
+    """Returns the largest body in bytes that a request to `path` may have."""
     return next((limit for pattern, limit in LIMITS if pattern.search(path)), USUAL)
 
 
@@ -36,12 +36,12 @@ def sentence(limit: int) -> str:
 
 
 def too_large(limit: int) -> JSONResponse:
-    """Returns a 413 answer with a sentence. The connection is closed, for the rest of the body is not read."""
+    """Returns a 413 answer with a sentence; the connection closes, because the rest of the body is not read."""
     return JSONResponse({"ok": False, "error": sentence(limit)}, 413, {"Connection": "close"})
 
 
 class BodyLimit:
-    """A request whose body is counted: beyond the limit the application sees a disconnect and the client gets 413."""
+    """Counts a request's body: beyond the limit the application sees a disconnect and the client gets 413."""
 
     def __init__(self, scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]):
         self._scope, self._receive, self._send = scope, receive, send
@@ -49,7 +49,7 @@ class BodyLimit:
         self._size, self._answered, self._refused = 0, False, False
 
     def declared_too_large(self, length: str | None) -> bool:
-        """Says whether the request's Content-Length is too large; one that is no number counts as too large."""
+        """Says whether the request's Content-Length is too large or not a number."""
         return length is not None and (not length.isdecimal() or int(length) > self._limit)
 
     async def receive(self) -> Message:
@@ -69,7 +69,7 @@ class BodyLimit:
             await self.refuse()
 
     async def run(self, app) -> None:
-        """Runs the application with the request's body counted."""
+        """Runs the application while counting the request's body."""
         try:
             await app(self._scope, self.receive, self.send)
         except ClientDisconnect:
@@ -82,4 +82,4 @@ class BodyLimit:
 
 
 class TooLarge(Exception):
-    """Raised by a route that counts what it receives."""
+    """Raised by a route that counts its own input."""

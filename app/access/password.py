@@ -1,4 +1,4 @@
-"""Routes to change one's own password: whoever is signed in may, by giving the current one."""
+"""Routes to change one's own password, for any signed-in reader who gives the current one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def password_router(door: Door) -> APIRouter:
 
         try:
             answer = await door.check(request, name, changed, page, WRONG)
-        except NotFound:  # the account was removed at this moment
+        except NotFound:  # the account has just been removed
             return RedirectResponse("/sign-in", 303)
         except ValueError as error:
             return page(f"{error}.".capitalize(), 400)

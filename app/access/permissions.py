@@ -1,11 +1,11 @@
-"""Who may use a route: a parameter of each route's function says it, and a route that does not is refused at start-up.
+"""Who may use a route: each route's function declares it as a parameter, or start-up fails.
 
     @router.get("/{study}", response_model=Accounts)
     def everybody(ctx: Studio, who: Administrator, study: str): ...
 
-`who` is the name of whoever asks. What hangs on more than the route and its maker is checked inside, by
-`Context.demand` and core/studio/review/sessions.py: exports with names, folders of the server, adjudication, labels, a
-case that is still hidden from a blind reader.
+`who` is the reader's name. Permissions that depend on more than the route and its owner are checked inside, by
+`Context.demand` and core/studio/review/sessions.py: exports with names, folders of the server, adjudication, labels,
+and cases that are still hidden from a blind reader.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from app.context import Context
 from core.studio.db import owners
 from core.studio.review import people, sessions
 
-READER = "reader"  # whoever is signed in
-SIGHTED = "sighted"  # not while a study, or a session of one's own, is read blind: scores, labels and names
-OWNER = "owner"  # the one who made it, and administrators
+READER = "reader"  # anyone who is signed in
+SIGHTED = "sighted"  # not during blind reading (of a study, or in a session): scores, labels and names
+OWNER = "owner"  # its maker, and administrators
 ADMINISTRATOR = "administrator"
-OVERSEER = "administrator outside of a blind session"  # what was said of cases, and their truth
+OVERSEER = "administrator outside of a blind session"  # reviews of cases, and their ground truth
 NOT_SIGHTED = "A study is being read blind: until it is done, only Review is open to its readers."
 IN_SESSION = "Your blind session is open: until it has ended, only Review is open to you."
 
 
 async def studio(request: Request) -> Context:
-    """Returns the server's context: its home and its store."""
+    """Returns the server's context, with its home and store."""
     return request.app.state.ctx
 
 
 class May(SecurityBase):
-    """Dependency that yields the name of whoever asks. Raises NotAllowed or Hidden unless they have the role.
+    """Dependency that yields the reader's name. Raises NotAllowed or Hidden unless the reader has the role.
 
-    kind, parameter: for OWNER, what is owned (core/studio/db/owners.py) and the path's parameter that names it.
+    kind, parameter: for OWNER, the kind of thing (core/studio/db/owners.py) and the path parameter that names it.
     """
 
     scheme_name = "session"
@@ -51,7 +51,7 @@ class May(SecurityBase):
     def __init__(self, role: str, kind: str = "", parameter: str = ""):
         self.role, self.kind, self.parameter = role, kind, parameter
 
-    def __call__(self, request: Request) -> str:  # asks the store, hence in a thread
+    def __call__(self, request: Request) -> str:  # reads the store, hence runs in a thread
         ctx: Context = request.app.state.ctx
         name = _signed_in(request)
         if self.role in (ADMINISTRATOR, OVERSEER):
@@ -70,7 +70,7 @@ class May(SecurityBase):
 
 
 class _MayRead(May):
-    """Whoever is signed in: needs no thread, for nothing is looked up."""
+    """Permits anyone who is signed in; it looks nothing up, so it needs no thread."""
 
     async def __call__(self, request: Request) -> str:  # type: ignore[override]
         return _signed_in(request)
@@ -84,7 +84,7 @@ def _signed_in(request: Request) -> str:
 
 
 def owner_of(kind: str, parameter: str) -> Any:
-    """Returns the dependency that permits the maker of what a route changes or deletes, or an administrator."""
+    """Returns the dependency that permits only the owner of the thing that a route changes, or an administrator."""
     return Security(May(OWNER, kind, parameter), scopes=[f"{OWNER} of the {kind}"])
 
 
@@ -96,7 +96,7 @@ Overseer = Annotated[str, Security(May(OVERSEER), scopes=[OVERSEER])]
 
 
 def permission_of(route: APIRoute) -> May | None:
-    """Finds the permission that a route declares, or None."""
+    """Returns the permission that a route declares, or None."""
     waiting: list[Dependant] = [route.dependant]
     while waiting:
         dependant = waiting.pop()
@@ -107,9 +107,9 @@ def permission_of(route: APIRoute) -> May | None:
 
 
 def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
-    """Lists what is closed to whoever reads blind: the paths of GET routes as regular expressions.
+    """Lists the GET routes that are closed to blind readers: their paths as regular expressions.
 
-    in_session: in a blind session of their own, which closes more to administrators.
+    in_session: in the reader's blind session, which closes more routes to administrators.
     """
     roles = (SIGHTED, OVERSEER) if in_session else (SIGHTED, OWNER)
     return [
@@ -120,10 +120,10 @@ def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
 
 
 def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
-    """Add a router to the server. options: of `FastAPI.include_router`.
+    """Adds a router to the server. options: as for `FastAPI.include_router`.
 
     The first line of each function's docstring becomes the route's summary in openapi.json. Raises RuntimeError for a
-    route that does not declare who may use it, and for one without a docstring.
+    route that does not declare who may use it, or has no docstring.
     """
     for route in router.routes:
         assert isinstance(route, APIRoute)
@@ -140,7 +140,7 @@ def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
 
 
 def demand_owner(ctx: Context, name: str, kind: str, id: str) -> None:
-    """Raises NotAllowed unless the reader `name` made the thing, or administers."""
+    """Raises NotAllowed unless the reader `name` made the thing or is an administrator."""
     if ctx.single_user or owners.owner(ctx.store(), kind, id) == name:
         return
     if not people.rights(ctx.store(), name, ctx.single_user)["administer"]:

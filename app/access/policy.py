@@ -1,8 +1,8 @@
-"""Content security policies: what a browser may run and load of each kind of answer. Nothing comes from outside.
+"""Content security policies: what a browser may run and load with each kind of answer, never from outside.
 
-No policy allows inline script. Gradio's page carries its configuration in script elements, which are given a nonce
-that is made anew for each answer, and evaluates its templates, hence 'unsafe-eval' there; it writes style attributes,
-hence 'unsafe-inline' for styles. The studio's own pages need neither.
+No policy allows inline script. Gradio's page carries its configuration in script elements, which get a fresh nonce
+for each answer. It evaluates its templates, hence 'unsafe-eval' there, and writes style attributes, hence
+'unsafe-inline' for styles. The studio's own pages need neither.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _STYLE = re.compile(rb"<style[^>]*>(.*?)</style>", re.DOTALL)
 _SCRIPT = re.compile(rb"<script\b([^>]*>.*?</script)", re.DOTALL | re.IGNORECASE)
 
 ANSWER = f"default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; {_FRAMES}"
-"""Data, pictures, scripts and style sheets: whatever is opened by itself runs nothing."""
+"""The policy of data, pictures, scripts and style sheets: opened directly, none of them runs anything."""
 
 
 def of_own_page(html: bytes) -> str:
-    """Makes the policy of a page of the studio's own: scripts from its files alone, and the style elements in it."""
+    """Returns the policy of one of our own pages: scripts only from our files, and the style elements in the page."""
     digests = (base64.b64encode(hashlib.sha256(s).digest()).decode() for s in _STYLE.findall(html))
     styles = " ".join(f"'sha256-{d}'" for d in digests)
     sources = f"script-src 'self'; style-src 'self' {styles}".strip()
@@ -29,11 +29,11 @@ def of_own_page(html: bytes) -> str:
 
 
 def of_gradio(nonce: str) -> str:
-    """Makes the policy of Gradio's page, whose script elements have been given the nonce."""
+    """Returns the policy of Gradio's page, whose script elements carry the nonce."""
     sources = f"script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
     return f"default-src 'self'; {sources}; {_DATA}; {_FRAMES}"
 
 
 def with_nonce(html: bytes, nonce: str) -> bytes:
-    """Adds the nonce to each script element of a page; what stands inside of an element stays as it is."""
+    """Adds the nonce to each script element of a page; the elements' content is unchanged."""
     return _SCRIPT.sub(rb'<script nonce="%s"\1' % nonce.encode(), html)

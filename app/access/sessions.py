@@ -1,6 +1,6 @@
-"""Sign-in cookies, signed with the home's key: the session's secret, and the mark of a browser known to a reader.
+"""Sign-in cookies, signed with the home's key: the session's secret, and the token of a browser known to a reader.
 
-Who is signed in is kept in the database (core/studio/review/people.py), so that a session can be ended at any time.
+Sessions are stored in the database (core/studio/review/people.py), so that they can be ended at any time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 def read_key(path: Path) -> bytes:
-    """Reads the home's key, readable by its owner alone (0600); makes a new one if it is absent or too short."""
+    """Reads the home's key, readable only by its owner (0600); creates one if it is absent or too short."""
 
     def make(own: Path) -> None:
         own.touch(0o600)
@@ -34,10 +34,10 @@ def read_key(path: Path) -> bytes:
 
 
 class Sessions:
-    """Makes, reads and ends the cookies of one home."""
+    """Creates, reads and ends the session cookies of one home."""
 
     COOKIE = "pmsacl_session"
-    KNOWN = "pmsacl_known"  # stays after signing out: see app/access/attempts.py
+    KNOWN = "pmsacl_known"  # kept after signing out: see app/access/attempts.py
 
     def __init__(self, store: Store, hours: float = HOURS):
         self.hours = hours
@@ -47,11 +47,11 @@ class Sessions:
         self._known = URLSafeTimedSerializer(key, salt="known browser")
 
     def start(self, name: str) -> str:
-        """Starts a session of a reader who has just signed in, and returns its cookie's value."""
+        """Starts a session for a reader who has just signed in; returns the cookie's value."""
         return str(self._session.dumps(people.start_sign_in(self._store, name, self.hours)))
 
     def name_of(self, cookie: str | None) -> str | None:
-        """Returns the reader's name, or None when the cookie is absent or altered, or its session is over."""
+        """Returns the reader's name, or None if the cookie is absent or altered or its session has ended."""
         secret = self._secret(cookie)
         return None if secret is None else people.reader_of_sign_in(self._store, secret)
 
@@ -69,15 +69,15 @@ class Sessions:
         return secret if isinstance(secret, str) else None
 
     def mark_browser(self, name: str) -> str:
-        """Returns a cookie's value that says: from this browser `name` has signed in with the current password."""
+        """Returns a cookie value showing that `name` has signed in from this browser with the current password."""
         mark = people.password_mark(self._store, name)
         return str(self._known.dumps([name, mark, secrets.token_urlsafe(12)]))
 
     def known_browser(self, cookie: str | None, name: str) -> str | None:
-        """Returns the browser's own token if `name` has signed in from it before, else None."""
+        """Returns the browser's token if `name` has signed in from it before, else None."""
         try:
             cookie_values = self._known.loads(cookie or "", max_age=KNOWN_DAYS * 86400)
-        except BadSignature:  # expired ones as well
+        except BadSignature:  # also if expired
             return None
         if not isinstance(cookie_values, list) or cookie_values[:2] != [name, people.password_mark(self._store, name)]:
             return None

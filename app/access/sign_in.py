@@ -22,7 +22,7 @@ def sign_in_router(door: Door) -> APIRouter:
         return forms.page("sign in", forms.SIGN_IN, status, headers, message=message)
 
     def session(name: str, password: str) -> str | None:
-        """The cookie of a new session; None for a wrong password, or one that was changed meanwhile."""
+        """Returns the cookie of a new session; None if the password is wrong or has just been changed."""
         mark = people.verify(ctx.store(), name, password)
         if not mark:
             return None
@@ -42,8 +42,8 @@ def sign_in_router(door: Door) -> APIRouter:
         answer = await door.check(request, name, lambda: session(name, password), page, WRONG)
         if isinstance(answer, Response):
             return answer
-        wanted = request.query_params.get("next", "/")
-        inside = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
+        target = request.query_params.get("next", "/")
+        inside = target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"
         return door.admit(RedirectResponse(inside, 303), request, name, answer)
 
     @router.post("/sign-out")

@@ -1,7 +1,7 @@
-"""Keeps sessions of Gradio's queue apart by reader: the same session name from another reader is another session.
+"""Separates the sessions of Gradio's queue by reader: the same name from another reader is another session.
 
-Gradio streams what a session's functions answer to whoever names the session, so that a name that is guessed or seen
-would be enough to read along, to cancel, or to end it.
+Gradio streams a session's results to anyone who names the session, so that a guessed or observed name would be enough
+to read them, to cancel the session or to end it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "session_hash"
 
 
 class OwnQueue:
-    """ASGI middleware around Gradio: each `session_hash` that `user` names becomes one of their own."""
+    """ASGI middleware around Gradio that replaces each `session_hash` with one that only its `user` has."""
 
     def __init__(self, app, user: str | None):
         self.app, self.user = app, user
@@ -42,17 +42,17 @@ class OwnQueue:
             return await self.app(scope, receive, send)
         body = await Request(scope, receive).body()
         try:
-            asked = json.loads(body)
-            if isinstance(asked, dict) and isinstance(asked.get(NAME), str):
-                asked[NAME] = self.own(asked[NAME])
-            # Gradio breaks off where it is to repeat what no JSON may have: NaN, Infinity, half of a surrogate pair.
-            body = json.dumps(asked, ensure_ascii=False, allow_nan=False).encode()
+            message = json.loads(body)
+            if isinstance(message, dict) and isinstance(message.get(NAME), str):
+                message[NAME] = self.own(message[NAME])
+            # Gradio fails when it must repeat values that JSON does not allow: NaN, Infinity, half of a surrogate pair.
+            body = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             answer = JSONResponse({"ok": False, "error": "The request's body is not JSON."}, 422)
             return await answer(scope, receive, send)
-        given = [{"type": "http.request", "body": body, "more_body": False}]
+        pending = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again():
-            return given.pop() if given else await receive()
+            return pending.pop() if pending else await receive()
 
         return await self.app(scope, again, send)

@@ -1,4 +1,4 @@
-"""Routes for one's own tokens, by which programs sign in: made and revoked in a browser. No token makes another."""
+"""Routes for one's own access tokens: created and revoked in a browser, never by using another token."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def tokens_router(ctx: Context) -> APIRouter:
             return refusal
         name = ctx.user_of(request) or ""
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        given = {field: values[0] for field, values in form.items()}
+        fields = {field: values[0] for field, values in form.items()}
 
         def done() -> Response:
             try:
-                if "revoke" in given:
-                    people.revoke_tokens(ctx.store(), name, name, int(given["revoke"]))
+                if "revoke" in fields:
+                    people.revoke_tokens(ctx.store(), name, name, int(fields["revoke"]))
                     return RedirectResponse("/tokens", 303)
-                purpose = given.get("name", "").strip()
+                purpose = fields.get("name", "").strip()
                 token = people.make_token(ctx.store(), name, purpose)
             except (ValueError, OverflowError, NotFound) as error:
-                return page(name, str(error) if "revoke" not in given else "There is no such token.", 400)
+                return page(name, str(error) if "revoke" not in fields else "There is no such token.", 400)
             return forms.page("token", forms.TOKEN, 200, ONCE, purpose=purpose, token=token)
 
         return await run_in_threadpool(done)

@@ -1,6 +1,6 @@
-"""Turns at what is heavy: within a budget of memory, one at a time for each reader, in the order of asking.
+"""Turns for heavy requests: within a memory budget, one at a time for each reader, first come, first served.
 
-Who waits holds no thread. A route says what it takes: `@router.post("/grid", dependencies=[heavy(400 * MB)])`.
+Waiting holds no thread. A route declares its memory: `@router.post("/grid", dependencies=[heavy(400 * MB)])`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from core.studio.db import limits
 from core.studio.db.limits import MB
 from core.studio.training import dryrun
 
-LOOK = 0.1  # seconds between looks whether the turn has come
+LOOK = 0.1  # seconds between checks whether the turn has come
 
 
 class Turns:
@@ -27,11 +27,11 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: dict[object, tuple[str, int]] = {}  # turn -> reader and bytes, in the order of asking
+        self._asked: dict[object, tuple[str, int]] = {}  # turn -> reader and bytes, in the order of requests
         self._at_work: set[object] = set()
 
     def ask(self, who: str, size: int) -> object:
-        """Takes a turn, to be handed to `comes` and `leave`. Raises TooMuch if the reader has too many waiting."""
+        """Requests a turn, to pass to `comes` and `leave`. Raises TooMuch if the reader has too many waiting."""
         with self._lock:
             limits.demand("turn", sum(reader == who for reader, _ in self._asked.values()))
             turn = object()
@@ -39,7 +39,7 @@ class Turns:
             return turn
 
     def comes(self, turn: object) -> bool:
-        """Says whether the turn has come; it then lasts until `leave`."""
+        """Says whether the turn has come; if so, it lasts until `leave`."""
         with self._lock:
             busy = {self._asked[other][0] for other in self._at_work}
             used = sum(self._asked[other][1] for other in self._at_work)
@@ -54,32 +54,32 @@ class Turns:
             return turn in self._at_work
 
     def leave(self, turn: object) -> None:
-        """Ends a turn that is over, or that is not wanted any more."""
+        """Ends a turn that is finished or no longer needed."""
         with self._lock:
             self._at_work.discard(turn)
             self._asked.pop(turn, None)
 
 
 class DryTurns(Turns):
-    """Those of dry runs, each a process of its own: two at once."""
+    """Turns for dry runs, each a separate process: two at once."""
 
     budget = 2 * dryrun.LEAST
 
 
 def heavy(size: int, kind: type[Turns] = Turns) -> Any:
-    """Returns the dependency of a route that takes so many bytes of memory: it begins when its turn has come."""
+    """Returns the dependency of a route that needs `size` bytes of memory: the route starts when its turn has come."""
 
     async def turn(request: Request) -> AsyncIterator[None]:
         ctx = request.app.state.ctx
         turns = ctx.held(kind)
-        own = turns.ask(ctx.user_of(request) or "", size)
+        my_turn = turns.ask(ctx.user_of(request) or "", size)
         try:
-            while not turns.comes(own):
+            while not turns.comes(my_turn):
                 await asyncio.sleep(LOOK)
                 if await request.is_disconnected():
                     raise Stopped
             yield
         finally:
-            turns.leave(own)
+            turns.leave(my_turn)
 
     return Depends(turn)

@@ -1,4 +1,4 @@
-"""The verbs of `launch.py`. A file holds related ones: `add(subparsers)` declares them, `run_VERB(args)` runs one."""
+"""The verbs of `launch.py`, grouped by file: `add(subparsers)` declares a file's verbs, `run_VERB(args)` runs one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from app.commands._common import UserError, fail
 
 DEFAULT = "app"
-DATABASE = {  # what SQLite says of the disk: what is said
+DATABASE = {  # SQLite's message about the disk: our sentence
     "database or disk is full": "The disk is full; nothing was stored. Free some space and try again",
     "attempt to write a readonly database": "The home cannot be written to: look at its disk and its rights",
     "unable to open database file": "The database cannot be opened: look at the home's disk and its rights",
@@ -28,7 +28,7 @@ ORDER = (  # of the files in --help
 
 
 def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Builds the parser of all verbs, those of the modules `more` last; a verb imports what it needs when it runs."""
+    """Builds the parser of all verbs, those of the modules `more` last; each verb does its imports when it runs."""
     top = argparse.ArgumentParser(
         prog=INSTALLED if Path(sys.argv[0]).stem == INSTALLED else "launch.py",
         description="PMSACL Studio: turn a folder of normal images into a screening reader, and review what it flags.",
@@ -48,9 +48,9 @@ def entry() -> int:
 
 
 def main(argv: list[str], more: Sequence[str] = ()) -> int:
-    """Runs a verb and returns the exit status: 0 done, 1 it could not be done, 2 the user's mistake.
+    """Runs a verb and returns the exit status: 0 success, 1 failure, 2 the user's mistake.
 
-    Mistakes give a sentence, not a traceback. more: modules that hold further verbs.
+    Mistakes print a sentence, not a traceback. more: modules with further verbs.
     """
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = [DEFAULT, *argv]
@@ -59,7 +59,7 @@ def main(argv: list[str], more: Sequence[str] = ()) -> int:
         return int(args.run(args) or 0)
     except KeyboardInterrupt:
         return fail(args, "Stopped", 1)
-    except BrokenPipeError:  # `| head` has read enough
+    except BrokenPipeError:  # `| head` has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except UserError as error:
@@ -78,7 +78,7 @@ def main(argv: list[str], more: Sequence[str] = ()) -> int:
 
 
 def _ours(error: ValueError) -> bool:
-    """Says whether our own code raised the error, not a library deep within: then its text is a sentence for people."""
+    """Says whether our own code raised the error, not a library: then its text is a sentence for people."""
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return any(last.startswith(os.path.join(root, floor)) for floor in ("app", "core", "tests"))

@@ -1,4 +1,4 @@
-"""What the verbs share: options, what is said and where, progress on a terminal, following a job."""
+"""Shared by the verbs: options, output, progress bars on a terminal, following a job."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-BY = "command line"  # who did it, in the audit trail
+BY = "command line"  # the author in the audit trail
 
 
 class UserError(ValueError):
-    """A mistake, described in one sentence; status 2, or 1 when the user did nothing wrong."""
+    """An error described in one sentence; exit status 2, or 1 if the user did nothing wrong."""
 
     def __init__(self, text: str, status: int = 2):
         super().__init__(text)
@@ -30,7 +30,7 @@ class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any) -> argparse.ArgumentParser:
-    """Adds the parser of a verb, with the options that each has: --home, --device, --json."""
+    """Adds the parser of a verb, with the options common to all: --home, --device, --json."""
     parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults, **options)
     parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
@@ -41,7 +41,7 @@ def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any)
 
 
 def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> None:
-    """Add a flag for each of these options of a configuration class, with the type and the words that it declares."""
+    """Adds a flag for each named option of a configuration class, with the type and help that the class declares."""
     from core.engine.config import options, types_of
 
     declared, types = options(kind), types_of(kind)
@@ -65,12 +65,12 @@ def open_store(args):
 
 
 def say(args, text: str = "") -> None:
-    """Prints to people: on stdout, or on stderr when stdout is kept for JSON."""
+    """Prints text for people: on stdout, or on stderr if stdout is reserved for JSON."""
     print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
 def finish(args, payload: dict, text: str | None = None) -> int:
-    """Ends a verb that did what it should: prints `text` for people, `payload` as the last line for JSON; returns 0."""
+    """Ends a verb successfully: prints `text` for people, or `payload` as the last line for JSON; returns 0."""
     if text:
         say(args, text)
     if args.json:
@@ -79,7 +79,7 @@ def finish(args, payload: dict, text: str | None = None) -> int:
 
 
 def fail(args, text: str, status: int) -> int:
-    """Ends a verb that did not do what it should: prints `text` and returns `status`."""
+    """Ends a verb that failed: prints `text` and returns `status`."""
     print(f"Error: {text}" if status == 2 else text, file=sys.stderr, flush=True)
     if getattr(args, "json", False):
         print(json.dumps({"error": text}), flush=True)
@@ -87,9 +87,9 @@ def fail(args, text: str, status: int) -> int:
 
 
 def study_named(args, store, name: str) -> str:
-    """Returns the id of the study of this name.
+    """Returns the id of the study with this name.
 
-    The demo (`demo`, `demo-1` of seed 1, ...) is drawn first where it is not yet.
+    A demo study (`demo`, `demo-1` for seed 1, ...) is drawn first if it does not exist.
     """
     from core.studio.demo import study as demo
     from core.studio.ingest.studies import show_study
@@ -147,7 +147,7 @@ def follow(args, store, job: int, title: str) -> dict:
 def options_of(pairs: list[str]) -> dict[str, Any]:
     """Parses options: ['lr=0.01', 'medmix.k=2'] -> {'lr': 0.01, 'medmix.k': 2}.
 
-    Values are JSON, or text if they are not.
+    Values are parsed as JSON, or kept as text if they are not.
     """
     options = {}
     for pair in pairs:
@@ -162,7 +162,7 @@ def options_of(pairs: list[str]) -> dict[str, Any]:
 
 
 def table(rows: list[dict], columns: list[str]) -> str:
-    """Formats rows as text, numbers to three places; one that has an interval, under NAME_ci, has it in brackets."""
+    """Formats rows as text, numbers to three decimals; an interval, stored as NAME_ci, follows in brackets."""
 
     def text(value: Any) -> str:
         if value is None:

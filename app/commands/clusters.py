@@ -48,10 +48,10 @@ def run(args) -> int:
     store = open_store(args)
     config = _config(args, store)
     chosen(store, encoder_run(store, args.run_id), config)
-    asked = library.request(store, args.run_id, config, args.device)
-    if not asked["ready"]:
-        follow(args, store, asked["job"], "Mapping")
-    m = library.open_map(store, asked["key"])
+    request = library.request(store, args.run_id, config, args.device)
+    if not request["ready"]:
+        follow(args, store, request["job"], "Mapping")
+    m = library.open_map(store, request["key"])
     new_images = _project(store, m, args)
     for file in files:
         file.write_bytes(_file(store, m, file.suffix[1:], args, new_images))
@@ -67,31 +67,31 @@ def run(args) -> int:
         "rows": rows,
         "files": [str(f) for f in files],
     }
-    said = "".join(f"\nepoch {row['epoch']}: {text}" for row in rows for text in row["warnings"])
+    notes = "".join(f"\nepoch {row['epoch']}: {text}" for row in rows for text in row["warnings"])
     for new in new_images:
         payload["placed"] = _projected(m, new)
         far = payload["placed"]["far"]
-        said += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from every image of the map"
-        said += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
+        notes += f"\nplaced {len(new)} images of {new.about['title']}, {far} of them far from every image of the map"
+        notes += "".join(f"\nleft out {name}: {why}" for name, why in new.about["left_out"])
     saved = "".join(f"\nsaved {f}" for f in files)
-    return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + said + saved)
+    return finish(args, payload, table(rows, ["epoch", *NUMBERS, "trustworthiness"]) + notes + saved)
 
 
 def _project(store, m, args) -> list:
-    """The new images that were asked for, on the map; [] when none were."""
+    """Returns the requested new images projected onto the map; [] if none were requested."""
     from core.studio.clusters import projected
 
     if args.place is None and args.study is None:
         return []
     config = projected.ProjectionConfig(folder=args.place or "", study=args.study or "")
-    asked = projected.request(store, m.key, config, args.device)
-    if not asked["ready"]:
-        follow(args, store, asked["job"], "Projecting")
-    return [projected.open_projected(store, m.key, asked["key"])]
+    request = projected.request(store, m.key, config, args.device)
+    if not request["ready"]:
+        follow(args, store, request["job"], "Projecting")
+    return [projected.open_projected(store, m.key, request["key"])]
 
 
 def _projected(m, new) -> dict:
-    """Of each placed image at the last epoch: where it lies, and what lies nearest to it in feature space."""
+    """Describes each projected image at the last epoch: its position, and its nearest neighbours in feature space."""
     images = []
     for j, name in enumerate(new.about["names"]):
         nearest = int(new.near[-1, j, 0])
@@ -143,14 +143,14 @@ def _file(store, m, format: str, args, projected: list) -> bytes:
     if column is None or "codes" not in column:
         named = ", ".join(n for n, c in columns.items() if "codes" in c)
         raise UserError(f"--colour takes one of {named}, not {args.colour!r}")
-    shown = None if args.colour == "class" or args.only else column
+    colouring = None if args.colour == "class" or args.only else column
     return figure.draw(
-        m, format, column=shown, groups=args.only, objective=figure.objective(store, m), projected=projected
+        m, format, column=colouring, groups=args.only, objective=figure.objective(store, m), projected=projected
     )
 
 
 def _row(epoch: dict) -> dict:
-    """One epoch's numbers of the classes A_0 .. A_k, and of normal against abnormal under `lesions`."""
+    """Returns one epoch's metrics of the classes A_0 to A_k, and of normal against abnormal under `lesions`."""
     numbers = epoch["numbers"].get("classes", {})
     row = {"epoch": epoch["epoch"], **{k: numbers.get(k) for k in NUMBERS}, "trustworthiness": epoch["trustworthiness"]}
     lesions = epoch["numbers"].get("lesions", {})

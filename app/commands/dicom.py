@@ -63,8 +63,8 @@ def run_fetch(args) -> int:
     from core.studio.incoming.dicomweb import fetch, sign_in_of
 
     store = open_store(args)
-    given = {keyword: getattr(args, flag.replace("-", "_")) for flag, keyword in FILTERS.items()}
-    filters = {keyword: value for keyword, value in given.items() if value}
+    options = {keyword: getattr(args, flag.replace("-", "_")) for flag, keyword in FILTERS.items()}
+    filters = {keyword: value for keyword, value in options.items() if value}
     with progress(args, f"Fetching from {args.url}") as show:
         done = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
     for refused in done["refused"]:
@@ -102,6 +102,6 @@ def run_server(args) -> int:
         if (args.url is None) != args.remove:
             raise UserError("give the server's URL, or --remove")
         dicomweb.name_server(store, args.name, args.url, args.user, BY)
-    known = dicomweb.servers(store)
-    lines = [f"{name}: {of['url']}" + (f", as {of['user']}" if of["user"] else "") for name, of in known.items()]
-    return finish(args, {"servers": known}, "\n".join(lines) or "The page may send to no server.")
+    servers = dicomweb.servers(store)
+    lines = [f"{name}: {of['url']}" + (f", as {of['user']}" if of["user"] else "") for name, of in servers.items()]
+    return finish(args, {"servers": servers}, "\n".join(lines) or "The page may send to no server.")

@@ -89,8 +89,8 @@ def run_jobs(args) -> int:
         training = next((r["id"] for r in rows if r["status"] == "running" and r["queue"] == "long"), None)
         for row in rows:
             steps = " > ".join(("*" if i == row["position"] else "") + s["step"] for i, s in enumerate(row["chain"]))
-            beside = training and row["status"] == "running" and row["queue"] == "short"
-            message = row["message"] + (f" (beside job {training})" if beside else "")
+            is_parallel = training and row["status"] == "running" and row["queue"] == "short"
+            message = row["message"] + (f" (beside job {training})" if is_parallel else "")
             say(args, f"{row['id']:4}  {row['status']:11} {row['progress']:4.0%}  {steps}  {message}")
         return finish(args, {"jobs": [as_json(r) for r in rows]}, None if rows else "No jobs yet")
     if args.what == "stop":
@@ -105,14 +105,14 @@ def run_jobs(args) -> int:
     else:
         {"pause": jobs.pause, "resume": jobs.resume, "cancel": jobs.cancel}[args.what](store, args.job)
     row = jobs.get_job(store, args.job)
-    asked = f" (asked to {row['wants']})" if row["wants"] != "run" and row["status"] == "running" else ""
-    return finish(args, as_json(row), f"Job {args.job}: {row['status']}{asked}")
+    request = f" (asked to {row['wants']})" if row["wants"] != "run" and row["status"] == "running" else ""
+    return finish(args, as_json(row), f"Job {args.job}: {row['status']}{request}")
 
 
 def as_json(row: dict) -> dict:
     """Returns a job's row for --json.
 
-    `step` and `queue` have the names that readers of version 0.1's output know.
+    `step` and `queue` keep their names from version 0.1's output.
     """
     other = {k: v for k, v in row.items() if k not in ("step", "queue", "chain")}
     chain = [{"verb": step["step"], "run": step["run"], "args": step["args"]} for step in row["chain"]]
@@ -270,7 +270,7 @@ def run_restore(args) -> int:
         file = Path(args.file).expanduser().absolute()
         file = file if file.exists() else home.backups / args.file
     aside = backup.restore(home, file)
-    for problem in erasing.go_on(open_store(args)):  # a patient who was erased since does not come back
+    for problem in erasing.go_on(open_store(args)):  # a patient who was erased after the backup stays erased
         say(args, problem)
     ending = f"; what was there is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")

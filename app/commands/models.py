@@ -1,4 +1,4 @@
-"""Take models out of the studio, bring them back, screen with them: export, import, screen."""
+"""Export models, import them, and screen images with them: export, import, screen."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def run_screen(args) -> int:
         counts = screen.screen_folder(
             model, source, out, processes=args.processes, maps=not args.no_maps, watch=args.watch
         )
-    said = f"{counts['images']} images scored, {counts['failed']} of them could not be read; written to {out}"
-    return finish(args, {**counts, "out": str(out)}, said)
+    summary = f"{counts['images']} images scored, {counts['failed']} of them could not be read; written to {out}"
+    return finish(args, {**counts, "out": str(out)}, summary)

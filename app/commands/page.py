@@ -1,4 +1,4 @@
-"""Open the page, and show what it does on drawn images: app, demo."""
+"""Open the page, or show it on drawn images: app, demo."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _add_app(subparsers) -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
     parser.add_argument("--window", action="store_true", help="a window of its own instead of the browser")
-    asked = "open the ready demo study, where there is no study yet"
-    parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=asked)
+    demo_help = "open the ready demo study, where there is no study yet"
+    parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=demo_help)
     parser.add_argument("--no-browser", action="store_true", help="only serve")
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
-    asked = "a reverse proxy on this machine stands before it, and names who asks (X-Forwarded-For, X-Forwarded-Proto)"
-    parser.add_argument("--proxy", action="store_true", help=asked)
+    help = "a reverse proxy on this machine stands before it, and names who asks (X-Forwarded-For, X-Forwarded-Proto)"
+    parser.add_argument("--proxy", action="store_true", help=help)
 
 
 def run_app(args) -> int:
@@ -56,7 +56,7 @@ def open_page(args, tour: bool = False) -> int:
     fresh = not tour and getattr(args, "demo", False) and demo.is_fresh(store)
     if fresh:
         demo.offer(store, args.device)
-    jobs.ensure_worker(store)  # also wakes what an earlier session left queued
+    jobs.ensure_worker(store)  # also starts jobs that an earlier session left queued
     from app.server import serve
 
     window, stop_jobs = getattr(args, "window", False), getattr(args, "stop_jobs", False)
@@ -99,7 +99,7 @@ def _window_browser() -> str | None:
 
 
 def _window(browser: str, address: str) -> None:
-    """Shows the page in a browser without tabs and address bar, with a profile of its own.
+    """Shows the page in a browser window without tabs and address bar, with a separate profile.
 
     Closing it closes the studio.
     """
@@ -107,10 +107,10 @@ def _window(browser: str, address: str) -> None:
         options = [f"--app={address}", f"--user-data-dir={profile}", "--no-first-run", "--no-default-browser-check"]
         options += ["--disable-sync", "--disable-background-networking", "--window-size=1440,900"]
         if hasattr(os, "geteuid") and os.geteuid() == 0:
-            options.append("--no-sandbox")  # Chromium refuses to run as root with it
+            options.append("--no-sandbox")  # Chromium refuses to run as root in its sandbox
         status = subprocess.call([browser, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if status == 0:
-        os.kill(os.getpid(), 2)  # as Ctrl-C does: the server ends in order
+        os.kill(os.getpid(), 2)  # like Ctrl-C: the server shuts down cleanly
     else:
         webbrowser.open(address)
 
@@ -148,10 +148,10 @@ def run_demo(args) -> int:
     store = open_store(args)
     with progress(args, "Drawing the demo study") as show:
         study = demo.make_demo(store, args.seed, on_progress=lambda i, n: show(i, n, ""))
-    drawn = time.monotonic() - started
+    drawing_seconds = time.monotonic() - started
     changes = {"epochs": args.epochs} if args.epochs else {}
     runs_made = demo.create_demo_runs(store, study, args.seed, **changes)
-    say(args, f"Study {study} drawn in {drawn:.0f} s; training and detectors follow")
+    say(args, f"Study {study} drawn in {drawing_seconds:.0f} s; training and detectors follow")
     job = jobs.submit(store, demo.demo_steps(runs_made, device=args.device), start=False)
     follow(args, store, job, "Training, fitting, scoring")
     size = runs.get_run(store, runs_made["pretrain"])["config"]["size"]

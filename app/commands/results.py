@@ -1,4 +1,4 @@
-"""Say how good runs are: evaluate, sheet, report, believe."""
+"""Measure how good runs are: evaluate, sheet, report, believe."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def run_evaluate(args) -> int:
 
 
 def as_csv(rows: list[dict]) -> str:
-    """Writes every plain value of the rows as CSV; an interval takes two columns."""
+    """Writes the rows' plain values as CSV; an interval takes two columns."""
     from core.studio.review.exports.tables import cell
 
     flat = []
@@ -199,8 +199,8 @@ def run_report(args) -> int:
     if args.background:
         job = asked.submit(store, settings)
         return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {settings['out']}")
-    there = missing(store, settings["study"], settings)
-    if there["cells"]:
-        say(args, f"{there['cells']} cells to make: about {there['seconds'] / 60:.0f} minutes")
+    to_do = missing(store, settings["study"], settings)
+    if to_do["cells"]:
+        say(args, f"{to_do['cells']} cells to make: about {to_do['seconds'] / 60:.0f} minutes")
     payload = make_asked(store, settings, report=lambda v: say(args, v["message"]))
     return finish(args, payload, f"Written to {payload['out']}: {', '.join(asked.FILES.values())}")

@@ -129,7 +129,7 @@ def run_study_add(args) -> int:
 
 
 def run_study_recipe(args) -> int:
-    """Makes a study by a recipe. The splits lie beside it, as a CSV that can be passed on."""
+    """Makes a study by a recipe, and writes its splits next to it as a CSV that can be shared."""
     from pathlib import Path
 
     from core.studio.ingest import recipes
@@ -156,13 +156,13 @@ def run_study_import(args) -> int:
         return _import(args, answers, import_study)
     except Unclear as question:
         listed = _groups(args, question.layout, question.groups)
-        asked = [group["name"] for group in listed if not group["meaning"]]
-        say(args, f"Answer with --class '{asked[0]}={'|'.join(ANSWERS)}', or --layout flat if all are normal.")
+        unclear = [group["name"] for group in listed if not group["meaning"]]
+        say(args, f"Answer with --class '{unclear[0]}={'|'.join(ANSWERS)}', or --layout flat if all are normal.")
         raise UserError(str(question), 1) from None
 
 
 def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
-    """Says what a folder means, group by group; returns the same for programs."""
+    """Prints how a folder is interpreted, group by group; returns the same for programs."""
     say(args, f"Read as {layout}:")
     for group in groups:
         masks = f", {group.masks} with masks" if group.masks else ""
@@ -338,13 +338,13 @@ def _set_watch(args, store) -> None:
 
 
 def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
-    """One line for each file that has come to an end since."""
+    """Prints a line for each file that has been finished since the last call; returns all that are finished."""
     from core.studio.incoming import watch
 
     endings = watch.ended(store)
-    for (study, path), what in endings.items():
-        if printed.get((study, path)) != what:
-            say(args, f"{study}: {path}: {what}")
+    for (study, path), outcome in endings.items():
+        if printed.get((study, path)) != outcome:
+            say(args, f"{study}: {path}: {outcome}")
     return endings
 
 

@@ -71,9 +71,9 @@ def pretrain_config(args, store):
     config = PRETRAIN_PRESETS[preset]
     changes = {k: getattr(args, k) for k in ("size", "epochs", "batch", "lr", "seed", "objective") if getattr(args, k)}
     if args.epochs:
-        changes["steps"] = 0  # which would count instead
+        changes["steps"] = 0  # which would otherwise take precedence
     if args.size:
-        changes |= {"fit_size": 0, "fit_closer": False}  # detectors see what is asked for, too
+        changes |= {"fit_size": 0, "fit_closer": False}  # detectors use the requested setting as well
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.medmix:
@@ -96,7 +96,7 @@ def run_pretrain(args) -> int:
 
 
 def _pretrain_together(args) -> int:
-    """Trains by the processes that torchrun started: the first owns the run and its job, the others only compute."""
+    """Trains with the processes that torchrun started: the first owns the run and its job, the others only compute."""
     from core.engine import processes
     from core.engine.progress import Stopped
     from core.engine.tensors import pick_device
@@ -110,11 +110,11 @@ def _pretrain_together(args) -> int:
     processes.join(pick_device(args.device))
     if not processes.is_first():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
-        run = processes.from_first()  # which has made the home, if there was none
+        run = processes.from_first()  # which has created the home if necessary
         store = open_store(args)
         try:
             encoder_training.train_encoder(store, get_run(store, run), pick_device(args.device))
-        except RuntimeError as error:  # of the connection
+        except RuntimeError as error:  # from the connection
             raise UserError(f"Another process has ended: {error}", 1) from None
         except Stopped:
             raise UserError("Stopped", 1) from None

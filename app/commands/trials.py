@@ -53,13 +53,13 @@ def run_plan(args) -> int:
     names = lambda text: tuple(n.strip() for n in text.split(",") if n.strip())  # noqa: E731
     values = {flag: getattr(args, flag) for flag in FLAGS if getattr(args, flag) is not None}
     values |= {"name": args.name, "readers": names(args.readers), "panel": names(args.panel), "run": args.of_run}
-    wanted = plan.TrialPlan.from_dict({**values, "marks": args.marks, **options_of(args.set)})
-    number = plan.make(store, study_named(args, store, args.study), wanted, BY, args.in_place_of)
+    chosen = plan.TrialPlan.from_dict({**values, "marks": args.marks, **options_of(args.set)})
+    number = plan.make(store, study_named(args, store, args.study), chosen, BY, args.in_place_of)
     row = plan.get(store, number)
     cases = max(trial_part["cases"] for trial_part in plan.progress(store, number))
     return finish(
         args, {"trial": number, "digest": row["digest"], "cases": cases},
-        f"Trial {number}: {len(wanted.readers)} readers, {cases} cases; digest {row['digest']}. `trial start {number}`",
+        f"Trial {number}: {len(chosen.readers)} readers, {cases} cases; digest {row['digest']}. `trial start {number}`",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The page's own routes: one file per resource, each with a module-level `router`; its bodies and answers beside it."""
+"""The page's routes: one file per resource, with a module-level `router` and the models of its bodies and answers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ REFUSALS = {"4XX": {"model": Failed, "description": "One sentence on what is wro
 
 
 def routers() -> list[APIRouter]:
-    """Collects the routers of this folder's modules, in the order of their names."""
+    """Returns the routers of this folder's modules, in the order of the modules' names."""
     names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return [module.router for module in modules if hasattr(module, "router")]
 
 
 def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
-    """Returns all routes of the page, or those of the routers that are given."""
+    """Returns all routes of the page, or those of the given routers."""
     listed = routers() if given is None else given
     return [route for router in listed for route in router.routes if isinstance(route, APIRoute)]
 
@@ -31,7 +31,7 @@ def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:
     """Adds every router, or those given, for requests about `ctx`.
 
-    Raises RuntimeError if a route does not say who may use it.
+    Raises RuntimeError if a route does not declare who may use it.
     """
     server.state.ctx = ctx
     for router in routers() if given is None else given:
@@ -39,7 +39,7 @@ def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) 
 
 
 def openapi() -> dict:
-    """Makes openapi.json without a server."""
+    """Returns the contents of openapi.json without running a server."""
     server = FastAPI(title="PMSACL Studio")
     include_all(server, None)
     return server.openapi()

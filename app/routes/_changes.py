@@ -1,4 +1,4 @@
-"""Server-sent events: one look at the database for all streams, and what each sends when something has changed."""
+"""Server-sent events: one watch on the database for all streams, and what each stream sends after a change."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from starlette.concurrency import run_in_threadpool
 from core.studio.db import limits
 from core.studio.db.store import Store
 
-EVERY = 0.2  # seconds between two looks
-PAUSE = 1.0  # seconds between two statuses of a stream, at the least
-BEAT = 10.0  # seconds between two beats; app/static/events.js waits for them
-LIFE = 3600.0  # seconds after which a stream ends, and its browser opens another
+EVERY = 0.2  # seconds between two checks
+PAUSE = 1.0  # minimum seconds between two statuses of a stream
+BEAT = 10.0  # seconds between two heartbeats; app/static/events.js expects them
+LIFE = 3600.0  # seconds after which a stream ends and its browser opens another
 
 
 class Changes:
-    """A watch on the home's database: wakes its listeners when another connection, of any process, has written to it.
+    """Watches the home's database: wakes its listeners when another connection, in any process, has written to it.
 
-    One thread asks SQLite for its data_version, which holds no transaction; it ends when nobody listens.
+    One thread polls SQLite's data_version, which holds no transaction; it ends when nobody listens.
     """
 
     def __init__(self, store: Store):
         self._store = store
         self._lock = threading.Lock()
         self._wakers: set[Callable[[], None]] = set()
-        self._streams: Counter[str] = Counter()  # of each reader
+        self._streams: Counter[str] = Counter()  # open streams by reader
         self._looks = False
         self.closed = False
 
     @contextlib.contextmanager
     def counted(self, reader: str) -> Iterator[None]:
-        """Counts a stream of the reader's while it is open. Raises TooMuch if the reader has too many."""
+        """Counts one of the reader's streams while it is open. Raises TooMuch if the reader has too many."""
         with self._lock:
             limits.demand("stream", self._streams[reader])
             self._streams[reader] += 1
@@ -48,7 +48,7 @@ class Changes:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yields an event of the running loop that is set at each change, and at first."""
+        """Yields an event of the running loop that is set at the start and at each change."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         event.set()
 
@@ -68,14 +68,14 @@ class Changes:
                 self._wakers.discard(wake)
 
     def close(self) -> None:
-        """Ends all streams, because the server stops."""
+        """Ends all streams, for the server's shutdown."""
         self.closed = True
         with self._lock:
             for wake in self._wakers:
                 wake()
 
     def _look(self) -> None:
-        rest, version = threading.Event(), None
+        timer, version = threading.Event(), None
         try:
             while True:
                 with self._lock:
@@ -83,13 +83,13 @@ class Changes:
                         self._looks = False
                         return
                     wakers = list(self._wakers)
-                with contextlib.suppress(sqlite3.OperationalError):  # busy: at the next look
+                with contextlib.suppress(sqlite3.OperationalError):  # busy: retried at the next check
                     now = self._store.db.conn.execute("PRAGMA data_version").fetchone()[0]
                     if now != version:
                         version = now
                         for wake in wakers:
                             wake()
-                rest.wait(EVERY)
+                timer.wait(EVERY)
         finally:
             self._store.close()  # this thread's connection
 
@@ -97,8 +97,8 @@ class Changes:
 async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
     """Yields server-sent events: `status` when the text of `say` changes, and a regular `beat`.
 
-    Whoever must not learn of a change is given the same text before and after it, and nothing else depends on changes.
-    `say` runs in a thread and reads what it needs by itself; None ends the stream, for whoever asked has signed out.
+    A reader who must not learn of a change gets the same text before and after it, and nothing else depends on changes.
+    `say` runs in a thread and does all its own reading; None ends the stream, because the reader has signed out.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()
@@ -114,7 +114,7 @@ async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterat
             if clock() >= beat:
                 yield "event: beat\ndata: 1\n\n"
                 beat += BEAT
-                changed.set()  # a session that has run out, or a worker that died, writes nothing
+                changed.set()  # an expired session or a dead worker writes nothing to the database
             if not changed.is_set():
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(changed.wait(), max(beat - clock(), 0))

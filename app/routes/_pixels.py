@@ -1,4 +1,4 @@
-"""A case's pictures as bytes for the page: PNG, 16-bit values, bits of a mask and of the region of interest."""
+"""A case's pictures as bytes for the page: PNG, 16-bit values, and the bits of a mask or the region of interest."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ KEEP = {"Cache-Control": "private, max-age=3600"}
 
 
 def picture(image: np.ndarray) -> Response:
-    """Answers with an image (H, W, 3), RGB, as PNG, which a browser keeps for an hour."""
+    """Answers with an RGB image (H, W, 3) as PNG, which a browser may cache for an hour."""
     data = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
     return Response(data, media_type="image/png", headers=KEEP)
 
 
 def readable(body: Callable[[], T]) -> T:
-    """Returns body(). Raises ValueError, which says what to do, if the image's file cannot be read any more."""
+    """Returns body(). Raises a ValueError that says what to do if the image's file can no longer be read."""
     try:
         return body()
     except Unreadable as error:
@@ -34,9 +34,9 @@ def readable(body: Callable[[], T]) -> T:
 
 @functools.lru_cache(maxsize=64)
 def png(source: Source, size: int) -> bytes:
-    """Encodes the full image as PNG, or the image made to fit into size x size.
+    """Encodes the image as PNG, in full or scaled down to fit into size x size.
 
-    Compression level 1: large images take longer to compress than to send.
+    Uses compression level 1, because large images take longer to compress than to send.
     """
     image = resize.fit(source.image(), size) if size > 0 else source.image()
     grey = bool((image[..., 0] == image[..., 1]).all() and (image[..., 0] == image[..., 2]).all())
@@ -48,7 +48,7 @@ def png(source: Source, size: int) -> bytes:
 
 
 def raw(case: dict) -> tuple[dict, bytes]:
-    """Returns headers and an image's codes, little-endian uint16 (H, W); its values are offset + gain * codes."""
+    """Returns headers and an image's codes as little-endian uint16 (H, W); the values are offset + gain * codes."""
     codes, offset, gain = _uint16(_grey(readable(lambda: raw_of(case))))
     head = {
         "X-Image-Shape": ",".join(map(str, codes.shape)),
@@ -59,21 +59,21 @@ def raw(case: dict) -> tuple[dict, bytes]:
 
 
 def bits(pixels: np.ndarray) -> tuple[dict, bytes]:
-    """Packs pixels (H, W): returns headers, and one bit for each pixel, row by row, highest bit first."""
+    """Packs pixels (H, W): returns headers and one bit per pixel, row by row, highest bit first."""
     return {"X-Image-Shape": ",".join(map(str, pixels.shape))}, np.packbits(pixels).tobytes()
 
 
 def of_bits(case: Mapping[str, Any], packed: bytes) -> np.ndarray:
-    """Unpacks the bits of a mask of the case's image: uint8 (H, W). Raises ValueError unless they fit its size."""
+    """Unpacks the bits of a case's mask into uint8 (H, W). Raises ValueError unless they fit the image's size."""
     shape = case["height"], case["width"]
-    wanted = -(-shape[0] * shape[1] // 8)
-    if len(packed) != wanted:
-        raise ValueError(f"The mask has {len(packed)} bytes where its image needs {wanted}.")
+    expected = -(-shape[0] * shape[1] // 8)
+    if len(packed) != expected:
+        raise ValueError(f"The mask has {len(packed)} bytes where its image needs {expected}.")
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=shape[0] * shape[1]).reshape(shape)
 
 
 def region(case: dict, side: int) -> tuple[dict, bytes]:
-    """Returns the `bits` of the region of interest, at most `side` pixels a side; side 0: at the image's own size."""
+    """Returns the `bits` of the region of interest, at most `side` pixels a side; side 0: at the image's size."""
     pixels = readable(lambda: _roi(Source.of(case)))
     long = max(pixels.shape)
     if 0 < side < long:
@@ -90,12 +90,12 @@ def _grey(values: np.ndarray) -> np.ndarray:
 
 
 def _uint16(values: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """codes, offset, gain with values = offset + gain * codes; exact for integers that span less than 65536."""
+    """Returns codes, offset, gain with values = offset + gain * codes; exact for integers spanning less than 65536."""
     lo, hi = float(values.min()), float(values.max())
     if values.dtype == np.uint16:
         return values.astype("<u2"), 0.0, 1.0
-    whole = bool((values == np.rint(values)).all()) and hi - lo <= 65535
-    gain = 1.0 if whole else max(hi - lo, 1e-12) / 65535
+    is_integer = bool((values == np.rint(values)).all()) and hi - lo <= 65535
+    gain = 1.0 if is_integer else max(hi - lo, 1e-12) / 65535
     return np.rint((values.astype(np.float64) - lo) / gain).astype("<u2"), lo, gain
 
 

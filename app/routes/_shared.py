@@ -10,7 +10,7 @@ from app.routes._types import Answer, Part
 
 Values = dict[str, Any]  # settings, as core/engine or the page names them
 Rectangle = tuple[float, float, float, float]  # x0, y0, x1, y1
-Polygons = list[list[tuple[float, float]]]  # x, y in parts of the image's width and height
+Polygons = list[list[tuple[float, float]]]  # x, y as fractions of the image's width and height
 Decision = TypeAliasType("Decision", Literal["normal", "abnormal", "unsure"])
 Split = TypeAliasType("Split", Literal["train", "holdout", "test"])
 Label = TypeAliasType("Label", Literal["normal", "abnormal", "unknown"])
@@ -23,8 +23,8 @@ JobStatus = TypeAliasType(
 class Job(Part):
     """A job as the page lists it.
 
-    share: how much of the run that it is at is done, 0 to 1.
-    here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere.
+    share: the finished fraction of the run that it is working on, 0 to 1.
+    here, ahead: whether it works on the run it is listed with now, or will later; null elsewhere.
     """
 
     id: int
@@ -42,7 +42,7 @@ class Job(Part):
 
 
 class JobAsked(Answer):
-    """The answer to asking for something that is made once. job: null where it is ready."""
+    """The answer to a request for something that is made once. job: null if it is ready."""
 
     key: str
     ready: bool
@@ -90,8 +90,8 @@ class Rights(Part):
 class ScoredRun(Part):
     """A run that has scored a study.
 
-    first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it is
-    a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with.
+    first: whether the run is the newest of its detector, or the adopted one. encoder: the method of the run that it was
+    fitted on. adopted: whether somebody put it first. compares: whether it can show what a patch was compared with.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Tiles of the worklist's grid: a case's image in small, with its heat map laid over as the viewer lays it."""
+"""Tiles of the worklist's grid: a case's image scaled down, with its heat map blended in as in the viewer."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from core.studio.runs.readings import unpack_map
 from core.studio.runs.records import get_run
 
 SIDES = 32, 512  # pixels: the smallest and the largest tile
-QUALITY = 88  # of WebP
+QUALITY = 88  # WebP quality
 OPACITY = 0.6
-ROI_SIDE = 288  # of the short side at which the region of interest is looked for
-# Inferno at ten places, as the viewer's table has them (app/widgets/review/js/colours.js).
+ROI_SIDE = 288  # length of the short side for finding the region of interest
+# Inferno at ten points, as in the viewer's table (app/widgets/review/js/colours.js).
 INFERNO = "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4"
 
 
 class Heat(NamedTuple):
-    """A heat map to lay over a tile.
+    """A heat map to blend into a tile.
 
-    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: changes with the map and the scale.
+    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: an ETag of the map and the scale.
     """
 
     values: bytes
@@ -38,7 +38,7 @@ class Heat(NamedTuple):
 
 
 def heat_of(context: RequestContext) -> Heat:
-    """Returns the heat map that the context's run has of its case. Raises ValueError if it has none."""
+    """Returns the heat map of the context's case by its run. Raises ValueError if there is none."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))
@@ -49,7 +49,7 @@ def heat_of(context: RequestContext) -> Heat:
 
 @functools.cache
 def _table() -> np.ndarray:
-    """Inferno as float32 (256, 3), RGB."""
+    """Returns Inferno as float32 (256, 3), RGB."""
     stops = np.array([list(bytes.fromhex(colour)) for colour in INFERNO.split()], np.float32)
     at, last = np.linspace(0, len(stops) - 1, 256), np.arange(len(stops))
     return np.stack([np.interp(at, last, stops[:, c]) for c in range(3)], 1).astype(np.float32)
@@ -57,7 +57,7 @@ def _table() -> np.ndarray:
 
 @functools.lru_cache(maxsize=256)
 def webp(source: Source, size: int, heat: Heat | None) -> bytes:
-    """Encodes the image within size x size as WebP, under its heat map where one is given."""
+    """Encodes the image within size x size as WebP, with the heat map, if given, blended in."""
     image = source.image()
     tile = _within(image, size / max(image.shape[:2]))
     if heat is not None:
@@ -69,7 +69,7 @@ def webp(source: Source, size: int, heat: Heat | None) -> bytes:
 
 
 def _within(image: np.ndarray, scale: float) -> np.ndarray:
-    """uint8 (H, W, 3) made smaller by `scale`; never larger."""
+    """Scales uint8 (H, W, 3) down by `scale`; never up."""
     if scale >= 1:
         return image
     shape = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
@@ -77,7 +77,7 @@ def _within(image: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _under(tile: np.ndarray, heat: Heat, image: np.ndarray) -> np.ndarray:
-    """The tile under the heat map, low values transparent as in the viewer (heat.js). image: to find the region in."""
+    """Blends the heat map into the tile, low values transparent (as in heat.js). image: to find the region in."""
     width, height = tile.shape[1], tile.shape[0]
     stored = np.frombuffer(heat.values, np.float32).reshape(heat.shape)
     values = cv2.resize(stored, (width, height), interpolation=cv2.INTER_LINEAR)

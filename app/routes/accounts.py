@@ -1,4 +1,4 @@
-"""Accounts of those who sign in, for administrators. A password is answered once, and no cache keeps it."""
+"""The accounts of readers, for administrators. A new password is shown once, and no cache stores it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class AccountRole(Account):
 
 
 class KeptAccount(Part):
-    """An account, and how far its reader is with one study.
+    """An account, with its reader's progress in one study.
 
-    seen: when last known to be here, or null. last: the only administrator there is. tokens: by which programs sign in
-    as the reader. The other numbers are of the study's cases; read: of those assigned.
+    seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: with which
+    programs sign in as the reader. The other numbers count the study's cases; read: of the assigned ones.
     """
 
     name: str
@@ -45,7 +45,7 @@ class KeptAccount(Part):
 
 
 class Accounts(Answer):
-    """All accounts. sign_in: whether people sign in at all. you: the name of whoever asks."""
+    """All accounts. sign_in: whether readers sign in at all. you: the current reader's name."""
 
     sign_in: bool
     you: str
@@ -53,7 +53,7 @@ class Accounts(Answer):
 
 
 class NewPassword(Answer):
-    """A new password of an account. password: answered this once."""
+    """A new password of an account. password: shown only this once."""
 
     name: str
     password: str
@@ -65,7 +65,7 @@ class KeptAccountName(Answer):
 
 @router.get("/{study}", response_model=Accounts)
 def everybody(ctx: Studio, who: Administrator, study: str):
-    """Who can sign in, and how far each is with the study."""
+    """List the accounts, with each reader's progress in the study."""
     study_row(ctx.store(), study)
     rows = people.list_accounts(ctx.store(), study)
     return {"ok": True, "sign_in": not ctx.single_user, "you": who, "accounts": rows}
@@ -73,7 +73,7 @@ def everybody(ctx: Studio, who: Administrator, study: str):
 
 @router.post("", response_model=NewPassword)
 def invite(ctx: Studio, who: Administrator, response: Response, body: AccountRole):
-    """Make an account with a password that is answered this once."""
+    """Create an account; its password is shown only this once."""
     response.headers.update(ONCE)
     password = people.invite(ctx.store(), body.name.strip(), body.role, who)
     return {"ok": True, "name": body.name.strip(), "password": password}
@@ -81,7 +81,7 @@ def invite(ctx: Studio, who: Administrator, response: Response, body: AccountRol
 
 @router.post("/set/role", response_model=KeptAccountName)
 def set_role(ctx: Studio, who: Administrator, body: AccountRole):
-    """Give an account another role."""
+    """Change an account's role."""
     people.set_role(ctx.store(), body.name, body.role, who)
     return {"ok": True, "name": body.name}
 
@@ -96,13 +96,13 @@ def reset(ctx: Studio, who: Administrator, response: Response, body: Account):
 
 @router.post("/set/tokens", response_model=KeptAccountName)
 def revoke(ctx: Studio, who: Administrator, body: Account):
-    """Take back all tokens of an account: programs that sign in by them are refused from then on."""
+    """Revoke all tokens of an account: programs that sign in with them are refused from then on."""
     people.revoke_tokens(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name}
 
 
 @router.post("/set/removed", response_model=KeptAccountName)
 def remove(ctx: Studio, who: Administrator, body: Account):
-    """Remove an account; what its reader stored stays."""
+    """Remove an account; its reader's work is kept."""
     people.remove_account(ctx.store(), body.name, who)
     return {"ok": True, "name": body.name}

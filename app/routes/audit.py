@@ -1,4 +1,4 @@
-"""The audit trail as administrators read it: who did what, when, to which case, by page and filter."""
+"""The audit trail, for administrators: who did what to which case and when, with pages and filters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Event(Part):
 class Trail(Answer):
     """A page of the audit trail.
 
-    next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by.
+    next: the `before` of the following page. kinds, people, studies: the values of the filters.
     """
 
     events: list[Event]

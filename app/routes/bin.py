@@ -1,4 +1,4 @@
-"""The bin: what was removed within the last week, and the way back."""
+"""The bin: runs and studies removed within the last week, and how to restore them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bin(Answer):
 
 @router.get("", response_model=Bin)
 def contents(ctx: Studio, who: Sighted):
-    """List what is in the bin: administrators see all of it, readers the runs that they made."""
+    """List the bin's contents: administrators see everything, readers the runs that they made."""
     store = ctx.store()
     rows = bin.contents(store)
     if not people.rights(store, who, ctx.single_user)["administer"]:
@@ -44,13 +44,13 @@ def contents(ctx: Studio, who: Sighted):
 
 @router.post("/run/{run_id}/restore", response_model=Done)
 def restore_run(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str):
-    """Bring a run back from the bin."""
+    """Restore a run from the bin."""
     bin.restore(ctx.store(), "run", run_id, who)
     return {"ok": True}
 
 
 @router.post("/study/{study}/restore", response_model=Done)
 def restore_study(ctx: Studio, who: Administrator, study: str):
-    """Bring a study back from the bin."""
+    """Restore a study from the bin."""
     bin.restore(ctx.store(), "study", study, who)
     return {"ok": True}

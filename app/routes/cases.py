@@ -1,4 +1,4 @@
-"""Pictures of one case: image, thumbnail, lesion mask, heat map, region of interest. All lossless, all with an ETag.
+"""Pictures of one case: image, thumbnail, lesion mask, heat map, region of interest. All lossless, with an ETag.
 
 A blind study's heat maps and masks are refused until the reader has committed.
 """
@@ -25,7 +25,7 @@ from core.studio.runs.records import get_run
 
 router = APIRouter(prefix="/api/case/{case_id}", tags=["cases"])
 GRID = 512  # side of the grid on which the page finds contours and regions
-KEEP = "private, max-age=86400, immutable"  # for addresses that carry the content's own mark (?v=)
+KEEP = "private, max-age=86400, immutable"  # for addresses that carry a version of the content (?v=)
 ASK = "private, no-cache"
 
 
@@ -53,9 +53,9 @@ class UsualDistance(Part):
 
 
 class Explained(Answer):
-    """The patch of a case that a run finds most abnormal, and the normal patch most like it.
+    """The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
 
-    Boxes are in parts of the images' width and height.
+    Boxes are in fractions of the images' width and height.
     """
 
     box: Rectangle
@@ -66,16 +66,16 @@ class Explained(Answer):
 
 
 def open_case(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Returns what the request knows of a case, whose number may be a neutral one.
+    """Returns the request's context of a case, whose number may be a neutral one.
 
-    The transaction is over: pictures are made outside of it.
+    The transaction has ended: pictures are made outside it.
     """
     with ctx.reading(request, number=number, run=run) as context:
         return context
 
 
 def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Opens a case as `open_case` does, if it is not hidden from the reader."""
+    """Opens a case as `open_case` does, unless it is hidden from the reader."""
     with ctx.reading(request, number=number, run=run) as context:
         context.demand_seen()
         return context
@@ -110,9 +110,9 @@ def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.get("/mask.bits", **binary("application/octet-stream"))
 def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | None = None):
-    """Return the newest lesion mask, or the one of a number, as one bit a pixel, row by row, highest bit first.
+    """Return the newest lesion mask, or the one with this id, as one bit a pixel, row by row, highest bit first.
 
-    There is no padding between rows; X-Image-Shape "H,W".
+    Rows are not padded; X-Image-Shape "H,W".
     """
     row = _mask(ctx, request, case_id, id)
     head, body = pixels.bits(masks.decode_mask(row["png"]))
@@ -123,10 +123,10 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """Return the heat map of a case by a run: little-endian Uint16 (h, w) at the detector's resolution.
 
-    If something is not judged, a bit for each value follows, 1 where it is not, highest bit first. In headers: its
-    range, the run's scale, the level of its outline (Threshold), what an outlined part must somewhere exceed (Core),
-    how far up to its maximum it is outlined (Share), and which places normal images show (Seen, rows of 0 and 1); the
-    last two if known.
+    If some values are not judged, a bit for each value follows, 1 if not judged, highest bit first. Headers give its
+    range, the run's scale, the outline's level (Threshold), the value that an outlined part must exceed somewhere
+    (Core), the share of the way up to the maximum at which the outline is drawn (Share), and the places that normal
+    images show (Seen, rows of 0 and 1); the last two if known.
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)
@@ -135,7 +135,7 @@ def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
 
 @router.get("/roi.bits", **binary("application/octet-stream"))
 def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0):
-    """Return the region of interest at the image's own resolution, or at no more than `side` a side.
+    """Return the region of interest at the image's resolution, or at most `side` pixels a side.
 
     Bits as in mask.bits.
     """
@@ -146,10 +146,10 @@ def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0)
 
 @router.get("/pack", **binary("application/octet-stream", head=list))
 def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""):
-    """Return all that is seen of a case at once: image, heat map of `run`, newest lesion mask, region of interest.
+    """Return all layers of a case at once: image, heat map of `run`, newest lesion mask, region of interest.
 
     Length of the head (little-endian uint32), the head (JSON: parts with name, bytes, headers), the parts. While the
-    case is hidden from the reader the image is all there is.
+    case is hidden from the reader, only the image is returned.
     """
     with ctx.reading(request, number=case_id, run=run) as context:
         case, mask, heat = context.asked_case, None, None
@@ -157,20 +157,20 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
             mask = masks.of_case(context)
             heat = _try(lambda: _heat(context)[:2]) if run else None
     image = _try(lambda: ("raw", *pixels.raw(case))) if (case["bits"] or 8) > 8 else None
-    parts: list[tuple[str, dict, bytes]] = [image or ("image", {}, _full(case))]
+    sections: list[tuple[str, dict, bytes]] = [image or ("image", {}, _full(case))]
     if mask is not None:
         head, body = pixels.bits(masks.decode_mask(mask["png"]))
-        parts.append(("mask", {"id": mask["number"], **head}, body))
+        sections.append(("mask", {"id": mask["number"], **head}, body))
     if heat:
-        parts += [("heat", *heat), ("roi", *pixels.region(case, GRID))]
-    index = json.dumps([{"name": n, "bytes": len(b), "headers": h} for n, h, b in parts]).encode()
-    body = b"".join([len(index).to_bytes(4, "little"), index, *(b for _, _, b in parts)])
+        sections += [("heat", *heat), ("roi", *pixels.region(case, GRID))]
+    index = json.dumps([{"name": n, "bytes": len(b), "headers": h} for n, h, b in sections]).encode()
+    body = b"".join([len(index).to_bytes(4, "little"), index, *(b for _, _, b in sections)])
     return Response(body, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/nearest", response_model=NearestCases)
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """List the normal training images nearest to the case by the run's encoder."""
+    """List the normal training images nearest to the case in the run's feature space."""
     context = seen(ctx, request, case_id, run)
     neighbours = nearest.nearest(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, "cases": [context.names.shown(neighbour) for neighbour in neighbours]}
@@ -178,16 +178,16 @@ def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run
 
 @router.get("/explain", response_model=Explained)
 def most_like(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """Show the patch that the run finds most abnormal, the normal patch most like it, and how far that still is."""
+    """Return the patch that the run finds most abnormal, the normal patch most similar to it, and their distance."""
     context = seen(ctx, request, case_id, run)
     explanation = explained.explain(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, **explanation, "case": context.names.shown(explanation["case"])}
 
 
 def send(request: Request, tag: str, body, kind: str, head: dict | None = None) -> Response:
-    """Sends the bytes of body() with their ETag, or 304 to whoever has them.
+    """Sends the bytes of body() with their ETag, or 304 if the client already has them.
 
-    A browser may keep them for a day where the address has the mark `v`.
+    A browser may cache them for a day if the address has the version `v`.
     """
     tag = f'"{tag}"'
     head = {"ETag": tag, "Cache-Control": KEEP if "v" in request.query_params else ASK, **(head or {})}
@@ -201,7 +201,7 @@ def _full(case: dict) -> bytes:
 
 
 def _try(call):
-    """The part, or None where there is none of it."""
+    """Returns the part of the answer that `call` makes, or None if it cannot be made."""
     try:
         return call()
     except ValueError:
@@ -209,13 +209,13 @@ def _try(call):
 
 
 def _of(context: RequestContext) -> tuple[dict, str]:
-    """The row of a request's case, and a mark of its picture for ETags."""
+    """Returns the row of a request's case, and a tag of its picture for ETags."""
     case = context.asked_case
     return case, f"{context.names.mark(case['id'], case['sha256'])}-{case['frame']}"
 
 
 def _heat(context: RequestContext) -> tuple[dict, bytes, str]:
-    """Headers, values, and a mark that differs between two maps of the same run and case."""
+    """Returns headers, values, and a tag that differs between two maps of the same run and case."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))

@@ -1,4 +1,4 @@
-"""Routes of the Clusters tab: ask for maps, read them, the pictures behind their points, neighbours, what leaves it."""
+"""Routes of the Clusters tab: request maps and read them, pictures of their points, neighbours, exports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from core.studio.runs.records import get_run, list_runs
 from core.studio.runs.snapshots import snapshots
 
 router = APIRouter(prefix="/api/clusters", tags=["clusters"])
-KEEP = {"Cache-Control": "private, max-age=86400, immutable"}  # an address holds the map's content key
+KEEP = {"Cache-Control": "private, max-age=86400, immutable"}  # the address contains the map's content key
 MEDIA = {
     "svg": "image/svg+xml",
     "pdf": "application/pdf",
@@ -46,7 +46,7 @@ def png(image: np.ndarray) -> Response:
 
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
-    """Returns the store, if the reader may see labels and scores of the study: a map shows them all at once."""
+    """Returns the store, if the reader may see labels and scores of the study, because a map shows all of them."""
     with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as asked:
         if asked.blinded:
             raise sessions.Hidden(
@@ -78,7 +78,7 @@ class View(Body):
 class EncoderRun(Part):
     """An encoder that a map can be drawn of.
 
-    k: of MedMix's classes A_0 .. A_k. centred: class centres were saved, from which features can be measured.
+    k: of MedMix's classes A_0 to A_k. centred: class centres were saved, so distances from them can be measured.
     """
 
     id: str
@@ -155,7 +155,7 @@ class ViewNumber(Answer):
 class MapEpoch(Part):
     """A map at one epoch.
 
-    numbers: metrics by the labels that they compare: classes or lesions. radii: by group.
+    numbers: metrics by what they compare, classes or lesions. radii: by group.
     """
 
     epoch: int
@@ -168,7 +168,7 @@ class MapEpoch(Part):
 
 
 class PointIdentities(Part):
-    """What the points of a map stand for, one entry a point."""
+    """What the points of a map represent, one entry per point."""
 
     case_id: list[int]
     lesions: list[int]
@@ -197,9 +197,9 @@ class MapAbout(Answer):
 
 
 class Column(Part):
-    """What can colour a map's points.
+    """Data that can colour a map's points.
 
-    Categories: a code per point and their names. Numbers: values, one per point, null where unknown.
+    Categories: a code per point and the codes' names. Numbers: a value per point, null if unknown.
     """
 
     name: str
@@ -227,7 +227,7 @@ class CaseOfPoint(SampleCase):
 
 
 class ReadingOfPoint(Part):
-    """What a run says of a point's case. flagged, flagged_roi, has_map: 0 or 1."""
+    """A run's result for a point's case. flagged, flagged_roi, has_map: 0 or 1."""
 
     run: str
     score: float | None
@@ -247,7 +247,7 @@ class ReviewOfPoint(Part):
 
 
 class PointDetail(Answer):
-    """One point of a map. case: null once it was removed."""
+    """One point of a map. case: null if it has been removed."""
 
     point: int
     case_id: int
@@ -260,7 +260,7 @@ class PointDetail(Answer):
 
 
 class Tagged(Answer):
-    """A tag that was put on cases, or taken off. left_out: MedMix versions among the points."""
+    """A tag that was added to cases or removed. left_out: MedMix versions among the points, which are not cases."""
 
     tag: str
     cases: int
@@ -280,9 +280,9 @@ def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
 
 @router.get("/runs", response_model=EncoderRuns)
 def encoder_runs(ctx: Studio, who: Sighted, study: Name):
-    """List encoders that a map can be drawn of, with the epochs that were saved.
+    """List encoders that can be mapped, with their saved epochs.
 
-    Trained ones come first, and the newest first.
+    Trained ones come first, the newest at the top.
     """
     store = sighted(ctx, who, study)
     encoders = []
@@ -290,9 +290,9 @@ def encoder_runs(ctx: Studio, who: Sighted, study: Name):
     for run in sorted(newest, key=lambda run: run["method"] == UNTRAINED):
         saved = snapshots(store, run)
         if saved:
-            known = {k: run[k] for k in ("id", "name", "method", "status")}
-            known |= {"epochs": [s.epoch for s in saved], "k": run["config"].get("k", 3)}
-            encoders.append({**known, "centred": all(has_centres(s) for s in saved)})
+            entry = {k: run[k] for k in ("id", "name", "method", "status")}
+            entry |= {"epochs": [s.epoch for s in saved], "k": run["config"].get("k", 3)}
+            encoders.append({**entry, "centred": all(has_centres(s) for s in saved)})
     return {"ok": True, "runs": encoders}
 
 
@@ -305,13 +305,13 @@ def maps(ctx: Studio, who: Sighted, study: Name):
 
 @router.post("/maps/{key}/stop", response_model=StatusOfJob)
 def stop(ctx: Studio, who: Sighted, key: str):
-    """Stop the job that makes a map."""
+    """Stop the job that computes a map."""
     return {"ok": True, "status": library.stop(ctx.store(), key)}
 
 
 @router.post("/maps", response_model=JobAsked)
 def ask(ctx: Studio, who: Sighted, body: ClusterMap):
-    """Ask for a map of a run's features; one that is there already is not made again."""
+    """Request a map of a run's features; an existing map is not computed again."""
     store = sighted(ctx, who, get_run(ctx.store(), body.run)["study"])
     with ctx.making(who, "map") as own:
         request_made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
@@ -329,7 +329,7 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("map", "key")], key: str):
 
 @router.get("/maps/{key}", response_model=MapAbout)
 def about(ctx: Studio, who: Sighted, key: str):
-    """Describes a map, its points' identities and the runs whose readings can colour it."""
+    """Describe a map, the identities of its points and the runs whose results can colour it."""
     store, m = opened(ctx, who, key)
     points = m.points
     identity = {"case_id": points.case_id.tolist(), "lesions": points.lesions.tolist()}
@@ -346,13 +346,13 @@ def coords(ctx: Studio, who: Sighted, key: str):
 
 @router.get("/maps/{key}/columns", response_model=Columns)
 def colours(ctx: Studio, who: Sighted, key: str, fit: str | None = None):
-    """Lists what can colour the map's points: categories and numbers."""
+    """List the data that can colour the map's points: categories and numbers."""
     return {"ok": True, "columns": explore.columns(*opened(ctx, who, key), fit)}
 
 
 @router.get("/maps/{key}/points/{point}", response_model=PointDetail)
 def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None):
-    """Describes one point: its case, reading and reviews."""
+    """Describe one point: its case, the run's result and its reviews."""
     return {"ok": True, **explore.describe(*opened(ctx, who, key), point, fit)}
 
 
@@ -370,26 +370,26 @@ def image(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 512):
 
 @router.get("/maps/{key}/points/{point}/heat.png", **binary("image/png"))
 def heat(ctx: Studio, who: Sighted, key: str, point: Id, fit: str):
-    """Return the heat map of a point's case by a detector's run, to lay over its image."""
+    """Return the heat map of a point's case by a detector's run, to overlay on its image."""
     return png(explore.heat(*opened(ctx, who, key), point, fit))
 
 
 @router.get("/maps/{key}/points/{point}/neighbours", response_model=Neighbours)
 def neighbours(ctx: Studio, who: Sighted, key: str, point: Id, epoch: Int = -1, k: Int = 10):
-    """List the points nearest to one in feature space, not on the map. `epoch` is an index into the map's epochs."""
+    """List a point's nearest neighbours in feature space (not on the map). `epoch`: an index into the map's epochs."""
     points = explore.neighbours(*opened(ctx, who, key), point, epoch, min(max(k, 1), 50))
     return {"ok": True, "neighbours": points}
 
 
 @router.post("/maps/{key}/tag", response_model=Tagged)
 def tag(ctx: Studio, who: Sighted, key: str, body: Tag):
-    """Put a tag on the cases of some points, or take it off."""
+    """Add a tag to the cases of some points, or remove it."""
     return {"ok": True, **library.tag(*opened(ctx, who, key), body.points, body.tag, who, body.remove)}
 
 
 @router.post("/maps/{key}/worklist", response_model=OnWorklist)
 def worklist(ctx: Studio, who: Sighted, key: str, body: Points):
-    """Put the cases of some points on the worklist."""
+    """Put the cases of the given points on the worklist."""
     return {"ok": True, **library.to_worklist(*opened(ctx, who, key), body.points, who)}
 
 
@@ -409,7 +409,7 @@ def file(
 ):
     """Return the map as a figure (svg, pdf, png; one epoch or all) or as a table (csv, parquet).
 
-    Names are remapped for all but administrators.
+    Only administrators get the original names.
     """
     from core.studio.clusters import figure
 
@@ -426,17 +426,17 @@ def file(
         column = columns.get(colour) if colour != "class" and "codes" in columns.get(colour, {}) else None
         hidden = set(filter(None, hide.split("|"))) if column is None else set()
         groups = [g for g in m.about["groups"] if g not in hidden]
-        shown = None if epoch is None else [epoch]
+        epochs = None if epoch is None else [epoch]
         new = [p for p in new if f"Placed: {p.about['title']}" not in hide.split("|")]
         named = [projected.with_names(p, names) for p in new]
-        data = figure.draw(m, format, shown, column, groups, objective=figure.objective(store, m), projected=named)
+        data = figure.draw(m, format, epochs, column, groups, objective=figure.objective(store, m), projected=named)
     name = f"{m.about['study']}-{m.config.method}-{m.config.feature}.{format}"
     return Response(data, media_type=MEDIA[format], headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 @router.post("/views", response_model=ViewNumber)
 def save_view(ctx: Studio, who: Sighted, body: View):
-    """Save a view by name; the same name replaces the view, if it is the reader's own."""
+    """Save a view by name, replacing the reader's own view of that name."""
     store = sighted(ctx, who, body.study)
     study_row(store, body.study)
     with store.write():

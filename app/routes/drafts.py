@@ -1,4 +1,4 @@
-"""Drawings that are not saved yet: kept by themselves, given back after a reload. See core/studio/review/masks.py."""
+"""Unsaved drawings: stored automatically and restored after a reload. See core/studio/review/masks.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class Draft(Part):
-    """A drawing that is not saved yet. id: the case's."""
+    """An unsaved drawing. id: the case's."""
 
     id: int
     updated: str
@@ -26,7 +26,7 @@ class Drafts(Answer):
 
 @router.get("/drafts", response_model=Drafts)
 def listed(ctx: Studio, who: Reader, request: Request, study: Name):
-    """List the reader's drawings that are not saved yet, by case."""
+    """List the reader's unsaved drawings, by case."""
     with ctx.reading(request, study=study) as context:
         rows = masks.list_drafts(context)
         context.names.prepare(row["id"] for row in rows)
@@ -35,7 +35,7 @@ def listed(ctx: Studio, who: Reader, request: Request, study: Name):
 
 @router.get("/draft/{case_id}", **binary("application/octet-stream"))
 def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return a drawing that is not saved yet, as it was kept."""
+    """Return an unsaved drawing as it was stored."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         draft = masks.draft_body(context)
@@ -44,21 +44,21 @@ def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/draft/{case_id}", response_model=Done)
 async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Keep a drawing that is not saved yet; the body is what the page sends."""
-    given = await request.body()
-    await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, given))
+    """Store an unsaved drawing; the body is the page's own format."""
+    content = await request.body()
+    await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, content))
     return {"ok": True}
 
 
 @router.delete("/draft/{case_id}", response_model=Done)
 def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Drop a drawing that was kept."""
+    """Discard an unsaved drawing."""
     change(ctx, request, case_id, masks.drop_draft)
     return {"ok": True}
 
 
 def change(ctx: Context, request: Request, case_id: int, act) -> None:
-    """Does `act` with a request's context, unless the case is hidden from the reader."""
+    """Runs `act` with a request's context, unless the case is hidden from the reader."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         act(context)

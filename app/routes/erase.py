@@ -1,4 +1,4 @@
-"""Erasing a patient: first what there is, in words, then the erasure of exactly that. Administrators."""
+"""Erasing a patient: first a description of the stored data, then the erasure of exactly that. Administrators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api/erase", tags=["erase"])
 class Patient(Body):
     """A patient to erase.
 
-    patient: as the import knew it. case: the number of a case of the patient, instead.
+    patient: the identifier at import. case: instead, the number of one of the patient's cases.
     """
 
     patient: Line = ""
@@ -22,7 +22,7 @@ class Patient(Body):
 
 
 class Erasure(Patient):
-    """A patient whose erasure is confirmed. cases: how many were named before."""
+    """A patient whose erasure is confirmed. cases: the number that was shown before."""
 
     cases: Id
 
@@ -34,7 +34,7 @@ class RunThatLearnt(Part):
 
 
 class Traced(Part):
-    """What a home holds of a patient, as core/studio/review/erasing.py has it."""
+    """A patient's data in a home, as core/studio/review/erasing.py describes it."""
 
     backups: int
     cases: int
@@ -54,7 +54,7 @@ class Traced(Part):
 
 
 class Named(Answer):
-    """What a home holds of a patient. lines: the trace in words."""
+    """A patient's data in a home. lines: the description in words."""
 
     trace: Traced
     lines: list[str]
@@ -63,8 +63,8 @@ class Named(Answer):
 class Erased(Answer):
     """What was erased.
 
-    open: what could not be done yet and is tried again. still: files of the home that still name the patient, or a file
-    of theirs.
+    open: steps that failed and will be retried. still: files of the home that still name the patient, or one of the
+    patient's files.
     """
 
     trace: Traced
@@ -74,14 +74,14 @@ class Erased(Answer):
 
 @router.post("/find", response_model=Named)
 def find(ctx: Studio, who: Administrator, body: Patient):
-    """Name what there is of a patient; nothing changes."""
+    """Describe the data stored on a patient; nothing changes."""
     traced = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case), body.patient)
     return {"ok": True, "trace": traced.to_dict(), "lines": erasing.words(traced)}
 
 
 @router.post("", response_model=Erased)
 def erase(ctx: Studio, who: Administrator, body: Erasure):
-    """Erase a patient of whom so many cases were named."""
+    """Erase a patient, if the number of cases shown before is still right."""
     cases = erasing.cases_of(ctx.store(), body.patient, body.case)
     if len(cases) != body.cases:
         raise ValueError(f"There are {len(cases)} cases now, not {body.cases}: look again.")

@@ -1,4 +1,4 @@
-"""Answers to errors, as one sentence for the page: {"ok": false, "error": sentence}, never a traceback."""
+"""Answers to errors: one sentence for the page, {"ok": false, "error": sentence}, never a traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG = threading.Lock()
 
 
 def sentence_of(error: RequestValidationError) -> str:
-    """Returns the first thing that is wrong with a request, in words."""
+    """Describes the first error in a request."""
     first = error.errors()[0]
     kind = first["type"]
     if kind == "json_invalid":
@@ -37,19 +37,19 @@ def sentence_of(error: RequestValidationError) -> str:
 
 
 def _answer(text: str, status: int, home: Path | None = None) -> JSONResponse:
-    """home: whose path is left out of the text."""
+    """Returns the error as JSON. home: its path is removed from the text."""
     return JSONResponse({"ok": False, "error": Home(home).left_out_of(text) if home else text}, status)
 
 
 def is_refused_by_disk(error: BaseException) -> bool:
-    """Says whether the home cannot be written to: mounted read-only, or without the right to."""
+    """Says whether the home is not writable: mounted read-only, or without permission."""
     return getattr(error, "errno", None) in (errno.EROFS, errno.EACCES, errno.EPERM) or "readonly database" in str(
         error
     )
 
 
 def _passing(error: BaseException) -> JSONResponse | None:
-    """The answer to what the machine refused and may allow later: the page keeps what it sent, and sends it again."""
+    """Answers an error of the machine that may pass: the page keeps its data and sends it again later."""
     if is_full(error):
         return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
     if is_refused_by_disk(error):
@@ -60,7 +60,7 @@ def _passing(error: BaseException) -> JSONResponse | None:
 
 
 def log_fault(home: Path, where: str, error: BaseException) -> str:
-    """Appends an unforeseen error to errors.log of the home, and returns the sentence that is shown instead."""
+    """Appends an unexpected error to the home's errors.log, and returns the sentence to show instead."""
     file = home / "errors.log"
     with _LOG, suppress(OSError):
         if file.exists() and file.stat().st_size > limits.LIMITS["fault log"].most:
@@ -73,7 +73,7 @@ def log_fault(home: Path, where: str, error: BaseException) -> str:
 def add_handlers(server: FastAPI, home: Path) -> None:
     """Adds the handlers that answer errors with a sentence.
 
-    home: where errors.log lies, for unexpected errors.
+    home: the folder of errors.log, for unexpected errors.
     """
 
     @server.exception_handler(RequestValidationError)
@@ -103,5 +103,5 @@ def add_handlers(server: FastAPI, home: Path) -> None:
             return passing
         if getattr(error, "errno", None) in (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ):
             return _answer("There is nothing of that name.", 400)
-        where = getattr(request.scope.get("route"), "path", "")  # not the address: it may hold names
+        where = getattr(request.scope.get("route"), "path", "")  # not the address, which may contain names
         return _answer(log_fault(home, f"{request.method} {where}", error), 500)

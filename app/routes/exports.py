@@ -1,4 +1,4 @@
-"""Ways out of the review room, as downloads: tables, masks for other tools, bundle; and its way in."""
+"""Downloads of the Review tab (tables, masks for other tools, the bundle), and imports of bundles and annotations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Missing(Part):
 
 
 class Bundle(Answer):
-    """What came in with a bundle.
+    """The result of importing a bundle.
 
     rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases.
     """
@@ -48,9 +48,9 @@ class Bundle(Answer):
 
 
 class AnnotationsIn(Answer):
-    """What came in with a file of annotations.
+    """The result of importing a file of annotations.
 
-    cut: shapes cut off at the edge. unknown: names that no case has. passed_over: why other shapes were not taken.
+    cut: shapes cropped at the edge. unknown: names that no case has. passed_over: why other shapes were skipped.
     """
 
     format: str
@@ -62,10 +62,9 @@ class AnnotationsIn(Answer):
 
 
 class ExportWarning(Answer):
-    """What to know before a study goes out.
+    """A warning before a study is exported.
 
-    text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may send
-    to.
+    text: null without a warning. cases: with likely burned-in text. servers: to which the reader may send.
     """
 
     text: str | None
@@ -74,9 +73,9 @@ class ExportWarning(Answer):
 
 
 class Send(Body):
-    """What to send to a DICOMweb server.
+    """The objects to send to a DICOMweb server.
 
-    server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review.
+    server: its name, given by an administrator of the machine. run: of maps and scores; "" for Review's run.
     """
 
     server: Name
@@ -90,7 +89,7 @@ class Sending(Answer):
 
 
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
-    """Returns the store, if the study is there, the run is its own, and whoever asks may see what goes out of it."""
+    """Returns the store, if the study exists, the run belongs to it, and the reader may see what is exported."""
     with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
@@ -101,19 +100,19 @@ def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Sto
 
 @router.get("/{study}/warning", response_model=ExportWarning)
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
-    """Warn of likely burned-in text before anything goes out, in words and by the cases to look at."""
+    """Warn of likely burned-in text before an export, in words and with the cases to check."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study, look=False)
-    known = dicomweb.servers(store) if people.rights(store, who, ctx.single_user)["administer"] else {}
-    return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*known]}
+    servers = dicomweb.servers(store) if people.rights(store, who, ctx.single_user)["administer"] else {}
+    return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*servers]}
 
 
 @router.post("/{study}/send", response_model=Sending)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
-    """Queue masks, heat maps and reports for a DICOMweb server that was named on the machine: no address is taken."""
+    """Queue masks, heat maps and reports for a DICOMweb server named on the machine; addresses are not accepted."""
     store = exportable(ctx, request, study, body.run)
-    asked = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
-    return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **asked)}
+    options = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
+    return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **options)}
 
 
 @router.post("/{study}/{kind}", **binary("application/zip", "text/csv", "application/json"))
@@ -122,7 +121,7 @@ def export(
 ):
     """Export a study, de-identified unless names=1 (administrators).
 
-    A bundle keeps names, and is for administrators. masks: reference or readers, for lesion masks of that kind alone.
+    A bundle keeps names, and is for administrators. masks: reference or readers, for only that kind of lesion mask.
     """
     if kind != "bundle" and kind not in SUFFIXES:
         raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
@@ -140,14 +139,14 @@ def export(
     gone = BackgroundTask(leftovers.discard, folder)
     head = {"X-Burned-In-Text": str(len(done["burned_in"]["cases"]))}
     answer = FileResponse(file, filename=file.name, background=gone, headers=head, stat_result=file.stat())
-    for mark in ("etag", "last-modified"):  # of the file that was made for this answer
+    for mark in ("etag", "last-modified"):  # these describe the temporary file
         del answer.headers[mark]
     return answer
 
 
 @router.post("/bundle", response_model=Bundle)
 async def bundle_in(ctx: Studio, who: Administrator, request: Request):
-    """Take in a bundle; the body is the zip."""
+    """Import a bundle; the body is the zip."""
     async with _received(ctx, request, "a bundle", "in.zip", Limits().bytes) as file:
         done = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
     return {"ok": True, **done}
@@ -155,11 +154,11 @@ async def bundle_in(ctx: Studio, who: Administrator, request: Request):
 
 @router.put("/{study}/annotations", response_model=AnnotationsIn)
 async def annotations_in(ctx: Studio, who: Administrator, request: Request, study: str, tool: Name):
-    """Take in lesions drawn in another tool, by names of files; the body is the file.
+    """Import lesions drawn in another tool, matched by file name; the body is the file.
 
     tool: coco, cvat, label-studio, png or yolo.
     """
-    await run_in_threadpool(lambda: exportable(ctx, request, study))  # what a blind session hides has names of cases
+    await run_in_threadpool(lambda: exportable(ctx, request, study))  # the answer contains names of cases
     async with _received(ctx, request, "a file of annotations", "This file", LARGEST) as file:
         done = await run_in_threadpool(lambda: import_annotations(ctx.store(), study, file, tool, who))
     return {"ok": True, **done}
@@ -167,7 +166,7 @@ async def annotations_in(ctx: Studio, who: Administrator, request: Request, stud
 
 @contextlib.asynccontextmanager
 async def _received(ctx: Context, request: Request, what: str, name: str, most: int) -> AsyncIterator[Path]:
-    """The body as a file, which is gone afterwards. Raises ValueError as soon as it is larger than `most` bytes."""
+    """Yields the body as a temporary file. Raises ValueError as soon as it exceeds `most` bytes."""
     folder, size = leftovers.begin(ctx.home.cache), 0
     try:
         with (folder / name).open("wb") as out:
@@ -182,7 +181,7 @@ async def _received(ctx: Context, request: Request, what: str, name: str, most: 
 
 
 def _streamed(bundle: BundleWriter) -> StreamingResponse:
-    """The zip as it is made, with what is known to be missing in the headers."""
+    """Streams the zip while it is written; headers list what is known to be missing."""
     head = {
         "Content-Disposition": f'attachment; filename="{bundle.study}-bundle.zip"',
         "X-Burned-In-Text": str(len(bundle.burned_in["cases"])),

@@ -1,4 +1,4 @@
-"""What readers find on a case: a label on the whole image, at a point or in a box. With a mask: masks.py."""
+"""Readers' findings on a case: a label on the whole image, at a point or in a box. With a mask: masks.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 class NewFinding(Body):
     """A finding to add to a case.
 
-    box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial.
+    box: x0, y0, x1, y1 in pixels of the image; for a point both corners are equal. rating: 0 to 100, in a trial.
     """
 
     case: Id
@@ -29,7 +29,7 @@ class NewFinding(Body):
 
 
 class Finding(Part):
-    """A finding on a case. box: in pixels of the image; a point has both corners alike."""
+    """A finding on a case. box: in pixels of the image; for a point both corners are equal."""
 
     id: int
     label: str

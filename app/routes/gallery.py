@@ -1,4 +1,4 @@
-"""The worklist as a grid: small pictures with the heat map, places in the list, spread of the scores, tags."""
+"""The worklist as a grid: tiles with the heat map, positions in the list, the distribution of scores, tags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(tags=["review"])
 
 
 class CaseTag(Body):
-    """A tag put on cases, or taken off; numbers as the worklist has them."""
+    """A tag to add to cases or to remove; cases by their numbers in the worklist."""
 
     study: Name
     cases: Annotated[list[Id], Field(min_length=1, max_length=20_000)]
@@ -28,7 +28,7 @@ class CaseTag(Body):
 
 
 class ScoreSpread(Part):
-    """How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins."""
+    """The distribution of scores: counts of the bins between lo and hi; scores beyond are in the outer bins."""
 
     bins: list[int]
     lo: float
@@ -44,7 +44,7 @@ class TagCount(Part):
 class ListOverview(Answer):
     """An overview of the list of cases.
 
-    total: rows of the list as it is filtered. labels: whether it may be filtered by label.
+    total: rows of the filtered list. labels: whether it may be filtered by label.
     """
 
     total: int
@@ -54,14 +54,14 @@ class ListOverview(Answer):
 
 
 class Place(Answer):
-    """A case's place in the list. at: rows of the list before the case."""
+    """A case's position in the list. at: the number of rows before it."""
 
     case: int | None
     at: int | None
 
 
 class CasesTagged(Answer):
-    """A tag that was put on cases, or taken off. changed: how many cases."""
+    """A tag that was added to cases or removed. changed: how many cases."""
 
     tag: str
     changed: int
@@ -69,7 +69,7 @@ class CasesTagged(Answer):
 
 @router.get("/api/case/{case_id}/tile.webp", **binary("image/webp"))
 def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 192, run: Name = ""):
-    """Return the image within size x size; with `run`, under its heat map inside the region of interest."""
+    """Return the image within size x size; with `run`, its heat map blended in inside the region of interest."""
     with ctx.reading(request, number=case_id, run=run) as context:
         if run:
             context.demand_seen()
@@ -83,7 +83,7 @@ def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 1
 
 @router.get("/api/review/overview", response_model=ListOverview)
 def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
-    """Describes what stands round the list: how many rows, how their scores are spread, tags to filter by."""
+    """Describe the list: the number of rows, the distribution of their scores, and the tags to filter by."""
     with ctx.reading(request, study=study, run=run) as context:
         listed = Worklist(context, Query.from_values(request.query_params))
         return {
@@ -106,10 +106,10 @@ def place(
     case: Id = 0,
     unread: Int = 0,
 ):
-    """Find a case, and how many rows of the list come before it.
+    """Find a case and its position in the list.
 
-    It is the one asked for, the next unread one after it (from the beginning again where there is none), or the one
-    whose score is nearest. Null where there is none.
+    The case is the requested one, the next unread one after it (continuing from the top of the list), or the one with
+    the nearest score; null if no case matches.
     """
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
         listed = Worklist(context, Query.from_values(request.query_params))
@@ -128,7 +128,7 @@ def place(
 
 @router.post("/api/review/tag", response_model=CasesTagged)
 def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
-    """Put a tag on cases, or take it off."""
+    """Add a tag to cases, or remove it."""
     with ctx.writing(request, study=body.study) as context:
         chosen = context.of_study(body.cases)
         context.demand_open(*chosen)

@@ -1,4 +1,4 @@
-"""Learning from what readers marked: what there is to learn from, what was learnt, and how it compares."""
+"""Learning from readers' marks: the material, the runs that learnt from it, and how they compare."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from core.studio.runs.preferred import LEARNT
 from core.studio.training import live
 
 router = APIRouter(prefix="/api/learn", tags=["learn"])
-SHOWN = 5  # of what was learnt, the latest
+SHOWN = 5  # the newest runs
 
 
 class Learn(Body):
-    """What to learn on from. fit: the scored fit."""
+    """What to continue learning from. fit: the scored fit."""
 
     fit: Name
 
 
 class LearnFit(Part):
-    """A scored fit that can be learnt on from. seconds: about how long that takes; null where it is not known."""
+    """A scored fit from which learning can continue. seconds: an estimate of the time; null if unknown."""
 
     id: str
     name: str
@@ -37,9 +37,9 @@ class LearnFit(Part):
 
 
 class MeasureBeside(Part):
-    """A measure of a run beside that of the one it learnt on from.
+    """A run's measure next to that of the run that it started from.
 
-    interval: 95 %, of the difference. enough: whether there are enough images to tell.
+    interval: 95 %, of the difference. enough: whether there are enough images for a conclusion.
     """
 
     old: float | None
@@ -51,23 +51,23 @@ class MeasureBeside(Part):
 
 
 class FlagsBeside(Part):
-    """How many abnormal and normal cases there are, and how many of them the old and the new run flag."""
+    """The numbers of abnormal and normal cases, and how many of them the old and the new run flag."""
 
     abnormal: tuple[int, int, int]
     normal: tuple[int, int, int]
 
 
 class LearntBeside(Part):
-    """A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
+    """A run compared with the one that it started from, on `cases` that it has not seen; it has seen `left_out`.
 
-    pictured: cases that show it, from the largest gain to the largest loss.
+    pictured: example cases, from the largest gain to the largest loss.
     """
 
     base: str
     run: str
     cases: int
     left_out: int
-    against: str  # which masks the figures of outlines are computed against, in words
+    against: str  # the masks that outlines are compared with, in words
     measures: dict[Literal["auroc", "pixel_auroc", "dice", "pro"], MeasureBeside]
     flags: FlagsBeside | None
     pictured: list[int]
@@ -76,10 +76,10 @@ class LearntBeside(Part):
 
 
 class LearntGain(Part):
-    """What learning gains on marked cases that were left out in turn.
+    """The gain from learning on marked cases, by cross-validation.
 
-    Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the detector before,
-    in the map and in the image's score. words: of all this.
+    Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the previous detector,
+    in the map and in the image's score. words: all of this in words.
     """
 
     weight: float
@@ -94,10 +94,10 @@ class LearntGain(Part):
 
 
 class LearntRun(Part):
-    """A run that learnt from what readers marked.
+    """A run that learnt from readers' marks.
 
-    share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
-    until it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
+    share: of the learnt map in a run of version 0.2, 0 if it did not help on held-out marked images. gain: null until
+    it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
     """
 
     id: str
@@ -115,14 +115,14 @@ class LearntRun(Part):
 
 
 class Learning(Answer):
-    """What there is to learn from in a study, and what was learnt.
+    """The material for learning in a study, and the runs that learnt from it.
 
-    masks, patients: accepted ones; it takes `least` patients, or images where these are not known. unfinished: cases
-    with a mask whose reader has not said that all is marked. normals: cases called normal, which teach too. kinds:
-    masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
-    contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
-    sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
-    which learning is offered next. due: whether one was reached since it last learnt. decided: cases with a decision.
+    masks, patients: accepted ones; learning takes `least` patients, or images if patients are unknown. unfinished:
+    cases with a mask whose reader has not confirmed that all lesions are marked. normals: cases called normal, which
+    are used too. kinds: masks by label, for labels learnt as separate kinds. whole: masks that cover their image and
+    are not used. contradicting: cases on which readers disagree, not used before they are adjudicated. notes: sentences
+    on everything skipped or unknown. none: why learning is impossible. next: number of masks at which learning is
+    offered next. due: whether such a number was reached since the last learning. decided: cases with a decision.
     """
 
     masks: int
@@ -150,7 +150,7 @@ class AskedLearning(Answer):
 
 @router.get("/{study}", response_model=Learning)
 def show(ctx: Studio, who: Sighted, study: str):
-    """Shows what there is to learn from, what was learnt, and how it compares."""
+    """Return the material for learning, the runs that learnt from it, and how they compare."""
     store = ctx.store()
     study_row(store, study)
     fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
@@ -168,7 +168,7 @@ def show(ctx: Studio, who: Sighted, study: str):
 
 @router.post("/{study}", response_model=AskedLearning)
 def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
-    """Queue a run that learns on from a fit with what readers marked."""
+    """Queue a run that continues from a fit and learns from readers' marks."""
     store = ctx.store()
     if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
         raise ValueError(f"{body.fit} is no fit of this study")
@@ -187,9 +187,9 @@ class Adopted(Body):
 
 @router.post("/{study}/adopt", response_model=Done)
 def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
-    """Put a run first among the study's detectors, for all its readers, or take that back.
+    """Put a run first among the study's detectors, for all its readers, or undo that.
 
-    It changes what all of them see, as a moved operating point does, and takes the same right.
+    Like moving the operating point, it changes what all readers see, and requires the same right.
     """
     store = ctx.store()
     study = study_row(store, study)["id"]
@@ -199,7 +199,7 @@ def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
     return {"ok": True}
 
 
-# What runs of earlier versions and of bundles do not keep.
+# Not stored in runs of earlier versions and of bundles.
 _OLDER: dict[str, Any] = {"against": "", "flags": None, "pictured": []}
 
 

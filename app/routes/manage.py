@@ -1,4 +1,4 @@
-"""What an administrator sets for a study: the watched folder, who reads which case, the labels of findings."""
+"""An administrator's settings of a study: the watched folder, the assignment of cases, the labels of findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/manage", tags=["manage"])
 
 
 class WatchSettings(Body):
-    """Settings of a study's watched folder. run: "" for the one that Review opens with."""
+    """Settings of a study's watched folder. run: "" for the run that Review opens with."""
 
     folder: Line | None = ""
     run: Name | None = ""
@@ -34,7 +34,7 @@ class NewLabels(Body):
 
 
 class Assign(Body):
-    """Readers to deal the test cases out to. per_case: 2 for double reading."""
+    """Readers to assign the test cases to. per_case: 2 for double reading."""
 
     readers: Annotated[list[Name], Field(max_length=1000)]
     per_case: Annotated[int, Interval(ge=1, le=1000)] = 1
@@ -45,7 +45,7 @@ class Unassign(Body):
 
 
 class OwnRights(Answer, Rights):
-    """What whoever asks may do."""
+    """The rights of the current reader."""
 
 
 class ImportJob(Part):
@@ -62,14 +62,14 @@ class LeftOut(Part):
 class Watch(Part):
     """A study's watched folder.
 
-    counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle.
+    counts: incoming files by state. changed: when a case or a score was last added. job: null while idle.
     """
 
     study: str
     folder: str
     run: str | None
     active: bool
-    copy: bool  # type: ignore[misc]  # a method of dict has this name
+    copy: bool  # type: ignore[misc]  # dict has a method of this name
     looked: str | None
     message: str
     changed: str | None
@@ -83,9 +83,9 @@ class Watched(Answer):
 
 
 class AssignedReader(Part):
-    """How far a reader is with the assigned cases.
+    """A reader's progress with the assigned cases.
 
-    role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not.
+    role: null without an account. read: assigned cases; read_in_all: cases of the study, assigned or not.
     """
 
     name: str
@@ -96,7 +96,7 @@ class AssignedReader(Part):
 
 
 class Assignments(Answer):
-    """How the test cases are dealt out. cases: of the test part; free: of these, assigned to nobody."""
+    """The assignment of test cases. cases: in the test split; free: of these, not assigned."""
 
     readers: list[AssignedReader]
     cases: int
@@ -122,13 +122,13 @@ class Managed(Assignments):
 
 @router.get("", response_model=OwnRights)
 def rights(ctx: Studio, who: Reader):
-    """Return the rights of whoever asks, by which the page shows these forms or leaves them out."""
+    """Return the reader's rights, which decide whether the page shows these forms."""
     return {"ok": True, **people.rights(ctx.store(), who, ctx.single_user)}
 
 
 @router.get("/{study}", response_model=Managed)
 def everything(ctx: Studio, who: Administrator, study: str):
-    """Return all that an administrator sets for a study."""
+    """Return an administrator's settings of a study."""
     store = ctx.store()
     study_row(store, study)
     fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
@@ -149,7 +149,7 @@ def watched(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/{study}/watch", response_model=Watched)
 def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
-    """Set the study's watched folder; an empty one ends watching."""
+    """Set the study's watched folder; an empty path stops watching."""
     if body.folder:
         ctx.demand_root(body.folder)
     done = watch.set_watch(
@@ -173,7 +173,7 @@ def set_labels(ctx: Studio, who: Administrator, study: str, body: NewLabels):
 
 @router.post("/{study}/assign", response_model=Assignments)
 def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
-    """Deal the study's test cases out to readers."""
+    """Assign the study's test cases to readers."""
     store = ctx.store()
     study_row(store, study)
     unknown = sorted(set(body.readers) - set(people.known_readers(store, study)))
@@ -185,7 +185,7 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
 
 @router.post("/{study}/unassign", response_model=Unassigned)
 def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
-    """Take back what `reader` has not read yet."""
+    """Withdraw the assigned cases that `reader` has not read yet."""
     store = ctx.store()
     study_row(store, study)
     gone = people.unassign(store, study, body.reader, who)

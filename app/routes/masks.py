@@ -1,6 +1,6 @@
-"""What readers mark on a case: lesion masks and their versions, places called normal, and that all is marked.
+"""Readers' marks on a case: lesion masks and their versions, areas called normal, and whether all is marked.
 
-Every answer says `ok`; what went wrong is a sentence (errors.py).
+Every answer has `ok`; errors are sentences (errors.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api/review", tags=["review"])
 
 
 class MaskVersion(Part):
-    """A version of a lesion mask. reference: figures are computed against it; all others are readers' masks."""
+    """A version of a lesion mask. reference: the ground truth of all figures; the others are readers' masks."""
 
     id: int
     case_id: int
@@ -38,9 +38,9 @@ class MaskVersion(Part):
 
 
 class CaseMarks(Part):
-    """What a reader has said of the marks on a case.
+    """A reader's statements on the marks of a case.
 
-    finished: whether the reader has said that all is marked. normal: whether places are called normal.
+    finished: whether all lesions are marked. normal: whether areas are marked as normal.
     """
 
     finished: bool
@@ -84,7 +84,7 @@ async def save_mask(
 ):
     """Save a lesion mask; the body holds its bits (as mask.bits gives them).
 
-    label: also a finding of that name.
+    label: also stored as a finding.
     """
     bits = await request.body()
     facts = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
@@ -110,7 +110,7 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict
 
 @router.post("/finished/{case_id}", response_model=SavedMarks)
 def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finished):
-    """Say that all is marked on a case, or take it back: what is not marked then teaches as normal."""
+    """State that all lesions of a case are marked, or withdraw that: unmarked areas are then learnt as normal."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         return {"ok": True, "marks": masks.set_finished(context, body.finished)}
@@ -118,7 +118,7 @@ def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finish
 
 @router.get("/normal/{case_id}", **binary("application/octet-stream"))
 def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return the places that the reader calls normal, as mask.bits gives a mask; refused where there are none."""
+    """Return the areas that the reader marked as normal, in the format of mask.bits; refused if there are none."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
         png = masks.normal_places(context)
@@ -130,9 +130,9 @@ def normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 @router.post("/normal/{case_id}", response_model=SavedMarks)
 async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Save the places called normal; the body holds their bits (as mask.bits gives them).
+    """Save the areas marked as normal; the body holds their bits (in the format of mask.bits).
 
-    None of them set removes them.
+    If no bit is set they are removed.
     """
     bits = await request.body()
 
@@ -145,7 +145,7 @@ async def save_normal_places(ctx: Studio, who: Reader, request: Request, case_id
 
 
 def _saved(context: RequestContext, saved: dict) -> dict:
-    """What is said of a mask that was saved, and the case's versions, as the reader counts them."""
+    """Describes a saved mask, and the case's versions as the reader numbers them."""
     number = masks.version_shown(context, context.asked_case["id"], saved["version"])
     return {**saved, "version": number, "masks": _versions(context)}
 
@@ -156,7 +156,7 @@ def _versions(context: RequestContext) -> list[dict]:
 
 @router.post("/restore/{mask_id}", response_model=RestoredMask)
 def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
-    """Save an older version of a lesion mask anew."""
+    """Save an older version of a lesion mask as the newest."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
@@ -165,7 +165,7 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
 
 @router.post("/reference/{mask_id}", response_model=Versions)
 def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
-    """Make a version the case's reference mask, which figures are computed against. Adjudicators and administrators."""
+    """Make a version the case's reference mask, the ground truth of figures. Adjudicators and administrators."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()

@@ -1,4 +1,4 @@
-"""The route that is for programs alone: it scores an image that is in no study. Nothing of it is kept."""
+"""A route only for programs: it scores an image that is in no study and stores nothing."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from core.studio.ingest.decode import read_image
 from core.studio.programs.looks import Looks
 
 router = APIRouter(prefix="/api/programs", tags=["programs"])
-IMAGE = 900 * MB  # of memory: a few kilobytes may unpack to 150 megapixels
+IMAGE = 900 * MB  # of memory: a few kilobytes may decode to 150 megapixels
 
 
 class OneImage(Body):
     """An image to score.
 
     image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64," before
-    it. heat_map: whether its heat map is wanted.
+    it. heat_map: whether to return its heat map.
     """
 
     run: Name
@@ -38,10 +38,10 @@ class OneImage(Body):
 
 
 class Look(Answer):
-    """What a fit says of an image.
+    """A fit's result for an image.
 
-    threshold: the score above which the run flags an image. percentile: of its held-out normals. These and flagged are
-    null before its study is scored. heat_map: PNG, 16 bits, a data address; low and high: its 0 and 65535.
+    threshold: the score above which the run flags an image. percentile: among its held-out normals. These and flagged
+    are null before its study is scored. heat_map: a 16-bit PNG as a data URL; low and high: the values of 0 and 65535.
     """
 
     score: float
@@ -55,7 +55,7 @@ class Look(Answer):
 
 @router.post("/score", response_model=Look, dependencies=[heavy(IMAGE)])
 def score(ctx: Studio, who: Sighted, body: OneImage):
-    """Score an image that is in no study by a finished fit."""
+    """Score an image that is in no study with a finished fit."""
     try:
         data = base64.b64decode(body.image.rpartition(",")[2], validate=True)
     except binascii.Error:
@@ -65,10 +65,10 @@ def score(ctx: Studio, who: Sighted, body: OneImage):
         image = read_image(file.name)
         reading, heat = ctx.held(Looks, ctx.store()).at(body.run, image)
     codes, low, high = quantise(heat)
-    shown = {"heat_map": png_address(codes), "low": low, "high": high} if body.heat_map else {}
-    return {"ok": True, "heat_map": None, "low": None, "high": None, **reading, **shown}
+    map_fields = {"heat_map": png_address(codes), "low": low, "high": high} if body.heat_map else {}
+    return {"ok": True, "heat_map": None, "low": None, "high": None, **reading, **map_fields}
 
 
 def png_address(codes: np.ndarray) -> str:
-    """Encodes codes uint16 (h, w) as a PNG in a data address."""
+    """Encodes codes uint16 (h, w) as a PNG in a data URL."""
     return "data:image/png;base64," + base64.b64encode(cv2.imencode(".png", codes)[1].tobytes()).decode()

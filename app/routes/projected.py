@@ -1,4 +1,4 @@
-"""Routes of the Clusters tab for new images on a finished map: ask for them, read them, the pictures behind them."""
+"""Routes of the Clusters tab for new images on a finished map: request their projection, read it, get pictures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 class NewProjection(Body):
     """Images to project onto a map.
 
-    folder (administrators), or study: those of its cases that are not on the map.
+    folder (administrators only), or study: its cases that are not on the map.
     """
 
     folder: Line = ""
@@ -50,7 +50,7 @@ class WaitingProjection(_Projected):
 class Projection(_Projected):
     """Images that were projected onto a map.
 
-    cases: -1 for a file of a folder. far: by epoch and image, whether it lies out of the map's support.
+    cases: -1 for a file of a folder. far: by epoch and image, whether it lies outside the map's support.
     """
 
     ready: Literal[True]
@@ -80,7 +80,7 @@ def opened(ctx: Context, who: str, key: str) -> Store:
 
 @router.get("", response_model=Projections)
 def placed_on(ctx: Studio, who: Sighted, key: str):
-    """Lists what lies on the map besides its own points, and what is on its way there."""
+    """List the images projected onto the map, and the projections in progress."""
     store = opened(ctx, who, key)
     sets = []
     for row in projected.list_projected(store, key):
@@ -93,9 +93,9 @@ def placed_on(ctx: Studio, who: Sighted, key: str):
 
 @router.post("", response_model=JobAsked)
 def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
-    """Ask for images of a folder or of a study to be projected onto a map.
+    """Request the projection of a folder's or a study's images onto a map.
 
-    A folder names files of this machine, hence is for administrators; a study is for its readers.
+    Only administrators may name a folder, because it is on this machine; a study is for its readers.
     """
     store, folder = opened(ctx, who, key), body.folder.strip()
     if folder:
@@ -111,7 +111,7 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
 
 @router.delete("/{new}", response_model=Done)
 def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key: str, new: str):
-    """Take projected images off the map."""
+    """Remove projected images from the map."""
     projected.forget(opened(ctx, who, key), key, new)
     owners.forget_owner(ctx.store(), "projection", new)
     return {"ok": True}
@@ -127,9 +127,9 @@ def coords(ctx: Studio, who: Sighted, key: str, new: str):
 
 @router.get("/{new}/{image}", response_model=ProjectedImage)
 def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -1):
-    """Describe a projected image: its name, and what is nearest to it at epoch index `epoch`.
+    """Describe a projected image: its name, and its nearest neighbours at epoch index `epoch`.
 
-    Distances are those in feature space.
+    Distances are in feature space.
     """
     return {
         "ok": True,

@@ -1,4 +1,4 @@
-"""Reading sessions: start one, end it, read its summary, print it. The worklist of an open one is in reviews.py."""
+"""Reading sessions: start, end, summary and printed report. For an open session's worklist see reviews.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/reading", tags=["reading"])
 
 
 class ReadingSession(Body):
-    """A reading session to start. choice: of core/studio/review/session_report.py. count: 0 for all of them."""
+    """A reading session to start. choice: see core/studio/review/session_report.py. count: 0 for all cases."""
 
     study: Name
     choice: Name = "all"
@@ -55,7 +55,7 @@ class ListedSession(EndedSession):
 
 
 class Sessions(Answer):
-    """What a session could hold, and the sessions that are over."""
+    """The choices for a new session, and the sessions that have ended."""
 
     choices: list[SessionChoice]
     over: list[ListedSession]
@@ -72,7 +72,7 @@ class SessionNumber(Answer):
 
 
 class Times(Part):
-    """Seconds a case: the median, the quartiles, and the sum."""
+    """Seconds per case: the median, the quartiles, and the sum."""
 
     median: float
     low: float
@@ -92,9 +92,9 @@ class SessionAgreement(Kappa):
 
 
 class SessionSummary(Answer):
-    """What came of a reading session.
+    """The results of a reading session.
 
-    point, detector: against the labels, by the reader's last decisions and by the run's flags.
+    point, detector: the reader's last decisions, and the run's flags, against the labels.
     """
 
     session: EndedSession
@@ -111,7 +111,7 @@ class SessionSummary(Answer):
 class SheetRow(Part):
     """A case of a printed session.
 
-    first, decision: the first and the last word. percentile, flagged: of the session's run.
+    first, decision: the first and the last decision. percentile, flagged: of the session's run.
     """
 
     name: str
@@ -123,9 +123,9 @@ class SheetRow(Part):
 
 
 class SessionReport(SessionSummary):
-    """A reading session as it is printed.
+    """A reading session's printed report.
 
-    which: of which cases, in words. code: the commit that the run was made with. version: of the studio.
+    which: its cases, in words. code: the commit that made the run. version: the studio's.
     """
 
     study: str
@@ -138,13 +138,13 @@ class SessionReport(SessionSummary):
 
 
 def default_run(ctx: Context, study: str) -> str | None:
-    """Returns the run that Review opens a study with, or None."""
+    """Returns the run with which Review opens a study, or None."""
     runs = cases.scored_runs(ctx.store(), study)
     return runs[0]["id"] if runs else None
 
 
 def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
-    """Returns the session, and whether its study goes on being read blind: then nothing of labels may be said."""
+    """Returns the session, and whether its study is still read blind: labels must then not be revealed."""
     store = ctx.store()
     row = session_report.readable(store, number, name, people.rights(store, name, ctx.single_user)["administer"])
     with ctx.reading(request, study=row["study"]) as context:
@@ -158,7 +158,7 @@ def about(row: dict) -> dict:
 
 @router.get("", response_model=Sessions)
 def sessions(ctx: Studio, who: Reader, request: Request, study: Name):
-    """Lists what a session could hold, and the sessions that are over: the reader's, for administrators everyone's."""
+    """List the choices for a new session, and past sessions: the reader's, for administrators everyone's."""
     with ctx.reading(request, study=study, run=default_run(ctx, study)) as context:
         everyone = context.rights["administer"]
         return {
@@ -174,13 +174,13 @@ def start(ctx: Studio, who: Reader, request: Request, body: ReadingSession):
     """Start a reading session; the reader's open one ends."""
     run = default_run(ctx, body.study)
     seed = secrets.randbits(63)
-    with ctx.store().write():  # refused as a whole: the open session then goes on
-        held = end_session(ctx.store(), who)
+    with ctx.store().write():  # one transaction: if it is refused the open session continues
+        previous = end_session(ctx.store(), who)
         with ctx.writing(request, study=body.study, run=run) as context:
             hidden = context.blind or body.blind
-            shuffled = body.shuffled or hidden  # the worklist's own order follows the score
+            shuffled = body.shuffled or hidden  # the worklist's default order follows the score
             chosen = session_report.chosen(context, body.choice, body.count, shuffled, seed)
-            if not chosen and held is not None:
+            if not chosen and previous is not None:
                 raise ValueError("There is no case of that kind to read. Your open session goes on.")
             number = start_session(
                 context.store, body.study, context.reader, chosen, blind=hidden, neutral=body.neutral,
@@ -200,15 +200,15 @@ def end(ctx: Studio, who: Reader):
 
 @router.get("/{session}/summary", response_model=SessionSummary)
 def summary(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Sums a session up: times, decisions, and figures where they may be known."""
+    """Summarise a session: times, decisions, and figures if the reader may see them."""
     row, hidden = asked(ctx, request, who, session)
-    shown = session_report.visible(ctx.store(), row, hidden)
-    return {"ok": True, "session": about(row), **shown}
+    visible_fields = session_report.visible(ctx.store(), row, hidden)
+    return {"ok": True, "session": about(row), **visible_fields}
 
 
 @router.get("/{session}/report", response_model=SessionReport)
 def report(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Prints a session that has ended: a reader's own, or anyone's for administrators."""
+    """Return the printed report of a session that has ended: one's own, or anyone's for administrators."""
     row, hidden = asked(ctx, request, who, session)
     sheet = session_report.sheet(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), "version": version(), **sheet}

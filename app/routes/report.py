@@ -1,4 +1,4 @@
-"""The Report tab: the paper's tables on a study as far as they are made, what makes the rest, and the files written."""
+"""The Report tab: the paper's tables on a study as far as they exist, jobs for the rest, and the written files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/report", tags=["report"])
 
 
 class NewReport(Body):
-    """A report to make. tables: by name, none for all of them. network: of all rows, none for the budget's own."""
+    """A report to make. tables: by name; empty for all. network: of all rows; null for the budget's default."""
 
     tables: Annotated[list[Name], Field(max_length=20)] = []
     seeds: Seeds = 2
@@ -36,7 +36,7 @@ class NamedTable(Part):
 
 
 class NamedNetwork(Part):
-    """A network that all rows can have. budget: which takes it by itself; null for none."""
+    """A network that all rows can use. budget: whose default it is, or null."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ class ReportChoices(Part):
 
 
 class ReportSeed(Part):
-    """The runs of a row by one seed. fit, encoder: null where none is made."""
+    """The runs of a row by one seed. fit, encoder: null if not made yet."""
 
     seed: int
     fit: str | None
@@ -64,8 +64,8 @@ class ReportValue(Part):
 class ReportRow(Part):
     """A row of one of the paper's tables.
 
-    values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row, had
-    ImageNet's weights. collapsed: how many encoders. failed: why nothing is made.
+    values: ours by metric; paper: the published ones. starred, paper_starred: our row, or the paper's, used no ImageNet
+    weights at all. collapsed: how many encoders. failed: why there is no result.
     """
 
     label: str
@@ -99,16 +99,16 @@ class ReportJob(Part):
 
 
 class Beside(Part):
-    """Whose published numbers stand beside ours, and whether they are of these images."""
+    """The dataset of the published numbers shown next to ours, and whether it is this study's."""
 
     dataset: str
     own: bool
 
 
 class ReportBoard(Answer):
-    """The paper's tables as far as they are made: `done` of `wanted` cells.
+    """The paper's tables as far as they exist: `done` of `wanted` cells.
 
-    network: of all rows, said. files: kinds that the last report wrote, at `made`.
+    network: of all rows, in words. files: the formats of the last report, written at `made`.
     """
 
     choices: ReportChoices
@@ -123,7 +123,7 @@ class ReportBoard(Answer):
 
 
 class MissingCells(Answer):
-    """What is still to be made. rows: seconds of each row that misses a cell, by table and label."""
+    """The missing cells. rows: seconds for each incomplete row, by table and label."""
 
     cells: int
     seconds: float
@@ -145,14 +145,14 @@ def show(
     protocol: Name = "paper",
     roi: Int = 0,
 ):
-    """Show the paper's tables as far as they are made, and what is missing."""
+    """Return the paper's tables as far as they exist, and what is missing."""
     store = ctx.store()
     settings = asked.settings(store, study, seeds=seeds, budget=budget, network=network, protocol=protocol)
-    own = {name: budget for budget, name in BUDGETS.items()}
+    budget_of = {name: budget for budget, name in BUDGETS.items()}
     choices = {
         "tables": [{"name": name, "title": make().title} for name, make in TABLES.items()],
         "networks": [
-            {"name": name, "title": network.words, "budget": own.get(name)} for name, network in NETWORKS.items()
+            {"name": name, "title": network.words, "budget": budget_of.get(name)} for name, network in NETWORKS.items()
         ],
     }
     return {"ok": True, "choices": choices, **board(store, settings["study"], settings, bool(roi))}
@@ -160,7 +160,7 @@ def show(
 
 @router.post("/{study}/time", response_model=MissingCells)
 def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
-    """Count the cells that are still to be made, and estimate how long they take; nothing is started."""
+    """Count the missing cells and estimate how long they take; nothing is started."""
     store = ctx.store()
     settings = asked.settings(store, study, **body.model_dump())
     return {"ok": True, **missing(store, settings["study"], settings)}
@@ -168,7 +168,7 @@ def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
 
 @router.post("/{study}", response_model=AskedReport)
 def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
-    """Queue what is missing; the files are written when all of it is there."""
+    """Queue the missing cells; the files are written when all are complete."""
     store = ctx.store()
     device = store.setting("device", "auto")
     settings = asked.settings(store, study, **body.model_dump(), device=device)
@@ -184,5 +184,5 @@ def file(ctx: Studio, who: Sighted, study: str, kind: str):
     path = asked.folder(store, show_study(store, study)["id"]) / asked.FILES.get(kind, "")
     if not path.is_file():
         raise NotFound("this report has not been written yet")
-    place = "inline" if kind == "html" else "attachment"
-    return FileResponse(path, filename=f"{study}-{path.name}", content_disposition_type=place)
+    disposition = "inline" if kind == "html" else "attachment"
+    return FileResponse(path, filename=f"{study}-{path.name}", content_disposition_type=disposition)

@@ -29,10 +29,10 @@ MaskKind = Literal["reference", "readers"]
 
 
 class OperatingPoint(Confusion):
-    """How a run does against the labels, or against the readers.
+    """A run's performance against the labels, or against the readers.
 
-    roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only one
-    kind of case is known.
+    roc: (false positive rate, true positive rate), with their thresholds in `cuts`; null if only normal or only
+    abnormal cases are known.
     """
 
     against: Literal["labels", "readers"]
@@ -44,9 +44,9 @@ class OperatingPoint(Confusion):
 
 
 class Promised(Part):
-    """The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are.
+    """The conformal threshold: at most `alpha` of normal images are flagged; of the test's normals, `share` are.
 
-    caveat: what is not known of it. paused: it does not hold now, and the guarantee says so.
+    caveat: its limits. paused: the guarantee does not hold at present, and says so.
     """
 
     alpha: float
@@ -64,7 +64,7 @@ class Promised(Part):
 class Chosen(Part):
     """An operating point.
 
-    threshold: null where it is the percentile of held-out normals. labels: whether they were in sight when it was
+    threshold: null for the percentile of held-out normals. labels: whether they were visible when it was
     chosen.
     """
 
@@ -83,7 +83,7 @@ class ChosenAnswer(Answer):
 class ChoosePoint(Body):
     """An operating point to choose.
 
-    threshold: of `dragged`; the others are worked out. default: resets the run.
+    threshold: for `dragged`; the others are computed. default: resets the run.
     """
 
     run: str
@@ -100,7 +100,7 @@ class Evaluating(Answer):
 
 
 class PairAgreement(Kappa):
-    """How two readers agree. confusion: the first reader's decisions by row, the second's by column."""
+    """The agreement of two readers. confusion: the first reader's decisions in rows, the second's in columns."""
 
     readers: list[str]
     agreement: float | None
@@ -117,7 +117,7 @@ class Adjudication(Part):
 
 
 class Differing(Part):
-    """A case on which readers differ. decisions: by reader."""
+    """A case on which readers disagree. decisions: by reader."""
 
     case: int
     name: str
@@ -157,9 +157,9 @@ class ChangedMind(Part):
 class ComparedRow(Part):
     """A row of the comparison of runs.
 
-    run: null for the baseline. cases: with a label, localised: with a mask. set: the same for rows of the same cases,
-    labels and masks. Intervals are of 95 %. best: names of the measures in which no row is better, if all rows are of
-    one set.
+    run: null for the baseline. cases: with a label, localised: with a mask. set: equal for rows with the same cases,
+    labels and masks. Intervals are 95 %. best: names of the measures in which no row is better, if all rows have the
+    same set.
     """
 
     run: str | None
@@ -183,7 +183,7 @@ class ComparedRow(Part):
 
 
 class SizePoint(Part):
-    """A case's Dice by the size of its lesion. size: part of the image."""
+    """A case's Dice and the size of its lesion. size: fraction of the image."""
 
     case: int
     name: str
@@ -202,7 +202,7 @@ class SizeGroup(Part):
 class Sizes(Answer):
     """Dice by lesion size.
 
-    of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn at random. against: the
+    of: the number of cases with a lesion mask and a heat map; `points` may be a random sample of them. against: the
     masks, in words.
     """
 
@@ -237,7 +237,7 @@ class Verdict(Part):
 
 
 class ResultsOfReaders(Answer):
-    """The results where no run has scored the study. minds: by reader."""
+    """The results if no run has scored the study. minds: by reader."""
 
     runs: list[ScoredRun]
     run: None
@@ -247,9 +247,9 @@ class ResultsOfReaders(Answer):
 
 
 class ResultsOfRun(Answer):
-    """The results of a run. run: the one that the figures are of. minds: by reader. masks: the kind that figures are
-    computed against; counts: cases with a mask of each kind. outlined: the share of normal images that Review
-    outlines unasked."""
+    """The results of a run. run: its id. minds: by reader. masks: the kind of ground truth; counts: cases with a mask
+    of each kind. outlined: the share of normal images on which Review draws an outline by default.
+    """
 
     runs: list[ScoredRun]
     run: str
@@ -274,7 +274,7 @@ Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 class PlantedLesions(Part):
     """How many planted lesions of a size and contrast a run flags.
 
-    size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity.
+    size: the lesion's longer side, area: the changed pixels; as fractions of the image's. contrast: its opacity.
     """
 
     size: float
@@ -286,9 +286,9 @@ class PlantedLesions(Part):
 
 
 class NewImages(Part):
-    """What the test by betting says of new images.
+    """The result of the betting test on new images.
 
-    capital: its highest, an alarm from 100. since: the day of the alarm. caveat: what is not known of it.
+    capital: its maximum; 100 raises an alarm. since: the day of the alarm. caveat: its limits.
     """
 
     cases: int
@@ -308,14 +308,14 @@ class ChangedMeasure(Part):
 
 
 class SidesOfChange(Part):
-    """Cases in the middle of what differs most: held-out ones, and new ones."""
+    """Typical cases for the measure that differs most: held-out ones, and new ones."""
 
     usual: list[int]
     new: list[int]
 
 
 class ChangedImages(Part):
-    """What differs in the images of a device, or of a day of import where no device is named."""
+    """The differences in a device's images, or a day's imports if no device is named."""
 
     of: str
     pictures: SidesOfChange | None
@@ -336,9 +336,9 @@ class Calibrated(Part):
 
 
 class Believed(Answer):
-    """How far a run's scores can be believed.
+    """The reliability of a run's scores.
 
-    planted, plain: empty before they are measured. enough: decided cases of each kind that a
+    planted, plain: empty before they are measured. enough: the number of decided cases of each kind that a
     calibration takes.
     """
 
@@ -355,8 +355,8 @@ class Believed(Answer):
 def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1, masks: Name = ""):
     """Return all figures of one run; run '': the default one.
 
-    masks: reference or readers, the lesion masks that figures are computed against. A blind reader is
-    refused (app/access/permissions.py).
+    masks: reference or readers, the lesion masks used as ground truth. A blind reader is refused
+    (app/access/permissions.py).
     """
     store = ctx.store()
     runs = cases.scored_runs(store, study)
@@ -365,12 +365,12 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
     out["blind"] = sessions.is_blind(store, study)
     if runs:
         chosen = run if any(r["id"] == run for r in runs) else runs[0]["id"]
-        shown = {r["id"] for r in runs if r["first"]} | {chosen}
-        read = {run: scored(store, study, run, bool(roi)) for run in shown}
+        listed = {r["id"] for r in runs if r["first"]} | {chosen}
+        read = {run: scored(store, study, run, bool(roi)) for run in listed}
         points = {
             run: results.operating_point(store, study, run, "labels", bool(roi), point) for run, point in read.items()
         }
-        points_chosen, truth = in_effect(store, *shown), truth_masks(store, study, masks)
+        points_chosen, truth = in_effect(store, *listed), truth_masks(store, study, masks)
         out |= {
             "run": chosen,
             "chosen": _chosen(points_chosen[chosen]),
@@ -388,7 +388,7 @@ def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int =
 
 
 def _scored_by(ctx: Context, study: str, run: str) -> Store:
-    """The store. Raises NotFound unless the run has scored the study."""
+    """Returns the store. Raises NotFound unless the run has scored the study."""
     store: Store = ctx.store()
     if all(r["id"] != run for r in cases.scored_runs(store, study)):
         raise NotFound(f"no run {run!r} has scored {study}")
@@ -397,7 +397,7 @@ def _scored_by(ctx: Context, study: str, run: str) -> Store:
 
 @router.post("/{study}/point", response_model=ChosenAnswer)
 def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
-    """Move the operating point of a run: what is flagged in all lists and figures follows it."""
+    """Move the operating point of a run; the flags in all lists and figures follow."""
     store = _scored_by(ctx, study, body.run)
     threshold, labels, read = None, False, scored(store, study, body.run)
     if body.source == "limit":
@@ -422,7 +422,7 @@ def _chosen(point: operating.OperatingPoint) -> dict[str, Any]:
 
 @router.post("/{study}/evaluate", response_model=Evaluating)
 def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
-    """Queue the evaluation of all scored runs of a study, so that they stand side by side on the same cases."""
+    """Queue the evaluation of all scored runs of a study, to compare them on the same cases."""
     store = ctx.store()
     args = {"masks": truth_masks(store, study, body.masks).kind}
     steps = [{"step": "evaluate", "run": run["id"], "args": args} for run in cases.scored_runs(store, study)]
@@ -435,7 +435,7 @@ def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
 def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
     """Return Dice by lesion size.
 
-    It is a question of its own, since of many cases some hundred masks and maps are read.
+    A separate route, because it reads some hundred masks and maps of a large study.
     """
     store = _scored_by(ctx, study, run)
     return {"ok": True} | results.dice_by_size(store, study, run, masks=masks)
@@ -443,13 +443,13 @@ def sizes(ctx: Studio, who: Sighted, study: str, run: Name, masks: Name = ""):
 
 @router.get("/{study}/believe", response_model=Believed)
 def believed(ctx: Studio, who: Sighted, study: str, run: Name):
-    """Tells what the run's threshold promises and misses, whether images changed, how scores are calibrated."""
+    """Return what the run's threshold guarantees and misses, whether images changed, and how scores are calibrated."""
     store = _scored_by(ctx, study, run)
     return {"ok": True} | believe.believed(store, study, run)
 
 
 @router.post("/{study}/believe", response_model=Evaluating)
 def plant(ctx: Studio, who: Administrator, study: str, run: Name):
-    """Queue the planting of lesions into held-out normals, which tells what a run's threshold misses."""
+    """Queue the planting of lesions into held-out normals, which measures what a run's threshold misses."""
     store, steps = _scored_by(ctx, study, run), [{"step": "believe", "run": run}]
     return {"ok": True, "job": jobs.once(store, steps, lambda: steps)["id"]}

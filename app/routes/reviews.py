@@ -1,6 +1,6 @@
 """The Review tab's JSON: open a study, page through the worklist, decide, undo. Lesion masks: masks.py.
 
-Every answer that follows from a change says `ok`; what went wrong is a sentence (errors.py).
+Every answer to a change has `ok`; errors are sentences (errors.py).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from core.studio.runs.records import version
 router = APIRouter(prefix="/api/review", tags=["review"])
 
 
-SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # what the page is told of one
-AHEAD = 3  # cases whose pictures the page fetches before they are asked for
+SESSION = ("id", "study", "reader", "blind", "neutral", "shuffled", "choice", "created")  # sent to the page
+AHEAD = 3  # cases whose pictures the page fetches in advance
 
 
 class Travel(Body):
-    """An undo or a redo. list: the filters and the order of the worklist."""
+    """An undo or a redo. list: the worklist's filters and order."""
 
     study: Name
     token: Name | None = None
@@ -42,7 +42,7 @@ class Travel(Body):
 class NewDecision(Body):
     """A decision to store.
 
-    token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail.
+    token: identifies the request; repeated, it stores nothing. shown: what was on screen, for the audit trail.
     """
 
     case: Id
@@ -58,7 +58,7 @@ class NewDecision(Body):
 
 
 class ReviewSettings(Body):
-    """Settings to store. keys, show: the reader's own. labels, blind: the study's (administrators)."""
+    """Settings to store. keys, show: the reader's. labels, blind: the study's (administrators)."""
 
     study: Name = ""
     keys: Settings | None = None
@@ -75,7 +75,7 @@ class Threshold(Body):
 
 
 class Spacing(Part):
-    """The size of a pixel in millimetres; null where the file does not say."""
+    """The size of a pixel in millimetres; null if the file does not give it."""
 
     x: float
     y: float
@@ -83,7 +83,7 @@ class Spacing(Part):
 
 
 class About(Part):
-    """What is kept of a case. patient: the beginning of a keyed hash. text: burned in. odd: unused header values."""
+    """Stored metadata of a case. patient: start of a keyed hash. text: burned-in text. odd: unused header values."""
 
     format: str
     patient: str | None
@@ -101,7 +101,7 @@ class Remark(Part):
 
 
 class Reading(Part):
-    """What a run says of a case. flagged: 0 or 1."""
+    """A run's result for a case. flagged: 0 or 1."""
 
     run: str
     score: float | None
@@ -114,7 +114,7 @@ class Reading(Part):
 
 
 class OwnReview(Part):
-    """A reader's own review of a case. active: 0 once it is undone."""
+    """A reader's own review of a case. active: 0 after an undo."""
 
     id: int
     decision: Decision
@@ -132,11 +132,11 @@ class OthersReview(Part):
 
 
 class CaseDetail(Part):
-    """A case, with what its reader may see of it.
+    """A case, with the fields that its reader may see.
 
-    Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others, frames,
-    recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that came with
-    the import.
+    While the case is hidden from a blind reader, nothing below `findings`, and only the reader's own findings; others,
+    frames, recording: never in a study that is read blind; about: never under neutral names. kinds: tags from the
+    import.
     """
 
     id: int
@@ -166,7 +166,7 @@ class CaseDetail(Part):
 
 
 class Frame(Part):
-    """What a run says of a frame of a recording, or a slice of a volume. flagged: 0 or 1."""
+    """A run's result for a frame of a recording, or a slice of a volume. flagged: 0 or 1."""
 
     id: int
     frame: int
@@ -179,7 +179,7 @@ class Timeline(Answer):
     frames: list[Frame]
 
 
-Cursor = tuple[int, str | int | float | None, int]  # part of the list, value that it is sorted by, case
+Cursor = tuple[int, str | int | float | None, int]  # part of the list, sorting value, case
 
 
 class SessionRow(Part):
@@ -196,7 +196,7 @@ class SessionRow(Part):
 
 
 class PartOfTrial(Part):
-    """What the reader's open part of a trial asks for: a rating from 0 to 100, places."""
+    """What the reader's open part of a trial requires: ratings from 0 to 100, marked locations."""
 
     rated: bool
     marks: bool
@@ -205,7 +205,7 @@ class PartOfTrial(Part):
 class ReviewSetup(Answer):
     """What the Review tab needs to open a study.
 
-    version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader.
+    version: the studio's. blind: whether the study is read blind first; blinded: whether by this reader.
     """
 
     study: str
@@ -225,8 +225,8 @@ class ReviewSetup(Answer):
 class WorklistRow(Part):
     """A row of the worklist.
 
-    flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
-    order "teaches". None of these while the case is hidden.
+    flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: given in the order "teaches".
+    None of these while the case is hidden.
     """
 
     id: int
@@ -262,7 +262,7 @@ class Counts(Answer):
 
 
 class Ahead(Part):
-    """A case whose picture is fetched before it is asked for. name: where the reader knows it by a neutral one."""
+    """A case whose picture is fetched in advance. name: the neutral name, if the reader knows it by one."""
 
     id: int
     v: str
@@ -281,7 +281,7 @@ class Opened(Answer):
 
 
 class Decided(Answer):
-    """A stored decision, and the next case. review: 0 for whoever reads a study blind."""
+    """A stored decision, and the next case. review: 0 for a blind reader."""
 
     review: int
     case: int
@@ -292,9 +292,9 @@ class Decided(Answer):
 
 
 class Reverted(Answer):
-    """What an undo or a redo did.
+    """The result of an undo or a redo.
 
-    decision: the one that counts now. review: 0 for whoever reads a study blind.
+    decision: the one that counts now. review: 0 for a blind reader.
     """
 
     review: int
@@ -306,7 +306,7 @@ class Reverted(Answer):
 
 @router.get("/open", response_model=ReviewSetup)
 def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
-    """Gives the tab what it needs once: runs, labels, settings, counts, rights."""
+    """Return what the tab needs once: runs, labels, settings, counts, rights."""
     with ctx.reading(request, study=study) as context:
         store, name = context.store, context.reader
         return {
@@ -340,12 +340,12 @@ def listed(
     """Return a page of the worklist."""
     after = read_cursor(cursor) if cursor else None
     with ctx.reading(request, study=study, run=run) as context:
-        shown, names = worklist.Worklist(context, worklist.Query.from_values(request.query_params)), context.names
+        listing, names = worklist.Worklist(context, worklist.Query.from_values(request.query_params)), context.names
         if after is not None and names.covers:
-            after = shown.key_of(context.of_study([after[2]])[0])
+            after = listing.key_of(context.of_study([after[2]])[0])
         elif after is None and at > 0:
-            after = shown.position(at)
-        page = shown.page(after, min(max(limit, 1), 500))
+            after = listing.position(at)
+        page = listing.page(after, min(max(limit, 1), 500))
         names.prepare(row["id"] for row in page["rows"])
         rows = [names.shown(row) for row in page["rows"]]
         return {"ok": True, "rows": rows, "cursor": names.cursor(page["cursor"])}
@@ -353,7 +353,7 @@ def listed(
 
 @router.get("/counts", response_model=Counts)
 def counts(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
-    """Count the cases of the list, and those of them that are read."""
+    """Count the cases of the list, and how many of them are read."""
     with ctx.reading(request, study=study, run=run) as context:
         return {"ok": True, **worklist.Worklist(context, worklist.Query.from_values(request.query_params)).counts()}
 
@@ -377,27 +377,27 @@ def step(
 
 
 def _step(context: RequestContext, query: worklist.Query, back: bool = False) -> dict:
-    """The case after the context's own, or the first one; and those after it, to be fetched ahead."""
+    """Returns the case after the context's case, or the first one, and the following ones to fetch in advance."""
     here = context.case["id"] if context.case else None
     ids = worklist.Worklist(context, query).neighbour(here, backwards=back, count=1 + AHEAD)
     rows = cases.rows_of(context, ids)
     if not rows:
         return {"ok": True, "case": None, "ahead": []}
-    shown = context.names.shown
-    ahead = [shown({"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows[1:]]
-    return {"ok": True, "case": shown(cases.detail(context, rows[0])), "ahead": ahead}
+    rename = context.names.shown
+    ahead = [rename({"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows[1:]]
+    return {"ok": True, "case": rename(cases.detail(context, rows[0])), "ahead": ahead}
 
 
 @router.get("/case/{case_id}", response_model=Opened)
 def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = "", run: Name = ""):
-    """Return one case, with what its reader may see of it."""
+    """Return one case, with the fields that its reader may see."""
     with ctx.reading(request, study=study or None, number=case_id, run=run) as context:
         return {"ok": True, "case": context.names.shown(cases.detail(context)), "ahead": []}
 
 
 @router.post("/decide", response_model=Decided)
 def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
-    """Stores the decision, then (and only then) answers with the next case of the list."""
+    """Store the decision; only then answer with the next case of the list."""
     values, query = _list(body)
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
@@ -416,7 +416,7 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
         )
         number = context.names.number(done["case"])
         if blinded or query is None:
-            # The reader has committed: the same case comes again, now with what the run says.
+            # The reader has committed: the same case is returned again, now with the run's result.
             following = {"case": context.names.shown(cases.detail(context)), "ahead": []}
         else:
             following = _step(context, query)
@@ -425,13 +425,13 @@ def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
 
 @router.post("/undo", response_model=Reverted | Failed)
 def undo(ctx: Studio, who: Reader, request: Request, body: Travel):
-    """Takes back the reader's last decision in the study."""
+    """Undo the reader's last decision in the study."""
     return _back(ctx, request, body, decisions.undo, "There is nothing to undo.")
 
 
 @router.post("/redo", response_model=Reverted | Failed)
 def redo(ctx: Studio, who: Reader, request: Request, body: Travel):
-    """Gives back the decision that was undone last."""
+    """Redo the decision that was undone last."""
     return _back(ctx, request, body, decisions.redo, "There is nothing to redo.")
 
 
@@ -448,12 +448,12 @@ def _back(ctx: Context, request: Request, body: Travel, act, nothing: str) -> di
 
 @router.post("/settings", response_model=Done)
 def settings(ctx: Studio, who: Reader, request: Request, body: ReviewSettings):
-    """Store settings: keys and show are the reader's own, labels and blind the study's (administrators)."""
+    """Store settings: keys and show are the reader's, labels and blind the study's (administrators)."""
     store, name = ctx.store(), who
     if body.labels is not None or body.blind is not None:
         ctx.demand(request, "administer")
         study_row(store, body.study)
-    with store.write():  # all of it or nothing
+    with store.write():  # all or nothing
         for key, values in (("keys", body.keys), ("show", body.show)):
             if values is not None:
                 store.set_setting(f"{key}:{name}", values)
@@ -477,7 +477,7 @@ def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
 
 @router.get("/timeline/{case_id}", response_model=Timeline)
 def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """Lists what a run says of the other frames of a recording, or slices of a volume."""
+    """List a run's results for the other frames of a recording, or slices of a volume."""
     with ctx.reading(request, number=case_id, run=run) as context:
         frames = cases.timeline(context)
         context.names.prepare(frame["id"] for frame in frames)
@@ -485,7 +485,7 @@ def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name)
 
 
 def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | None]:
-    """{"study", "run"} that a body and its list speak of, and the list's query; checked before anything is stored.
+    """Returns {"study", "run"} of a body and its list, and the list's query, checked before anything is stored.
 
     Raises ValueError if they contradict each other, or if the list has no such order or filter.
     """
@@ -493,23 +493,23 @@ def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | 
     if not body.list:
         return values, None
     for name in values:
-        given = body.list.get(name)
-        if given is not None and not isinstance(given, str):
-            raise ValueError(f"the list's {name} is text, not {given!r}")
-        if given and values[name] not in (None, given):
-            raise ValueError(f"The list is of the {name} {given!r}, the decision of {values[name]!r}. Reload the page.")
-        values[name] = values[name] or given or None
+        value = body.list.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"the list's {name} is text, not {value!r}")
+        if value and values[name] not in (None, value):
+            raise ValueError(f"The list is of the {name} {value!r}, the decision of {values[name]!r}. Reload the page.")
+        values[name] = values[name] or value or None
     return values, worklist.Query.from_values(body.list)
 
 
 def _shown(context: RequestContext, done: dict) -> dict:
-    """Returns a stored decision as it may be answered.
+    """Returns a stored decision in the form that the reader may see.
 
-    Its number would tell who reads a study blind how many others there are.
+    Its number would tell a blind reader how many other decisions there are.
     """
     return {**done, "review": 0} if context.blinded or context.reads_blind else done
 
 
 def _seconds(value: float | None) -> float | None:
-    """Rounds to a thousandth; None for what no reader can have taken."""
+    """Rounds to a thousandth; None for implausible times."""
     return round(value, 3) if value is not None and 0 <= value < 1e6 else None

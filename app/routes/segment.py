@@ -1,4 +1,4 @@
-"""Masks that a reader's clicks, a box or a blob of the heat map ask for; nothing of them is stored.
+"""Masks from a reader's clicks, a box or a blob of the heat map; none of them is stored.
 
 See core/studio/review/masks.py (clicks) and core/studio/review/boxes.py (boxes and blobs).
 """
@@ -21,15 +21,15 @@ from core.studio.review import boxes
 from core.studio.review.masks import segment
 
 router = APIRouter(prefix="/api/review", tags=["review"])
-Window = tuple[Int, Int, Int, Int]  # x0, y0, x1, y1 of what is in sight
+Window = tuple[Int, Int, Int, Int]  # x0, y0, x1, y1 of the visible part
 Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one bit a pixel
 
 
 class Clicks(Body):
     """Clicks that ask for a mask.
 
-    clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it. start:
-    the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
+    clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of the visible part; None for all of it. start:
+    the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
     """
 
     run: Name = ""
@@ -48,7 +48,7 @@ class InBox(Body):
 class AtSpot(Body):
     """A spot of the heat map.
 
-    spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline.
+    spot: x, y in the image's pixels. level: of the outline on screen; None for the run's own outline.
     """
 
     run: Name
@@ -58,7 +58,7 @@ class AtSpot(Body):
 
 
 class Coming(Body):
-    """Cases that are likely to be looked at next, the first one first."""
+    """Cases that will probably be viewed next, in order."""
 
     cases: Annotated[list[Id], Field(max_length=8)]
 
@@ -66,7 +66,7 @@ class Coming(Body):
 class BoxesThere(Answer):
     """Whether masks can be made from boxes.
 
-    missing: what to do to have masks from boxes; null where all is there.
+    missing: what to install for masks from boxes; null if nothing is missing.
     """
 
     missing: str | None
@@ -80,9 +80,9 @@ def _answer(mask: np.ndarray) -> Response:
 
 @router.post("/segment/{case_id}", **binary("application/octet-stream"))
 def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks):
-    """Return the mask that clicks ask for, one bit a pixel, as mask.bits has them; nothing is stored.
+    """Return the mask for the clicks, one bit a pixel, in the format of mask.bits; nothing is stored.
 
-    Without clicks: made ready for them, and empty.
+    Without clicks the image is prepared for them, and the mask is empty.
     """
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
@@ -92,7 +92,7 @@ def found(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Clicks)
 
 
 def _mask_of(start: str, case: dict) -> np.ndarray:
-    """bool (H, W) from base64. Raises ValueError if it is not of the image's size."""
+    """Decodes base64 to bool (H, W). Raises ValueError if the size is not the image's."""
     try:
         bits = base64.b64decode(start, validate=True)
     except binascii.Error:
@@ -102,7 +102,7 @@ def _mask_of(start: str, case: dict) -> np.ndarray:
 
 @router.post("/box/{case_id}", **binary("application/octet-stream"))
 def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox):
-    """Return the mask of the lesion in a box, as the bits of mask.bits."""
+    """Return the mask of the lesion in a box, in the format of mask.bits."""
     with ctx.reading(request, number=case_id) as context:
         context.demand_open()
     case = context.asked_case
@@ -111,7 +111,7 @@ def in_box(ctx: Studio, who: Reader, request: Request, case_id: Id, body: InBox)
 
 @router.post("/snap/{case_id}", **binary("application/octet-stream"))
 def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot):
-    """Return the mask of the lesion that the heat map shows at a spot, as the bits of mask.bits."""
+    """Return the mask of the lesion that the heat map shows at a spot, in the format of mask.bits."""
     with ctx.reading(request, number=case_id, run=body.run) as context:
         context.demand_open()
     case, store = context.asked_case, ctx.store()
@@ -120,7 +120,7 @@ def under(ctx: Studio, who: Reader, request: Request, case_id: Id, body: AtSpot)
 
 @router.post("/boxes", response_model=BoxesThere)
 def ahead(ctx: Studio, who: Reader, request: Request, body: Coming):
-    """Prepare the next cases for boxes. Nothing is said of them: who may see what is found is asked with each box."""
+    """Prepare the next cases for boxes. The answer reveals nothing of them: each box checks the reader's rights."""
     missing = boxes.missing()
     sources = []
     for case_id in body.cases if missing is None else []:

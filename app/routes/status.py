@@ -1,4 +1,4 @@
-"""Routes of the page's bar: which studies there are, what is at work, where new cases came in, what is planned."""
+"""Routes of the page's bar: the studies, running jobs, new cases, and planned work."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """What whoever asks reads. blind: studies that are read blind now. session: the open reading session.
+    """What the reader is reading. blind: studies that are read blind now. session: the open reading session.
 
-    closed: paths that are refused until then, as regular expressions. why: the sentence that says so.
+    closed: paths that are refused meanwhile, as regular expressions. why: the explanation.
     """
 
     blind: list[str]
@@ -46,12 +46,12 @@ class Standing(Part):
 class Status(Answer):
     """What the page's bar shows.
 
-    beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
-    watched study; to whoever reads any study blind, when a case came in.
+    beside: the short job running while `job` is a training. arrived: when a case or a score was last added, by watched
+    study; for a blind reader, when a case was.
 
-    ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
-    score was stored, and when a drawing of the reader's own was kept or given up. Whoever reads any study blind has
-    none of the last three, so that nothing that is hidden is counted or timed by them.
+    ended: when a job last ended. runs, drafts: versions by study, which change when a run is added, changed or removed
+    or a score is stored, and when one of the reader's drawings is stored or discarded. A reader of any blind study
+    gets none of these three, because they would reveal the number or time of hidden events.
     """
 
     studies: list[str]
@@ -66,7 +66,7 @@ class Status(Answer):
 
 
 class Stage(Part):
-    """A stage of what jobs make for a study. left: seconds."""
+    """A stage of the jobs of a study. left: seconds."""
 
     title: str
     state: Literal["done", "running", "waiting", "failed", "stopped"]
@@ -75,7 +75,7 @@ class Stage(Part):
 
 
 class Plan(Answer):
-    """What jobs make for a study, stage by stage. left: seconds until all of it is done."""
+    """The jobs of a study, stage by stage. left: seconds until all are done."""
 
     stages: list[Stage]
     left: float
@@ -85,13 +85,13 @@ class Plan(Answer):
 
 @router.get("", response_model=Status)
 def status(ctx: Studio, who: Reader):
-    """Lists the studies, what is at work, and where new cases came in."""
+    """List the studies, the running jobs, and studies with new cases."""
     return _standing(ctx, who)
 
 
 @functools.cache
 def _closed(in_session: bool) -> list[str]:
-    from app.routes import every_route  # which imports this module
+    from app.routes import every_route  # it imports this module
 
     return closed(every_route(), in_session)
 
@@ -117,7 +117,7 @@ _STATUS: TypeAdapter[Status] = TypeAdapter(Status)
 
 
 async def following(ctx: Studio, who: Reader) -> AsyncIterator[None]:
-    """Counts the reader's stream from before its answer begins until its connection has ended."""
+    """Counts the reader's stream from before its answer starts until its connection has closed."""
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(ctx.held(Changes, ctx.store()).counted(who))
@@ -140,11 +140,11 @@ async def events(ctx: Studio, who: Reader, request: Request):
 
 @router.get("/plan", response_model=Plan)
 def planned(ctx: Studio, who: Reader, study: Line = ""):
-    """Lists what jobs make for a study, stage by stage, and how long it still takes."""
+    """List the jobs of a study, stage by stage, and the time left."""
     return {"ok": True, **plan.plan(ctx.store(), study or None)}
 
 
 @router.post("/stop/{job}", response_model=StatusOfJob)
 def stop(ctx: Studio, who: Administrator, job: Id):
-    """Stop a job for good, with the steps that were to follow; what it has made stays."""
+    """Stop a job and its remaining steps permanently; finished results are kept."""
     return {"ok": True, "status": jobs.cancel(ctx.store(), job)}

@@ -1,6 +1,6 @@
-"""Routes of the Study tab: import by path or by dropping, adding cases, the overview, the sample's pictures.
+"""Routes of the Study tab: import by path or by dropping, adding cases, the overview, sample pictures.
 
-What brings images in or takes a study away is for administrators: a path names any file of this machine.
+Only administrators import images or remove studies, because a path may name any file of this machine.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from core.studio.training import estimate
 router = APIRouter(prefix="/api/study", tags=["studies"])
 TILE_SIDES = (16, 1024)
 SAMPLE_SIDE = 144
-# Of one upload by a reader who does not administer: its bytes, its files and folders; and how many uploads are kept.
+# Limits for readers without administrator rights: bytes, files and folders of an upload; number of uploads stored.
 
 
 class Import(Body):
     """A study to import.
 
-    folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
-    patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
-    again: also take images that were erased from this home. ask: ask before a study is stored whose layout has to be
-    interpreted, and about images that were erased from this home; a folder that is unclear is always asked about.
+    folder, or drop: the token of an upload. keep: copy the images. per_second: frames to take from recordings.
+    patient_letters: how many first characters of a file's name identify the patient; 0: none.
+    again: also import images that were erased from this home. ask: ask before storing a study whose layout needs
+    interpretation, and about images that were erased from this home; an unclear folder always leads to a question.
     """
 
     folder: Line = ""
@@ -64,9 +64,9 @@ class Import(Body):
 
 
 class Add(Body):
-    """Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home;
+    """Images to add to a study.
 
-    ask: ask about these first.
+    path, or drop: the token of an upload. again: also those erased from this home; ask: ask about these first.
     """
 
     path: Line = ""
@@ -78,7 +78,7 @@ class Add(Body):
 
 
 class Answered(Body):
-    """What a person answers. answers: what each group is; again: whether to take what was erased from this home."""
+    """A person's answers. answers: the meaning of each group; again: whether to import images erased from this home."""
 
     answers: dict[Line, Literal["normal", "abnormal", "out"]] = {}
     again: bool | None = None
@@ -89,7 +89,7 @@ class Kind(Body):
 
 
 class Task(Answer):
-    """An import that has begun. task: a token to ask for its state."""
+    """An import that has started. task: a token for requesting its state."""
 
     task: str
 
@@ -107,14 +107,14 @@ class Duplicate(Part):
 
 
 class Straddling(Part):
-    """Names of one patient's images that lie on both sides, in training and in test."""
+    """Names of one patient's images that are in both training and test."""
 
     train: list[str]
     test: list[str]
 
 
 class Report(Part):
-    """What an import took in. first: the first new case, where cases were added to a study."""
+    """The result of an import. first: the first new case, if cases were added to a study."""
 
     study: str
     accepted: int
@@ -132,7 +132,7 @@ class Report(Part):
 
 
 class _Import(Answer):
-    """done, total: images. started: seconds since 1970. stop: somebody has asked for it."""
+    """done, total: images. started: seconds since 1970. stop: whether a stop was requested."""
 
     done: int
     total: int
@@ -155,7 +155,7 @@ class FailedImport(_Import):
 
 
 class ImageGroup(Part):
-    """Images of which the same is understood. meaning: as "train normal"; "": it is asked; samples: how many to see."""
+    """Images with the same interpretation. meaning: as "train normal", or "" to ask; samples: how many are shown."""
 
     name: str
     meaning: str
@@ -166,7 +166,7 @@ class ImageGroup(Part):
 
 
 class ImportQuestion(Part):
-    """What an import asks. erased: how many of its files were erased from this home."""
+    """An import's question. erased: how many of its files were erased from this home."""
 
     layout: str
     groups: list[ImageGroup]
@@ -193,13 +193,13 @@ class Look(Answer):
 
 
 class DemoAsked(Body):
-    """What is asked for. train: whether to train on the demo study here, where it is open."""
+    """A request for the demo. train: whether to train on the demo study here, if it is open."""
 
     train: bool = False
 
 
 class DemoJob(Answer):
-    """The job that makes the demo's weights, or trains on it. job: null where the study was there already."""
+    """The job that makes the demo's weights or trains on it. job: null if the study already existed."""
 
     job: int | None
 
@@ -243,7 +243,7 @@ class BySplit(Part):
 class Overview(Answer):
     """What a study holds.
 
-    sizes: the four most frequent, with how many images have them, of size_count.
+    sizes: the four most frequent of size_count sizes, with their numbers of images.
     """
 
     study: Study
@@ -257,7 +257,7 @@ class Overview(Answer):
 
 
 class Next(Answer):
-    """What can be done next with a study. guess, kept: of kinds. look: seconds that a first look takes."""
+    """The next steps for a study. guess, kept: keys of kinds. look: seconds that a first look takes."""
 
     kinds: dict[str, str]
     guess: str | None
@@ -290,20 +290,20 @@ class Outlines(Answer):
 
 
 def administers(ctx: Context, who: str) -> bool:
-    """Says whether the reader has the rights of an administrator."""
+    """Says whether the reader is an administrator."""
     return people.rights(ctx.store(), who, ctx.single_user)["administer"]
 
 
 @contextlib.contextmanager
 def _unpacked(store: Store, home: Home, drop: str, reply: Reply) -> Iterator[Path]:
-    """Yields the folder of what was dropped; it is gone afterwards, and a sentence of what went wrong has no path.
+    """Yields the folder of the dropped files and deletes it afterwards; an error's sentence then shows no path.
 
-    It is kept while a person is asked.
+    The folder stays while a person is asked.
     """
     with contextlib.ExitStack() as after:
         after.callback(_forget, store, home, drop)
         try:
-            if not reply.given:  # a zip inside of a zip stays one when the work is done anew
+            if not reply.given:  # a zip within a zip is not unpacked on a second run
                 dropped.unpack(home, drop)
             yield dropped.drop_folder(home, drop)
         except Question:
@@ -320,13 +320,13 @@ def _forget(store: Store, home: Home, drop: str | None) -> None:
 
 
 def _erased(body: Import | Add, reply: Reply) -> bool | None:
-    """Says whether images that were erased are taken again; None: ask."""
+    """Says whether erased images are imported again; None: ask."""
     return body.again or (reply.again if body.ask else bool(reply.again))
 
 
 @router.post("/import", response_model=Task)
 def start(ctx: Studio, who: Administrator, body: Import):
-    """Import a folder of this machine, or what was dropped, as a new study."""
+    """Import a folder of this machine, or dropped files, as a new study."""
     store = ctx.store()
     name, folder, drop = body.name, body.folder.strip(), body.drop
     how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
@@ -362,14 +362,14 @@ def start(ctx: Studio, who: Administrator, body: Import):
 
 @router.post("/{study}/add", response_model=Task)
 def add(ctx: Studio, who: Administrator, study: str, body: Add):
-    """Add test cases without a label: one file, all below a folder, or what was dropped.
+    """Add test cases without labels: one file, all files below a folder, or dropped files.
 
-    They are scored by the run that Review opens with. The report's `first` is the first new case.
+    The run that Review opens with scores them. The report's `first` is the first new case.
     """
     store, drop = ctx.store(), body.drop
     if not drop:
         ctx.demand_root(body.path)
-    given = [] if drop else studies.files_at(body.path)
+    named_files = [] if drop else studies.files_at(body.path)
     sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
     reply = Reply()
@@ -378,7 +378,7 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
         with _unpacked(store, ctx.home, drop, reply) as folder:
             return dropped.shown(ctx.home, drop, work(progress, studies.files_at(folder), roots.Within([folder])))
 
-    def work(progress, files=given, within=None):
+    def work(progress, files=named_files, within=None):
         last = records.newest_case(store)
         copy = body.keep or bool(drop)
         within = within or roots.allowed(store, ctx.single_user)
@@ -410,28 +410,28 @@ def first_look(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/import/{task}/stop", response_model=Done)
 def stop(ctx: Studio, who: Administrator, task: str):
-    """Stop an import; nothing of it is kept."""
+    """Stop an import; nothing of it is stored."""
     ctx.held(Imports, ctx.store()).stop(task)
     return {"ok": True}
 
 
 @router.post("/import/{task}/answer", response_model=Done)
 def answer(ctx: Studio, who: Administrator, task: str, body: Answered):
-    """Answer what an import asks; it goes on."""
+    """Answer an import's question, so that it continues."""
     ctx.held(Imports, ctx.store()).answer(task, dict(body.answers), body.again)
     return {"ok": True}
 
 
 @router.get("/import/{task}/sample.png", **binary("image/png"))
 def asked_sample(ctx: Studio, who: Administrator, task: str, group: Id, number: Id):
-    """Return one of the first images of a group that an import asks about, small."""
+    """Return a thumbnail of one of the first images of a group that an import asks about."""
     path = ctx.held(Imports, ctx.store()).sample(task, group, number)
     return pixels.picture(overview.preview(path, SAMPLE_SIDE))
 
 
 @router.get("/import/{task}", response_model=ImportState)
 def progress(ctx: Studio, who: Administrator, task: str):
-    """Tell how far an import is, and its report once it is done."""
+    """Return an import's progress, and its report once it is done."""
     return {"ok": True, **ctx.held(Imports, ctx.store()).state(task)}
 
 
@@ -439,10 +439,10 @@ def progress(ctx: Studio, who: Administrator, task: str):
 def new_drop(ctx: Studio, who: Sighted):
     """Open an upload for dropped files.
 
-    A reader's oldest uploads make room for the newest, so that nobody fills the disk.
+    A reader's oldest uploads are deleted for the newest, so that nobody can fill the disk.
     """
     store, drop = ctx.store(), dropped.new_drop(ctx.home)
-    with store.write():  # several that are asked for at once come one after the other
+    with store.write():  # simultaneous requests run one after the other
         if not administers(ctx, who):
             for old in owners.owned(store, "drop", who)[: 1 - limits.LIMITS["upload"].most]:
                 dropped.discard(ctx.home, old)
@@ -455,18 +455,18 @@ def new_drop(ctx: Studio, who: Sighted):
 async def receive(
     ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
 ):
-    """Take one dropped file; its body is the file."""
-    arriving, limited, own = ctx.held(dropped.Arriving, ctx.home), not administers(ctx, who), 0
+    """Receive one dropped file; its body is the file."""
+    arriving, limited, received = ctx.held(dropped.Arriving, ctx.home), not administers(ctx, who), 0
     target = arriving.place(token, path, limited)
     try:
         with target.open("wb") as out:
             async for chunk in request.stream():
                 arriving.add(token, len(chunk), limited)
-                own += len(chunk)
+                received += len(chunk)
                 await run_in_threadpool(out.write, chunk)
     except BaseException as error:
-        target.unlink(missing_ok=True)  # half a file is none
-        arriving.forget(token, own)
+        target.unlink(missing_ok=True)  # an incomplete file is deleted
+        arriving.forget(token, received)
         if isinstance(error, limits.TooMuch):
             return too_large(limits.LIMITS["upload bytes"].most)
         raise
@@ -475,7 +475,7 @@ async def receive(
 
 @router.post("/demo", response_model=DemoJob)
 def open_demo(ctx: Studio, who: Administrator, body: DemoAsked):
-    """Import the ready demo study, or queue its training on this machine, behind all other work."""
+    """Import the ready demo study, or queue its training on this machine, after all other work."""
     store = ctx.store()
     device = store.setting("device", "auto")
     job = demo.train(store, device) if body.train else demo.offer(store, device)
@@ -485,16 +485,16 @@ def open_demo(ctx: Studio, who: Administrator, body: DemoAsked):
 
 @router.get("/{study}/overview", response_model=Overview)
 def show(ctx: Studio, who: Sighted, study: str):
-    """Shows what a study holds: counts, sizes, the report of its import; to administrators, where its files lie."""
-    shown = overview.overview(ctx.store(), study)
+    """Return a study's contents: counts, sizes, the report of its import; for administrators, its folder."""
+    answer = overview.overview(ctx.store(), study)
     if not administers(ctx, who):
-        shown["study"]["folder"] = None
-    return {"ok": True, **shown}
+        answer["study"]["folder"] = None
+    return {"ok": True, **answer}
 
 
 @router.get("/{study}/next", response_model=Next)
 def what_next(ctx: Studio, who: Sighted, study: str):
-    """Lists what can be done next with a study, and the kind of image that it seems to hold."""
+    """List the next steps for a study, and the likely kind of its images."""
     store = ctx.store()
     studies.study_row(store, study)
     return {
@@ -514,14 +514,14 @@ def what_next(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/kind", response_model=Fitting)
 def fitting(ctx: Studio, who: Sighted, study: str):
-    """Names the presets of fake lesions that fit the kind of image that was confirmed, else those for any kind."""
+    """Return the presets of fake lesions for the confirmed kind of image, else those for any kind."""
     medmix, head = kind.lesions(ctx.store(), study)
     return {"ok": True, "medmix": medmix, "head": head}
 
 
 @router.post("/{study}/kind", response_model=Labels)
 def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
-    """Confirm the kind of image; the labels of findings then fit it, unless the study has its own."""
+    """Confirm the kind of image; the labels of findings then follow it, unless the study has its own."""
     store = ctx.store()
     studies.study_row(store, study)
     kind.keep(store, study, body.kind)
@@ -530,7 +530,7 @@ def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
 
 @router.get("/{study}/sample", response_model=Sample)
 def draw(ctx: Studio, who: Sighted, study: str, count: Int = 24, seed: Id = 0, part: str = "all"):
-    """Draw cases by chance, to look at."""
+    """Draw random sample cases to view."""
     return {"ok": True, "cases": overview.sample(ctx.store(), study, max(1, min(count, 100)), seed, part)}
 
 

@@ -1,4 +1,4 @@
-"""The guided tour: a page with the studio in a frame above and a bar below, so that nothing is ever covered."""
+"""The guided tour: a page with the studio in a frame above and a bar below, so that nothing is covered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TourAct(Part, total=False):
 
 
 class TourStep(Part):
-    """A step of the tour. yours: the reader's own decisions are counted while it is shown."""
+    """A step of the tour. yours: the reader's decisions are counted while it is shown."""
 
     tab: str
     title: str
@@ -61,10 +61,10 @@ class TourSteps(Answer):
 
 
 class TourAgreement(Part):
-    """How the reader agrees with the machine and with the drawn truth.
+    """The reader's agreement with the machine and with the drawn truth.
 
-    Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
-    missed: lesions among them that the machine did not flag.
+    read: images that the reader called normal or abnormal; machine, truth: those on which each agrees; missed: lesions
+    among them that the machine did not flag.
     """
 
     read: int
@@ -74,9 +74,9 @@ class TourAgreement(Part):
 
 
 class TourState(Answer):
-    """How the demo study stands.
+    """The state of the demo study.
 
-    found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
+    found: the case with the clearest lesion; null, like `agreement`, while the reader reads the demo study blind.
     stored: the encoder that was trained on the study last, if any.
     """
 
@@ -99,29 +99,29 @@ def page(ctx: Studio, who: Reader):
 
 @router.get("/api/tour", response_model=TourState)
 def demo_state(ctx: Studio, who: Reader):
-    """Tell whether the demo study is there, and what is being made of it."""
+    """Return whether the demo study exists, and its running jobs."""
     state = tour.state(ctx.store())
     blind = sessions.standing(ctx.store(), who)["blind"]
     hidden = state["study"] in blind
-    shown = {"found": None, "agreement": None} if hidden else {"agreement": tour.agreement(ctx.store(), who)}
-    return {"ok": True, **state, **shown, **({"job": live.quiet(state["job"])} if blind else {})}
+    tour_fields = {"found": None, "agreement": None} if hidden else {"agreement": tour.agreement(ctx.store(), who)}
+    return {"ok": True, **state, **tour_fields, **({"job": live.quiet(state["job"])} if blind else {})}
 
 
 @router.get("/api/tour/steps", response_model=TourSteps)
 def steps(ctx: Studio, who: Reader):
-    """List the steps of the tour, as tour.js does them."""
+    """List the steps of the tour, which tour.js carries out."""
     return {"ok": True, **json.loads((FOLDER / "steps.json").read_text(encoding="utf-8"))}
 
 
 @router.post("/api/tour/prepare", response_model=TourState)
 def prepare(ctx: Studio, who: Administrator):
-    """Open what the tour shows: the ready demo study."""
+    """Open the ready demo study, which the tour shows."""
     return {"ok": True, **tour.prepare(ctx.store(), ctx.store().setting("device", "auto"))}
 
 
 @router.post("/api/tour/reset", response_model=TourState)
 def reset(ctx: Studio, who: Administrator):
-    """Put the demo study back as it was."""
+    """Reset the demo study."""
     if not ctx.single_user:
         raise ValueError("The demo study is put back only where nobody else works: open the studio without sign-in")
     return {"ok": True, **tour.reset(ctx.store(), who)}

@@ -1,4 +1,4 @@
-"""Routes of the Training tab. They read and write the store; the work itself is done by worker processes."""
+"""Routes of the Training tab. They read and write the store; worker processes do the actual work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from core.studio.training.series import series
 
 router = APIRouter(prefix="/api/training", tags=["training"])
 COMPARED = 6
-LOOK = 0.1  # seconds between two looks at whether a dry run has its turn
+LOOK = 0.1  # seconds between checks whether a dry run has its turn
 
 
 class TrainingConfig(Body):
@@ -36,7 +36,7 @@ class DryRunOf(TrainingConfig):
 class Training(DryRunOf):
     """A training to start.
 
-    detectors: options of each detector that is fitted when the training ends, by its name.
+    detectors: options of each detector to fit when the training ends, by name.
     """
 
     detectors: dict[Name, Settings]
@@ -51,7 +51,7 @@ class Action(Body):
     value: Line = ""
 
 
-Point = TypeAliasType("Point", tuple[int, float | None])  # step, value; null where the run has no number
+Point = TypeAliasType("Point", tuple[int, float | None])  # step, value; null if the run has none
 
 
 Series = TypeAliasType("Series", dict[str, list[Point]])
@@ -75,7 +75,7 @@ class Evaluation(Part):
 
 
 class RunRow(Part):
-    """A run in the list. left: seconds until it is done; null where nothing is at it. archived: 0 or 1."""
+    """A run in the list. left: seconds until it is done; null if no job works on it. archived: 0 or 1."""
 
     id: str
     kind: Literal["pretrain", "fit"]
@@ -158,8 +158,8 @@ class FitOfRun(Part):
 class RunDetail(Answer):
     """One run in detail.
 
-    left: seconds until it is done, null where nothing is at it. series: what is new since the step that was asked for,
-    or all of it where `reset`.
+    left: seconds until it is done, null if no job works on it. series: values since the requested step, or all of them
+    if `reset`.
     """
 
     run: Run
@@ -204,7 +204,7 @@ class Title(Part):
 class DetectorForm(Part):
     """The form of a detector.
 
-    lesions: settings by the kind of lesion; none where the detector does not learn from fake ones.
+    lesions: settings by the kind of lesion; empty if the detector does not learn from fake ones.
     """
 
     title: str
@@ -216,8 +216,8 @@ class DetectorForm(Part):
 class TrainingForms(Answer):
     """The forms of a training and of each detector.
 
-    notes: what to know of a preset before it is chosen. archs: the backbone of each weights file that was added with
-    one.
+    notes: a remark on each preset, shown before it is chosen. archs: the backbones of added weights files, if
+    given.
     """
 
     objectives: dict[str, Title]
@@ -236,7 +236,7 @@ class TrainingForms(Answer):
 
 
 class DryRun(Answer):
-    """What a dry run measured. memory, free: bytes. Without figures where the first steps did not fit."""
+    """The measurements of a dry run. memory, free: bytes. No figures if the first steps did not fit into memory."""
 
     fits: bool
     message: str
@@ -273,7 +273,7 @@ class Freed(Answer):
 
 
 class RunAction(Answer):
-    """What an action on a run did. status: of pause, cancel and resume. bytes: of delete."""
+    """The result of an action on a run. status: after pause, cancel and resume. bytes: after delete."""
 
     status: NotRequired[JobStatus]
     bytes: NotRequired[int]
@@ -294,9 +294,9 @@ def check(ctx: Studio, who: Sighted, body: TrainingConfig):
 
 @router.post("/dry", response_model=DryRun, dependencies=[heavy(dryrun.LEAST, DryTurns)])
 def dry(ctx: Studio, who: Sighted, body: DryRunOf):
-    """Time the first steps of a training and measure the memory that they take.
+    """Time the first steps of a training and measure their memory.
 
-    One of a reader, two in all: the others wait in the order in which they came.
+    One per reader, two in all; further ones wait in the order of arrival.
     """
     ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
     return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready)}
@@ -304,7 +304,7 @@ def dry(ctx: Studio, who: Sighted, body: DryRunOf):
 
 @router.post("/start", response_model=Started)
 def start(ctx: Studio, who: Sighted, body: Training):
-    """Queue a training and the detectors that are fitted when it ends."""
+    """Queue a training and the detectors to fit when it ends."""
     files = ctx.files_of(who)
     with ctx.making(who, "run", 1 + len(body.detectors)) as own:
         started = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
@@ -326,7 +326,7 @@ def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0
 
 @router.get("/run/{run_id}/batch.png", **binary("image/png"))
 def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
-    """Return views of a batch as the training draws it at a step."""
+    """Return the views of a batch that the training draws at a step."""
     mosaic = ctx.held(BatchStrip, ctx.store()).strip(run_id, step)
     return pixels.picture(mosaic)
 
@@ -359,7 +359,7 @@ def repeat(ctx: Studio, who: Sighted, run_id: str):
 @router.post("/run/{run_id}/{action}", response_model=RunAction)
 def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str, action: str, body: Action):
     """Pause, resume, cancel, rename, note, archive, restore or delete a run."""
-    if action == "delete":  # goes with the fits on it, which may be another reader's
+    if action == "delete":  # also deletes the fits on it, which may be another reader's
         for fit in runs.list_runs(ctx.store(), runs.get_run(ctx.store(), run_id)["study"], kind="fit"):
             if fit["parent"] == run_id:
                 permissions.demand_owner(ctx, who, "run", fit["id"])
@@ -368,7 +368,7 @@ def act(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str
 
 @router.get("/compare", response_model=Compared)
 def compare(ctx: Studio, who: Sighted, run: Line):
-    """Compare several runs side by side: curves, and the settings in which they differ."""
+    """Compare several runs: their curves, and the settings in which they differ."""
     chosen = list(dict.fromkeys(run.split(",")))[:COMPARED]
     rows = [runs.get_run(ctx.store(), run) for run in chosen]
     return {

@@ -1,4 +1,4 @@
-"""Reader trials: what a reader has to read, and, for administrators, plans, progress and reports."""
+"""Reader trials: each reader's lists, and, for administrators, plans, progress and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "zip": "a
 
 
 class ReaderList(Part):
-    """A reader's place in a trial that goes on. opens: when a list that waits may be opened."""
+    """A reader's position in a running trial. opens: when the next list may be opened."""
 
     trial: int
     study: str
@@ -70,7 +70,7 @@ class TrialPart(Part):
 
 
 class Trial(Part):
-    """A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their truth."""
+    """A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their ground truth."""
 
     id: int
     name: str
@@ -85,9 +85,9 @@ class Trial(Part):
 
 
 class Trials(Answer):
-    """A study's trials, and what a plan can be made of.
+    """A study's trials, and the choices for a plan.
 
-    form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study.
+    form, usual: of a new plan. readers: accounts that may read. panel: everyone who has read cases of the study.
     """
 
     trials: list[Trial]
@@ -99,7 +99,7 @@ class Trials(Answer):
 
 
 class NewTrial(Body):
-    """A plan to keep. trial: the one that the plan takes the place of."""
+    """A plan to store. trial: the one whose plan it replaces."""
 
     plan: Settings
     trial: Id | None = None
@@ -112,7 +112,7 @@ class PlannedTrial(Answer):
 
 @router.get("/lists", response_model=ReaderLists)
 def lists(ctx: Studio, who: Reader):
-    """Lists what the reader has to read in trials that go on."""
+    """List the reader's lists in running trials."""
     return {"ok": True, "lists": plan.lists_of(ctx.store(), who)}
 
 
@@ -132,13 +132,13 @@ def sizes(
     area: Annotated[Finite, Interval(gt=0.5, lt=1)] = 0.85,
     abnormal: Annotated[Finite, Interval(gt=0, lt=1)] = 0.5,
 ):
-    """Compute the chance that a trial of so many readers and cases finds a difference of areas."""
+    """Compute the power of a trial to find a difference of AUROC, by the numbers of readers and cases."""
     return {"ok": True, "rows": report.sizes(difference, area, abnormal)}
 
 
 @router.get("/of/{study}", response_model=Trials)
 def trials(ctx: Studio, who: Administrator, study: Name):
-    """List the study's trials, and what a plan can be made of."""
+    """List the study's trials, and the choices for a plan."""
     store = ctx.store()
     accounts = people.list_readers(store)
     return {
@@ -154,7 +154,7 @@ def trials(ctx: Studio, who: Administrator, study: Name):
 
 @router.post("/of/{study}", response_model=PlannedTrial)
 def planned(ctx: Studio, who: Administrator, study: Name, body: NewTrial):
-    """Keep a plan: of a new trial, or of one on which nobody has decided yet."""
+    """Store a plan, for a new trial or for one without decisions so far."""
     with ctx.store().write():
         number = plan.make(ctx.store(), study, TrialPlan.from_dict(body.plan), who, body.trial)
         return {"ok": True, "trial": number, "digest": plan.get(ctx.store(), number)["digest"]}
@@ -183,13 +183,13 @@ def handed_in(ctx: Studio, who: Overseer, trial: Id, kind: Literal["html", "pdf"
         content = report.bundled(folder) if kind == "zip" else (folder / f"report.{kind}").read_bytes()
     finally:
         leftovers.discard(folder)
-    place = "inline" if kind != "zip" else "attachment"
-    head = {"Content-Disposition": f'{place}; filename="trial-{trial}.{kind}"', "Cache-Control": "no-store"}
+    disposition = "inline" if kind != "zip" else "attachment"
+    head = {"Content-Disposition": f'{disposition}; filename="trial-{trial}.{kind}"', "Cache-Control": "no-store"}
     return Response(content, media_type=KINDS[kind], headers=head)
 
 
 def _shown(store, number: int) -> dict[str, Any]:
     row = plan.get(store, number)
     fields = ("id", "name", "digest", "made_by", "created", "started", "frozen", "closed")
-    parts = [{k: p[k] for k in TrialPart.__annotations__} for p in plan.progress(store, number)]
-    return {**{k: row[k] for k in fields}, "plan": row["plan"].to_dict(), "parts": parts}
+    trial_parts = [{k: p[k] for k in TrialPart.__annotations__} for p in plan.progress(store, number)]
+    return {**{k: row[k] for k in fields}, "plan": row["plan"].to_dict(), "parts": trial_parts}

@@ -12,7 +12,7 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description What is kept of a case. patient: the beginning of a keyed hash. text: burned in. odd: unused header values. */
+        /** @description Stored metadata of a case. patient: start of a keyed hash. text: burned-in text. odd: unused header values. */
         About: {
             format: string;
             patient: string | null;
@@ -34,7 +34,7 @@ export interface components {
             /** @enum {string} */
             role: "reader" | "adjudicator" | "administrator";
         };
-        /** @description All accounts. sign_in: whether people sign in at all. you: the name of whoever asks. */
+        /** @description All accounts. sign_in: whether readers sign in at all. you: the current reader's name. */
         Accounts: {
             /** @constant */
             ok: true;
@@ -47,9 +47,9 @@ export interface components {
             value: string;
         };
         /**
-         * @description Images to add to a study. path, or drop: the token of an upload. again: also those erased from this home;
+         * @description Images to add to a study.
          *
-         *     ask: ask about these first.
+         *     path, or drop: the token of an upload. again: also those erased from this home; ask: ask about these first.
          */
         Add: {
             /** @default  */
@@ -80,7 +80,7 @@ export interface components {
             fleiss: components["schemas"]["FleissKappa"] | null;
             differ: components["schemas"]["Differing"][];
         };
-        /** @description A case whose picture is fetched before it is asked for. name: where the reader knows it by a neutral one. */
+        /** @description A case whose picture is fetched in advance. name: the neutral name, if the reader knows it by one. */
         Ahead: {
             id: number;
             v: string;
@@ -88,9 +88,9 @@ export interface components {
             name?: string;
         };
         /**
-         * @description What came in with a file of annotations.
+         * @description The result of importing a file of annotations.
          *
-         *     cut: shapes cut off at the edge. unknown: names that no case has. passed_over: why other shapes were not taken.
+         *     cut: shapes cropped at the edge. unknown: names that no case has. passed_over: why other shapes were skipped.
          */
         AnnotationsIn: {
             /** @constant */
@@ -102,7 +102,7 @@ export interface components {
             unknown: string[];
             passed_over: string[];
         };
-        /** @description What a person answers. answers: what each group is; again: whether to take what was erased from this home. */
+        /** @description A person's answers. answers: the meaning of each group; again: whether to import images erased from this home. */
         Answered: {
             /** @default {} */
             answers: {
@@ -136,16 +136,16 @@ export interface components {
             ok: true;
             job: number;
         };
-        /** @description Readers to deal the test cases out to. per_case: 2 for double reading. */
+        /** @description Readers to assign the test cases to. per_case: 2 for double reading. */
         Assign: {
             readers: string[];
             /** @default 1 */
             per_case: number;
         };
         /**
-         * @description How far a reader is with the assigned cases.
+         * @description A reader's progress with the assigned cases.
          *
-         *     role: null without an account. read: of those assigned; read_in_all: cases of the study, assigned or not.
+         *     role: null without an account. read: assigned cases; read_in_all: cases of the study, assigned or not.
          */
         AssignedReader: {
             name: string;
@@ -154,7 +154,7 @@ export interface components {
             read: number;
             read_in_all: number;
         };
-        /** @description How the test cases are dealt out. cases: of the test part; free: of these, assigned to nobody. */
+        /** @description The assignment of test cases. cases: in the test split; free: of these, not assigned. */
         Assignments: {
             /** @constant */
             ok: true;
@@ -165,7 +165,7 @@ export interface components {
         /**
          * @description A spot of the heat map.
          *
-         *     spot: x, y in the image's pixels. level: where the run's map is outlined on screen; None: its own outline.
+         *     spot: x, y in the image's pixels. level: of the outline on screen; None for the run's own outline.
          */
         AtSpot: {
             run: string;
@@ -182,9 +182,9 @@ export interface components {
             ] | null;
         };
         /**
-         * @description How far a run's scores can be believed.
+         * @description The reliability of a run's scores.
          *
-         *     planted, plain: empty before they are measured. enough: decided cases of each kind that a
+         *     planted, plain: empty before they are measured. enough: the number of decided cases of each kind that a
          *     calibration takes.
          */
         Believed: {
@@ -198,7 +198,7 @@ export interface components {
             enough: number;
             made: string | null;
         };
-        /** @description Whose published numbers stand beside ours, and whether they are of these images. */
+        /** @description The dataset of the published numbers shown next to ours, and whether it is this study's. */
         Beside: {
             dataset: string;
             own: boolean;
@@ -222,7 +222,7 @@ export interface components {
         /**
          * @description Whether masks can be made from boxes.
          *
-         *     missing: what to do to have masks from boxes; null where all is there.
+         *     missing: what to install for masks from boxes; null if nothing is missing.
          */
         BoxesThere: {
             /** @constant */
@@ -230,7 +230,7 @@ export interface components {
             missing: string | null;
         };
         /**
-         * @description What came in with a bundle.
+         * @description The result of importing a bundle.
          *
          *     rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases.
          */
@@ -271,11 +271,11 @@ export interface components {
             apart: string;
         };
         /**
-         * @description A case, with what its reader may see of it.
+         * @description A case, with the fields that its reader may see.
          *
-         *     Nothing below `findings` while the case is hidden from a blind reader, and of these their own alone; others, frames,
-         *     recording: never of a study that is read blind; about: never under neutral names. kinds: those tags that came with
-         *     the import.
+         *     While the case is hidden from a blind reader, nothing below `findings`, and only the reader's own findings; others,
+         *     frames, recording: never in a study that is read blind; about: never under neutral names. kinds: tags from the
+         *     import.
          */
         CaseDetail: {
             id: number;
@@ -306,9 +306,9 @@ export interface components {
             recording?: number;
         };
         /**
-         * @description What a reader has said of the marks on a case.
+         * @description A reader's statements on the marks of a case.
          *
-         *     finished: whether the reader has said that all is marked. normal: whether places are called normal.
+         *     finished: whether all lesions are marked. normal: whether areas are marked as normal.
          */
         CaseMarks: {
             finished: boolean;
@@ -323,7 +323,7 @@ export interface components {
             height: number;
             tags: string[];
         };
-        /** @description A tag put on cases, or taken off; numbers as the worklist has them. */
+        /** @description A tag to add to cases or to remove; cases by their numbers in the worklist. */
         CaseTag: {
             study: string;
             cases: number[];
@@ -331,7 +331,7 @@ export interface components {
             /** @default false */
             remove: boolean;
         };
-        /** @description A tag that was put on cases, or taken off. changed: how many cases. */
+        /** @description A tag that was added to cases or removed. changed: how many cases. */
         CasesTagged: {
             /** @constant */
             ok: true;
@@ -345,7 +345,7 @@ export interface components {
             second: components["schemas"]["Decision"];
             label: components["schemas"]["Label"];
         };
-        /** @description What differs in the images of a device, or of a day of import where no device is named. */
+        /** @description The differences in a device's images, or a day's imports if no device is named. */
         ChangedImages: {
             of: string;
             pictures: components["schemas"]["SidesOfChange"] | null;
@@ -387,7 +387,7 @@ export interface components {
         /**
          * @description An operating point to choose.
          *
-         *     threshold: of `dragged`; the others are worked out. default: resets the run.
+         *     threshold: for `dragged`; the others are computed. default: resets the run.
          */
         ChoosePoint: {
             run: string;
@@ -398,7 +398,7 @@ export interface components {
         /**
          * @description An operating point.
          *
-         *     threshold: null where it is the percentile of held-out normals. labels: whether they were in sight when it was
+         *     threshold: null for the percentile of held-out normals. labels: whether they were visible when it was
          *     chosen.
          */
         Chosen: {
@@ -418,8 +418,8 @@ export interface components {
         /**
          * @description Clicks that ask for a mask.
          *
-         *     clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of what is in sight; None for all of it. start:
-         *     the mask that the clicks correct, as base64 of mask.bits; "" for none: they grow a new region.
+         *     clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of the visible part; None for all of it. start:
+         *     the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
          */
         Clicks: {
             /** @default  */
@@ -446,9 +446,9 @@ export interface components {
             };
         };
         /**
-         * @description What can colour a map's points.
+         * @description Data that can colour a map's points.
          *
-         *     Categories: a code per point and their names. Numbers: values, one per point, null where any.
+         *     Categories: a code per point and the codes' names. Numbers: a value per point, null if any.
          */
         Column: {
             name: string;
@@ -462,7 +462,7 @@ export interface components {
             ok: true;
             columns: components["schemas"]["Column"][];
         };
-        /** @description Cases that are likely to be looked at next, the first one first. */
+        /** @description Cases that will probably be viewed next, in order. */
         Coming: {
             cases: number[];
         };
@@ -476,9 +476,9 @@ export interface components {
         /**
          * @description A row of the comparison of runs.
          *
-         *     run: null for the baseline. cases: with a label, localised: with a mask. set: the same for rows of the same cases,
-         *     labels and masks. Intervals are of 95 %. best: names of the measures in which no row is better, if all rows are of
-         *     one set.
+         *     run: null for the baseline. cases: with a label, localised: with a mask. set: equal for rows with the same cases,
+         *     labels and masks. Intervals are 95 %. best: names of the measures in which no row is better, if all rows have the
+         *     same set.
          */
         ComparedRow: {
             run: string | null;
@@ -541,7 +541,7 @@ export interface components {
             abnormal: number;
             unsure: number;
         };
-        /** @description A stored decision, and the next case. review: 0 for whoever reads a study blind. */
+        /** @description A stored decision, and the next case. review: 0 for a blind reader. */
         Decided: {
             /** @constant */
             ok: true;
@@ -554,12 +554,12 @@ export interface components {
         };
         /** @enum {string} */
         Decision: "normal" | "abnormal" | "unsure";
-        /** @description What is asked for. train: whether to train on the demo study here, where it is open. */
+        /** @description A request for the demo. train: whether to train on the demo study here, if it is open. */
         DemoAsked: {
             /** @default false */
             train: boolean;
         };
-        /** @description The job that makes the demo's weights, or trains on it. job: null where the study was there already. */
+        /** @description The job that makes the demo's weights or trains on it. job: null if the study already existed. */
         DemoJob: {
             /** @constant */
             ok: true;
@@ -568,7 +568,7 @@ export interface components {
         /**
          * @description The form of a detector.
          *
-         *     lesions: settings by the kind of lesion; none where the detector does not learn from fake ones.
+         *     lesions: settings by the kind of lesion; empty if the detector does not learn from fake ones.
          */
         DetectorForm: {
             title: string;
@@ -586,7 +586,7 @@ export interface components {
             key: string;
             values: any[];
         };
-        /** @description A case on which readers differ. decisions: by reader. */
+        /** @description A case on which readers disagree. decisions: by reader. */
         Differing: {
             case: number;
             name: string;
@@ -595,7 +595,7 @@ export interface components {
             };
             adjudication: components["schemas"]["Adjudication"] | null;
         };
-        /** @description An answer that says nothing but that it is done. */
+        /** @description An answer that only confirms success. */
         Done: {
             /** @constant */
             ok: true;
@@ -623,7 +623,7 @@ export interface components {
             id: string;
             name: string;
         };
-        /** @description A drawing that is not saved yet. id: the case's. */
+        /** @description An unsaved drawing. id: the case's. */
         Draft: {
             id: number;
             updated: string;
@@ -638,7 +638,7 @@ export interface components {
             ok: true;
             drop: string;
         };
-        /** @description What a dry run measured. memory, free: bytes. Without figures where the first steps did not fit. */
+        /** @description The measurements of a dry run. memory, free: bytes. No figures if the first steps did not fit into memory. */
         DryRun: {
             /** @constant */
             ok: true;
@@ -670,7 +670,7 @@ export interface components {
         /**
          * @description An encoder that a map can be drawn of.
          *
-         *     k: of MedMix's classes A_0 .. A_k. centred: class centres were saved, from which features can be measured.
+         *     k: of MedMix's classes A_0 to A_k. centred: class centres were saved, so distances from them can be measured.
          */
         EncoderRun: {
             id: string;
@@ -706,8 +706,8 @@ export interface components {
         /**
          * @description What was erased.
          *
-         *     open: what could not be done yet and is tried again. still: files of the home that still name the patient, or a file
-         *     of theirs.
+         *     open: steps that failed and will be retried. still: files of the home that still name the patient, or one of the
+         *     patient's files.
          */
         Erased: {
             /** @constant */
@@ -716,7 +716,7 @@ export interface components {
             open: string[];
             still: string[];
         };
-        /** @description A patient whose erasure is confirmed. cases: how many were named before. */
+        /** @description A patient whose erasure is confirmed. cases: the number that was shown before. */
         Erasure: {
             /** @default  */
             patient: string;
@@ -764,9 +764,9 @@ export interface components {
             seconds: number | null;
         };
         /**
-         * @description The patch of a case that a run finds most abnormal, and the normal patch most like it.
+         * @description The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
          *
-         *     Boxes are in parts of the images' width and height.
+         *     Boxes are in fractions of the images' width and height.
          */
         Explained: {
             /** @constant */
@@ -788,10 +788,9 @@ export interface components {
             usual: components["schemas"]["UsualDistance"] | null;
         };
         /**
-         * @description What to know before a study goes out.
+         * @description A warning before a study is exported.
          *
-         *     text: null where there is nothing to warn of. cases: with likely burned-in text. servers: that whoever asks may send
-         *     to.
+         *     text: null without a warning. cases: with likely burned-in text. servers: to which the reader may send.
          */
         ExportWarning: {
             /** @constant */
@@ -800,7 +799,7 @@ export interface components {
             cases: number[];
             servers: string[];
         };
-        /** @description The answer when a request failed. error: one sentence on what went wrong (errors.py). */
+        /** @description The answer to a failed request. error: one sentence on what went wrong (errors.py). */
         Failed: {
             /** @constant */
             ok: false;
@@ -830,7 +829,7 @@ export interface components {
             /** @default  */
             title: string;
         };
-        /** @description A finding on a case. box: in pixels of the image; a point has both corners alike. */
+        /** @description A finding on a case. box: in pixels of the image; for a point both corners are equal. */
         Finding: {
             id: number;
             label: string;
@@ -886,7 +885,7 @@ export interface components {
             medmix: string;
             head: string;
         };
-        /** @description How many abnormal and normal cases there are, and how many of them the old and the new run flag. */
+        /** @description The numbers of abnormal and normal cases, and how many of them the old and the new run flag. */
         FlagsBeside: {
             abnormal: [
                 number,
@@ -906,7 +905,7 @@ export interface components {
             n: number;
             readers: number;
         };
-        /** @description What a run says of a frame of a recording, or a slice of a volume. flagged: 0 or 1. */
+        /** @description A run's result for a frame of a recording, or a slice of a volume. flagged: 0 or 1. */
         Frame: {
             id: number;
             frame: number;
@@ -964,7 +963,7 @@ export interface components {
             title: string;
             fields: components["schemas"]["Field"][];
         };
-        /** @description Images of which the same is understood. meaning: as "train normal"; "": it is asked; samples: how many to see. */
+        /** @description Images with the same interpretation. meaning: as "train normal", or "" to ask; samples: how many are shown. */
         ImageGroup: {
             name: string;
             meaning: string;
@@ -976,10 +975,10 @@ export interface components {
         /**
          * @description A study to import.
          *
-         *     folder, or drop: the token of an upload. keep: copy the images. per_second: frames taken from recordings.
-         *     patient_letters: so many first characters of a file's name are its patient; 0: the name does not say.
-         *     again: also take images that were erased from this home. ask: ask before a study is stored whose layout has to be
-         *     interpreted, and about images that were erased from this home; a folder that is unclear is always asked about.
+         *     folder, or drop: the token of an upload. keep: copy the images. per_second: frames to take from recordings.
+         *     patient_letters: how many first characters of a file's name identify the patient; 0: none.
+         *     again: also import images that were erased from this home. ask: ask before storing a study whose layout needs
+         *     interpretation, and about images that were erased from this home; an unclear folder always leads to a question.
          */
         Import: {
             /** @default  */
@@ -1003,7 +1002,7 @@ export interface components {
             status: components["schemas"]["JobStatus"];
             message: string;
         };
-        /** @description What an import asks. erased: how many of its files were erased from this home. */
+        /** @description An import's question. erased: how many of its files were erased from this home. */
         ImportQuestion: {
             layout: string;
             groups: components["schemas"]["ImageGroup"][];
@@ -1028,8 +1027,8 @@ export interface components {
         /**
          * @description A job as the page lists it.
          *
-         *     share: how much of the run that it is at is done, 0 to 1.
-         *     here, ahead: whether it is at the run that it is listed with, or comes to it later; null elsewhere.
+         *     share: the finished fraction of the run that it is working on, 0 to 1.
+         *     here, ahead: whether it works on the run it is listed with now, or will later; null elsewhere.
          */
         Job: {
             id: number;
@@ -1045,7 +1044,7 @@ export interface components {
             ahead: boolean | null;
             steps: string[];
         };
-        /** @description The answer to asking for something that is made once. job: null where it is ready. */
+        /** @description The answer to a request for something that is made once. job: null if it is ready. */
         JobAsked: {
             /** @constant */
             ok: true;
@@ -1056,10 +1055,10 @@ export interface components {
         /** @enum {string} */
         JobStatus: "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
         /**
-         * @description An account, and how far its reader is with one study.
+         * @description An account, with its reader's progress in one study.
          *
-         *     seen: when last known to be here, or null. last: the only administrator there is. tokens: by which programs sign in
-         *     as the reader. The other numbers are of the study's cases; read: of those assigned.
+         *     seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: with which
+         *     programs sign in as the reader. The other numbers count the study's cases; read: of the assigned ones.
          */
         KeptAccount: {
             name: string;
@@ -1093,11 +1092,11 @@ export interface components {
             ok: true;
             labels: string[];
         };
-        /** @description What to learn on from. fit: the scored fit. */
+        /** @description What to continue learning from. fit: the scored fit. */
         Learn: {
             fit: string;
         };
-        /** @description A scored fit that can be learnt on from. seconds: about how long that takes; null where it is not known. */
+        /** @description A scored fit from which learning can continue. seconds: an estimate of the time; null if any. */
         LearnFit: {
             id: string;
             name: string;
@@ -1105,14 +1104,14 @@ export interface components {
             seconds: number | null;
         };
         /**
-         * @description What there is to learn from in a study, and what was learnt.
+         * @description The material for learning in a study, and the runs that learnt from it.
          *
-         *     masks, patients: accepted ones; it takes `least` patients, or images where these are not known. unfinished: cases
-         *     with a mask whose reader has not said that all is marked. normals: cases called normal, which teach too. kinds:
-         *     masks by label, of labels that become kinds of their own. whole: masks that cover their image and teach nothing.
-         *     contradicting: cases whose readers contradict each other, which teach nothing before they are adjudicated. notes:
-         *     sentences on all that is left out or not known. none: why there is nothing to learn from. next: number of masks at
-         *     which learning is offered next. due: whether one was reached since it last learnt. decided: cases with a decision.
+         *     masks, patients: accepted ones; learning takes `least` patients, or images if patients are any. unfinished:
+         *     cases with a mask whose reader has not confirmed that all lesions are marked. normals: cases called normal, which
+         *     are used too. kinds: masks by label, for labels learnt as separate kinds. whole: masks that cover their image and
+         *     are not used. contradicting: cases on which readers disagree, not used before they are adjudicated. notes: sentences
+         *     on everything skipped or any. none: why learning is impossible. next: number of masks at which learning is
+         *     offered next. due: whether such a number was reached since the last learning. decided: cases with a decision.
          */
         Learning: {
             /** @constant */
@@ -1137,9 +1136,9 @@ export interface components {
             learnt: components["schemas"]["LearntRun"][];
         };
         /**
-         * @description A run compared with the one that it learnt on from, on `cases` that it has not seen; `left_out` it has.
+         * @description A run compared with the one that it started from, on `cases` that it has not seen; it has seen `left_out`.
          *
-         *     pictured: cases that show it, from the largest gain to the largest loss.
+         *     pictured: example cases, from the largest gain to the largest loss.
          */
         LearntBeside: {
             base: string;
@@ -1157,10 +1156,10 @@ export interface components {
             words: string;
         };
         /**
-         * @description What learning gains on marked cases that were left out in turn.
+         * @description The gain from learning on marked cases, by cross-validation.
          *
-         *     Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the detector before,
-         *     in the map and in the image's score. words: of all this.
+         *     Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the previous detector,
+         *     in the map and in the image's score. words: all of this in words.
          */
         LearntGain: {
             weight: number;
@@ -1177,10 +1176,10 @@ export interface components {
             words: string;
         };
         /**
-         * @description A run that learnt from what readers marked.
+         * @description A run that learnt from readers' marks.
          *
-         *     share: of the learnt map in a run of version 0.2, 0 where it did not help on marked images left out. gain: null
-         *     until it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
+         *     share: of the learnt map in a run of version 0.2, 0 if it did not help on held-out marked images. gain: null until
+         *     it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
          */
         LearntRun: {
             id: string;
@@ -1211,7 +1210,7 @@ export interface components {
         /**
          * @description An overview of the list of cases.
          *
-         *     total: rows of the list as it is filtered. labels: whether it may be filtered by label.
+         *     total: rows of the filtered list. labels: whether it may be filtered by label.
          */
         ListOverview: {
             /** @constant */
@@ -1279,7 +1278,7 @@ export interface components {
         /**
          * @description A map at one epoch.
          *
-         *     numbers: metrics by the labels that they compare: classes or lesions. radii: by group.
+         *     numbers: metrics by what they compare, classes or lesions. radii: by group.
          */
         MapEpoch: {
             epoch: number;
@@ -1328,7 +1327,7 @@ export interface components {
             maps: components["schemas"]["MapRow"][];
             views: components["schemas"]["SavedView"][];
         };
-        /** @description A version of a lesion mask. reference: figures are computed against it; all others are readers' masks. */
+        /** @description A version of a lesion mask. reference: the ground truth of all figures; the others are readers' masks. */
         MaskVersion: {
             id: number;
             case_id: number;
@@ -1347,9 +1346,9 @@ export interface components {
             rows: (number | null)[][];
         };
         /**
-         * @description A measure of a run beside that of the one it learnt on from.
+         * @description A run's measure next to that of the run that it started from.
          *
-         *     interval: 95 %, of the difference. enough: whether there are enough images to tell.
+         *     interval: 95 %, of the difference. enough: whether there are enough images for a conclusion.
          */
         MeasureBeside: {
             old: number | null;
@@ -1374,7 +1373,7 @@ export interface components {
             images: string[];
             maps: string[];
         };
-        /** @description What is still to be made. rows: seconds of each row that misses a cell, by table and label. */
+        /** @description The missing cells. rows: seconds for each incomplete row, by table and label. */
         MissingCells: {
             /** @constant */
             ok: true;
@@ -1386,14 +1385,14 @@ export interface components {
                 };
             };
         };
-        /** @description What a home holds of a patient. lines: the trace in words. */
+        /** @description A patient's data in a home. lines: the description in words. */
         Named: {
             /** @constant */
             ok: true;
             trace: components["schemas"]["Traced"];
             lines: string[];
         };
-        /** @description A network that all rows can have. budget: which takes it by itself; null for none. */
+        /** @description A network that all rows can use. budget: whose default it is, or null. */
         NamedNetwork: {
             name: string;
             title: string;
@@ -1429,7 +1428,7 @@ export interface components {
         /**
          * @description A decision to store.
          *
-         *     token names the request: sent again it stores nothing. shown: what was on the screen, for the audit trail.
+         *     token: identifies the request; repeated, it stores nothing. shown: what was on screen, for the audit trail.
          */
         NewDecision: {
             case: number;
@@ -1453,7 +1452,7 @@ export interface components {
         /**
          * @description A finding to add to a case.
          *
-         *     box: x0, y0, x1, y1 in pixels of the image; a point has both corners alike. rating: 0 to 100, in a trial.
+         *     box: x0, y0, x1, y1 in pixels of the image; for a point both corners are equal. rating: 0 to 100, in a trial.
          */
         NewFinding: {
             case: number;
@@ -1464,9 +1463,9 @@ export interface components {
             rating?: number | null;
         };
         /**
-         * @description What the test by betting says of new images.
+         * @description The result of the betting test on new images.
          *
-         *     capital: its highest, an alarm from 100. since: the day of the alarm. caveat: what is not known of it.
+         *     capital: its maximum; 100 raises an alarm. since: the day of the alarm. caveat: its limits.
          */
         NewImages: {
             cases: number;
@@ -1478,7 +1477,7 @@ export interface components {
         NewLabels: {
             labels: string[];
         };
-        /** @description A new password of an account. password: answered this once. */
+        /** @description A new password of an account. password: shown only this once. */
         NewPassword: {
             /** @constant */
             ok: true;
@@ -1498,7 +1497,7 @@ export interface components {
         /**
          * @description Images to project onto a map.
          *
-         *     folder (administrators), or study: those of its cases that are not on the map.
+         *     folder (administrators only), or study: its cases that are not on the map.
          */
         NewProjection: {
             /** @default  */
@@ -1506,7 +1505,7 @@ export interface components {
             /** @default  */
             study: string;
         };
-        /** @description A report to make. tables: by name, none for all of them. network: of all rows, none for the budget's own. */
+        /** @description A report to make. tables: by name; empty for all. network: of all rows; null for the budget's default. */
         NewReport: {
             /** @default [] */
             tables: string[];
@@ -1524,14 +1523,14 @@ export interface components {
              */
             protocol: "paper" | "held-out";
         };
-        /** @description A plan to keep. trial: the one that the plan takes the place of. */
+        /** @description A plan to store. trial: the one whose plan it replaces. */
         NewTrial: {
             plan: {
                 [key: string]: any;
             };
             trial?: number | null;
         };
-        /** @description What can be done next with a study. guess, kept: of kinds. look: seconds that a first look takes. */
+        /** @description The next steps for a study. guess, kept: keys of kinds. look: seconds that a first look takes. */
         Next: {
             /** @constant */
             ok: true;
@@ -1586,7 +1585,7 @@ export interface components {
          * @description An image to score.
          *
          *     image: the bytes of an image file (PNG, JPEG, TIFF, DICOM, ...) as base64, with or without "data:...;base64," before
-         *     it. heat_map: whether its heat map is wanted.
+         *     it. heat_map: whether to return its heat map.
          */
         OneImage: {
             run: string;
@@ -1611,10 +1610,10 @@ export interface components {
             study: string;
         };
         /**
-         * @description How a run does against the labels, or against the readers.
+         * @description A run's performance against the labels, or against the readers.
          *
-         *     roc: (false positive rate, true positive rate), with the score above which each flags in `cuts`; null where only one
-         *     kind of case is known.
+         *     roc: (false positive rate, true positive rate), with their thresholds in `cuts`; null if only normal or only
+         *     abnormal cases are known.
          */
         OperatingPoint: {
             tp: number;
@@ -1660,7 +1659,7 @@ export interface components {
         /**
          * @description What a study holds.
          *
-         *     sizes: the four most frequent, with how many images have them, of size_count.
+         *     sizes: the four most frequent of size_count sizes, with their numbers of images.
          */
         Overview: {
             /** @constant */
@@ -1677,7 +1676,7 @@ export interface components {
             modalities: string[];
             report: components["schemas"]["Report"] | null;
         };
-        /** @description A reader's own review of a case. active: 0 once it is undone. */
+        /** @description A reader's own review of a case. active: 0 after an undo. */
         OwnReview: {
             id: number;
             decision: components["schemas"]["Decision"];
@@ -1686,7 +1685,7 @@ export interface components {
             stage: components["schemas"]["ReviewStage"];
             active: number;
         };
-        /** @description What whoever asks may do. */
+        /** @description The rights of the current reader. */
         OwnRights: {
             /** @constant */
             ok: true;
@@ -1695,7 +1694,7 @@ export interface components {
             administer: boolean;
             adjudicate: boolean;
         };
-        /** @description How two readers agree. confusion: the first reader's decisions by row, the second's by column. */
+        /** @description The agreement of two readers. confusion: the first reader's decisions in rows, the second's in columns. */
         PairAgreement: {
             kappa: number | null;
             low: number | null;
@@ -1715,7 +1714,7 @@ export interface components {
             flagged: number;
             right: boolean;
         };
-        /** @description What the reader's open part of a trial asks for: a rating from 0 to 100, places. */
+        /** @description What the reader's open part of a trial requires: ratings from 0 to 100, marked locations. */
         PartOfTrial: {
             rated: boolean;
             marks: boolean;
@@ -1723,7 +1722,7 @@ export interface components {
         /**
          * @description A patient to erase.
          *
-         *     patient: as the import knew it. case: the number of a case of the patient, instead.
+         *     patient: the identifier at import. case: instead, the number of one of the patient's cases.
          */
         Patient: {
             /** @default  */
@@ -1738,7 +1737,7 @@ export interface components {
             height: number;
             bits: number | null;
         };
-        /** @description A case's place in the list. at: rows of the list before the case. */
+        /** @description A case's position in the list. at: the number of rows before it. */
         Place: {
             /** @constant */
             ok: true;
@@ -1755,7 +1754,7 @@ export interface components {
              */
             kind: "flag" | "study" | "text";
         };
-        /** @description What jobs make for a study, stage by stage. left: seconds until all of it is done. */
+        /** @description The jobs of a study, stage by stage. left: seconds until all are done. */
         Plan: {
             /** @constant */
             ok: true;
@@ -1773,7 +1772,7 @@ export interface components {
         /**
          * @description How many planted lesions of a size and contrast a run flags.
          *
-         *     size: of the lesion's longer side, area: what it changes; in parts of the image's. contrast: its opacity.
+         *     size: the lesion's longer side, area: the changed pixels; as fractions of the image's. contrast: its opacity.
          */
         PlantedLesions: {
             size: number;
@@ -1787,7 +1786,7 @@ export interface components {
             number,
             number | null
         ];
-        /** @description One point of a map. case: null once it was removed. */
+        /** @description One point of a map. case: null if it has been removed. */
         PointDetail: {
             /** @constant */
             ok: true;
@@ -1803,7 +1802,7 @@ export interface components {
             reading: components["schemas"]["ReadingOfPoint"] | null;
             reviews: components["schemas"]["ReviewOfPoint"][];
         };
-        /** @description What the points of a map stand for, one entry a point. */
+        /** @description What the points of a map represent, one entry per point. */
         PointIdentities: {
             case_id: number[];
             lesions: number[];
@@ -1897,7 +1896,7 @@ export interface components {
         /**
          * @description Images that were projected onto a map.
          *
-         *     cases: -1 for a file of a folder. far: by epoch and image, whether it lies out of the map's support.
+         *     cases: -1 for a file of a folder. far: by epoch and image, whether it lies outside the map's support.
          */
         Projection: {
             key: string;
@@ -1920,9 +1919,9 @@ export interface components {
             sets: (components["schemas"]["Projection"] | components["schemas"]["WaitingProjection"])[];
         };
         /**
-         * @description The conformal threshold: at most `alpha` of normal images are flagged; `share` of the test's normals are.
+         * @description The conformal threshold: at most `alpha` of normal images are flagged; of the test's normals, `share` are.
          *
-         *     caveat: what is not known of it. paused: it does not hold now, and the guarantee says so.
+         *     caveat: its limits. paused: the guarantee does not hold at present, and says so.
          */
         Promised: {
             alpha: number;
@@ -1959,7 +1958,7 @@ export interface components {
             };
             note: string;
         };
-        /** @description A reader's place in a trial that goes on. opens: when a list that waits may be opened. */
+        /** @description A reader's position in a running trial. opens: when the next list may be opened. */
         ReaderList: {
             trial: number;
             study: string;
@@ -1977,7 +1976,7 @@ export interface components {
             ok: true;
             lists: components["schemas"]["ReaderList"][];
         };
-        /** @description What a run says of a case. flagged: 0 or 1. */
+        /** @description A run's result for a case. flagged: 0 or 1. */
         Reading: {
             run: string;
             score: number | null;
@@ -1988,7 +1987,7 @@ export interface components {
             steady: components["schemas"]["Remark"] | null;
             members: components["schemas"]["Remark"] | null;
         };
-        /** @description What a run says of a point's case. flagged, flagged_roi, has_map: 0 or 1. */
+        /** @description A run's result for a point's case. flagged, flagged_roi, has_map: 0 or 1. */
         ReadingOfPoint: {
             run: string;
             score: number | null;
@@ -1999,7 +1998,7 @@ export interface components {
             flagged_roi: number | null;
             has_map: number;
         };
-        /** @description A reading session to start. choice: of core/studio/review/session_report.py. count: 0 for all of them. */
+        /** @description A reading session to start. choice: see core/studio/review/session_report.py. count: 0 for all cases. */
         ReadingSession: {
             study: string;
             /** @default all */
@@ -2036,7 +2035,7 @@ export interface components {
             run: string;
             job: number;
         };
-        /** @description What an import took in. first: the first new case, where cases were added to a study. */
+        /** @description The result of an import. first: the first new case, if cases were added to a study. */
         Report: {
             study: string;
             accepted: number;
@@ -2055,9 +2054,9 @@ export interface components {
             first?: number | null;
         };
         /**
-         * @description The paper's tables as far as they are made: `done` of `wanted` cells.
+         * @description The paper's tables as far as they exist: `done` of `wanted` cells.
          *
-         *     network: of all rows, said. files: kinds that the last report wrote, at `made`.
+         *     network: of all rows, in words. files: the formats of the last report, written at `made`.
          */
         ReportBoard: {
             /** @constant */
@@ -2089,8 +2088,8 @@ export interface components {
         /**
          * @description A row of one of the paper's tables.
          *
-         *     values: ours by metric; paper: the published ones. starred, paper_starred: nothing of it, or of the paper's row, had
-         *     ImageNet's weights. collapsed: how many encoders. failed: why nothing is made.
+         *     values: ours by metric; paper: the published ones. starred, paper_starred: our row, or the paper's, used no ImageNet
+         *     weights at all. collapsed: how many encoders. failed: why there is no result.
          */
         ReportRow: {
             label: string;
@@ -2107,7 +2106,7 @@ export interface components {
             collapsed: number;
             failed: string;
         };
-        /** @description The runs of a row by one seed. fit, encoder: null where none is made. */
+        /** @description The runs of a row by one seed. fit, encoder: null if not made yet. */
         ReportSeed: {
             seed: number;
             fit: string | null;
@@ -2132,7 +2131,7 @@ export interface components {
             masks: components["schemas"]["MaskVersion"][];
         };
         Results: components["schemas"]["ResultsOfRun"] | components["schemas"]["ResultsOfReaders"];
-        /** @description The results where no run has scored the study. minds: by reader. */
+        /** @description The results if no run has scored the study. minds: by reader. */
         ResultsOfReaders: {
             /** @constant */
             ok: true;
@@ -2145,9 +2144,8 @@ export interface components {
             blind: boolean;
         };
         /**
-         * @description The results of a run. run: the one that the figures are of. minds: by reader. masks: the kind that figures are
-         *     computed against; counts: cases with a mask of each kind. outlined: the share of normal images that Review
-         *     outlines unasked.
+         * @description The results of a run. run: its id. minds: by reader. masks: the kind of ground truth; counts: cases with a mask
+         *     of each kind. outlined: the share of normal images on which Review draws an outline by default.
          */
         ResultsOfRun: {
             /** @constant */
@@ -2174,9 +2172,9 @@ export interface components {
             panel: components["schemas"]["PanelCase"][];
         };
         /**
-         * @description What an undo or a redo did.
+         * @description The result of an undo or a redo.
          *
-         *     decision: the one that counts now. review: 0 for whoever reads a study blind.
+         *     decision: the one that counts now. review: 0 for a blind reader.
          */
         Reverted: {
             /** @constant */
@@ -2193,7 +2191,7 @@ export interface components {
             comment: string;
             created: string;
         };
-        /** @description Settings to store. keys, show: the reader's own. labels, blind: the study's (administrators). */
+        /** @description Settings to store. keys, show: the reader's. labels, blind: the study's (administrators). */
         ReviewSettings: {
             /** @default  */
             study: string;
@@ -2209,7 +2207,7 @@ export interface components {
         /**
          * @description What the Review tab needs to open a study.
          *
-         *     version: of the studio. blind: whether the study is read blind first; blinded: whether by this reader.
+         *     version: the studio's. blind: whether the study is read blind first; blinded: whether by this reader.
          */
         ReviewSetup: {
             /** @constant */
@@ -2268,7 +2266,7 @@ export interface components {
             };
             binned: string | null;
         };
-        /** @description What an action on a run did. status: of pause, cancel and resume. bytes: of delete. */
+        /** @description The result of an action on a run. status: after pause, cancel and resume. bytes: after delete. */
         RunAction: {
             /** @constant */
             ok: true;
@@ -2278,8 +2276,8 @@ export interface components {
         /**
          * @description One run in detail.
          *
-         *     left: seconds until it is done, null where nothing is at it. series: what is new since the step that was asked for,
-         *     or all of it where `reset`.
+         *     left: seconds until it is done, null if no job works on it. series: values since the requested step, or all of them
+         *     if `reset`.
          */
         RunDetail: {
             /** @constant */
@@ -2300,7 +2298,7 @@ export interface components {
             last: number;
             reset: boolean;
         };
-        /** @description A run in the list. left: seconds until it is done; null where nothing is at it. archived: 0 or 1. */
+        /** @description A run in the list. left: seconds until it is done; null if no job works on it. archived: 0 or 1. */
         RunRow: {
             id: string;
             /** @enum {string} */
@@ -2400,7 +2398,7 @@ export interface components {
                 [key: string]: any;
             };
         };
-        /** @description How scores are spread: counts of the bins between lo and hi; scores beyond are in the end bins. */
+        /** @description The distribution of scores: counts of the bins between lo and hi; scores beyond are in the outer bins. */
         ScoreSpread: {
             bins: number[];
             lo: number;
@@ -2410,8 +2408,8 @@ export interface components {
         /**
          * @description A run that has scored a study.
          *
-         *     first: whether the run is the newest of its detector, or the one adopted. encoder: the method of the run that it is
-         *     a fit on. adopted: whether somebody put it first. compares: whether it can say what a patch was compared with.
+         *     first: whether the run is the newest of its detector, or the adopted one. encoder: the method of the run that it was
+         *     fitted on. adopted: whether somebody put it first. compares: whether it can show what a patch was compared with.
          */
         ScoredRun: {
             id: string;
@@ -2425,9 +2423,9 @@ export interface components {
             compares: boolean;
         };
         /**
-         * @description What to send to a DICOMweb server.
+         * @description The objects to send to a DICOMweb server.
          *
-         *     server: as an administrator of the machine named it. run: of maps and scores; "" for that of Review.
+         *     server: its name, given by an administrator of the machine. run: of maps and scores; "" for Review's run.
          */
         Send: {
             server: string;
@@ -2464,9 +2462,9 @@ export interface components {
             session: number;
         };
         /**
-         * @description A reading session as it is printed.
+         * @description A reading session's printed report.
          *
-         *     which: of which cases, in words. code: the commit that the run was made with. version: of the studio.
+         *     which: its cases, in words. code: the commit that made the run. version: the studio's.
          */
         SessionReport: {
             /** @constant */
@@ -2500,9 +2498,9 @@ export interface components {
             created: string;
         };
         /**
-         * @description What came of a reading session.
+         * @description The results of a reading session.
          *
-         *     point, detector: against the labels, by the reader's last decisions and by the run's flags.
+         *     point, detector: the reader's last decisions, and the run's flags, against the labels.
          */
         SessionSummary: {
             /** @constant */
@@ -2517,7 +2515,7 @@ export interface components {
             detector: components["schemas"]["Confusion"] | null;
             agreement: components["schemas"]["SessionAgreement"][];
         };
-        /** @description What a session could hold, and the sessions that are over. */
+        /** @description The choices for a new session, and the sessions that have ended. */
         Sessions: {
             /** @constant */
             ok: true;
@@ -2536,7 +2534,7 @@ export interface components {
         /**
          * @description A case of a printed session.
          *
-         *     first, decision: the first and the last word. percentile, flagged: of the session's run.
+         *     first, decision: the first and the last decision. percentile, flagged: of the session's run.
          */
         SheetRow: {
             name: string;
@@ -2546,7 +2544,7 @@ export interface components {
             percentile: number | null;
             flagged: boolean | null;
         };
-        /** @description Cases in the middle of what differs most: held-out ones, and new ones. */
+        /** @description Typical cases for the measure that differs most: held-out ones, and new ones. */
         SidesOfChange: {
             usual: number[];
             new: number[];
@@ -2558,7 +2556,7 @@ export interface components {
             dice: number;
             sd: number;
         };
-        /** @description A case's Dice by the size of its lesion. size: part of the image. */
+        /** @description A case's Dice and the size of its lesion. size: fraction of the image. */
         SizePoint: {
             case: number;
             name: string;
@@ -2568,7 +2566,7 @@ export interface components {
         /**
          * @description Dice by lesion size.
          *
-         *     of: how many cases have a lesion mask and a heat map, of which `points` may be a part drawn at random. against: the
+         *     of: the number of cases with a lesion mask and a heat map; `points` may be a random sample of them. against: the
          *     masks, in words.
          */
         Sizes: {
@@ -2580,7 +2578,7 @@ export interface components {
             of: number;
             against: string;
         };
-        /** @description The size of a pixel in millimetres; null where the file does not say. */
+        /** @description The size of a pixel in millimetres; null if the file does not give it. */
         Spacing: {
             x: number;
             y: number;
@@ -2589,7 +2587,7 @@ export interface components {
         };
         /** @enum {string} */
         Split: "train" | "holdout" | "test";
-        /** @description A stage of what jobs make for a study. left: seconds. */
+        /** @description A stage of the jobs of a study. left: seconds. */
         Stage: {
             title: string;
             /** @enum {string} */
@@ -2598,9 +2596,9 @@ export interface components {
             share: number;
         };
         /**
-         * @description What whoever asks reads. blind: studies that are read blind now. session: the open reading session.
+         * @description What the reader is reading. blind: studies that are read blind now. session: the open reading session.
          *
-         *     closed: paths that are refused until then, as regular expressions. why: the sentence that says so.
+         *     closed: paths that are refused meanwhile, as regular expressions. why: the explanation.
          */
         Standing: {
             blind: string[];
@@ -2630,12 +2628,12 @@ export interface components {
         /**
          * @description What the page's bar shows.
          *
-         *     beside: the short job at work while a training is `job`. arrived: when something last came in or was scored, by
-         *     watched study; to whoever reads any study blind, when a case came in.
+         *     beside: the short job running while `job` is a training. arrived: when a case or a score was last added, by watched
+         *     study; for a blind reader, when a case was.
          *
-         *     ended: when a job last ended. runs, drafts: marks by study, other ones when a run of it came, changed or went or a
-         *     score was stored, and when a drawing of the reader's own was kept or given up. Whoever reads any study blind has
-         *     none of the last three, so that nothing that is hidden is counted or timed by them.
+         *     ended: when a job last ended. runs, drafts: versions by study, which change when a run is added, changed or removed
+         *     or a score is stored, and when one of the reader's drawings is stored or discarded. A reader of any blind study
+         *     gets none of these three, because they would reveal the number or time of hidden events.
          */
         Status: {
             /** @constant */
@@ -2667,7 +2665,7 @@ export interface components {
             per_epoch: number;
             images: number;
         };
-        /** @description Names of one patient's images that lie on both sides, in training and in test. */
+        /** @description Names of one patient's images that are in both training and test. */
         Straddling: {
             train: string[];
             test: string[];
@@ -2717,7 +2715,7 @@ export interface components {
             tag: string;
             cases: number;
         };
-        /** @description A tag that was put on cases, or taken off. left_out: MedMix versions among the points. */
+        /** @description A tag that was added to cases or removed. left_out: MedMix versions among the points, which are not cases. */
         Tagged: {
             /** @constant */
             ok: true;
@@ -2725,7 +2723,7 @@ export interface components {
             cases: number;
             left_out: number;
         };
-        /** @description An import that has begun. task: a token to ask for its state. */
+        /** @description An import that has started. task: a token for requesting its state. */
         Task: {
             /** @constant */
             ok: true;
@@ -2742,7 +2740,7 @@ export interface components {
             ok: true;
             frames: components["schemas"]["Frame"][];
         };
-        /** @description Seconds a case: the median, the quartiles, and the sum. */
+        /** @description Seconds per case: the median, the quartiles, and the sum. */
         Times: {
             median: number;
             low: number;
@@ -2773,10 +2771,10 @@ export interface components {
             seconds?: number;
         };
         /**
-         * @description How the reader agrees with the machine and with the drawn truth.
+         * @description The reader's agreement with the machine and with the drawn truth.
          *
-         *     Of the images that the reader called normal or abnormal, those that the machine and the drawn truth call alike;
-         *     missed: lesions among them that the machine did not flag.
+         *     read: images that the reader called normal or abnormal; machine, truth: those on which each agrees; missed: lesions
+         *     among them that the machine did not flag.
          */
         TourAgreement: {
             read: number;
@@ -2785,9 +2783,9 @@ export interface components {
             missed: number;
         };
         /**
-         * @description How the demo study stands.
+         * @description The state of the demo study.
          *
-         *     found: the case with the clearest lesion; null, as is `agreement`, while whoever asks reads the demo study blind.
+         *     found: the case with the clearest lesion; null, like `agreement`, while the reader reads the demo study blind.
          *     stored: the encoder that was trained on the study last, if any.
          */
         TourState: {
@@ -2800,7 +2798,7 @@ export interface components {
             stored: string | null;
             agreement?: components["schemas"]["TourAgreement"] | null;
         };
-        /** @description A step of the tour. yours: the reader's own decisions are counted while it is shown. */
+        /** @description A step of the tour. yours: the reader's decisions are counted while it is shown. */
         TourStep: {
             tab: string;
             title: string;
@@ -2817,7 +2815,7 @@ export interface components {
             about: string;
             steps: components["schemas"]["TourStep"][];
         };
-        /** @description What a home holds of a patient, as core/studio/review/erasing.py has it. */
+        /** @description A patient's data in a home, as core/studio/review/erasing.py describes it. */
         Traced: {
             backups: number;
             cases: number;
@@ -2838,7 +2836,7 @@ export interface components {
         /**
          * @description A page of the audit trail.
          *
-         *     next: the `before` of the following page. kinds, people, studies: what the trail can be filtered by.
+         *     next: the `before` of the following page. kinds, people, studies: the values of the filters.
          */
         Trail: {
             /** @constant */
@@ -2852,7 +2850,7 @@ export interface components {
         /**
          * @description A training to start.
          *
-         *     detectors: options of each detector that is fitted when the training ends, by its name.
+         *     detectors: options of each detector to fit when the training ends, by name.
          */
         Training: {
             config: {
@@ -2875,8 +2873,8 @@ export interface components {
         /**
          * @description The forms of a training and of each detector.
          *
-         *     notes: what to know of a preset before it is chosen. archs: the backbone of each weights file that was added with
-         *     one.
+         *     notes: a remark on each preset, shown before it is chosen. archs: the backbones of added weights files, if
+         *     given.
          */
         TrainingForms: {
             /** @constant */
@@ -2913,7 +2911,7 @@ export interface components {
             };
             device: string;
         };
-        /** @description An undo or a redo. list: the filters and the order of the worklist. */
+        /** @description An undo or a redo. list: the worklist's filters and order. */
         Travel: {
             study: string;
             token?: string | null;
@@ -2921,7 +2919,7 @@ export interface components {
                 [key: string]: any;
             } | null;
         };
-        /** @description A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their truth. */
+        /** @description A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their ground truth. */
         Trial: {
             id: number;
             name: string;
@@ -2946,9 +2944,9 @@ export interface components {
             ended: string | null;
         };
         /**
-         * @description A study's trials, and what a plan can be made of.
+         * @description A study's trials, and the choices for a plan.
          *
-         *     form, usual: of a new plan. readers: accounts that may read. panel: whoever has read cases of the study.
+         *     form, usual: of a new plan. readers: accounts that may read. panel: everyone who has read cases of the study.
          */
         Trials: {
             /** @constant */
@@ -3021,7 +3019,7 @@ export interface components {
         /**
          * @description A study's watched folder.
          *
-         *     counts: incoming files by state. changed: when a case or a reading was last added. job: null while idle.
+         *     counts: incoming files by state. changed: when a case or a score was last added. job: null while idle.
          */
         Watch: {
             study: string;
@@ -3038,7 +3036,7 @@ export interface components {
             job: components["schemas"]["ImportJob"] | null;
             left_out: components["schemas"]["LeftOut"][];
         };
-        /** @description Settings of a study's watched folder. run: "" for the one that Review opens with. */
+        /** @description Settings of a study's watched folder. run: "" for the run that Review opens with. */
         WatchSettings: {
             /** @default  */
             folder: string | null;
@@ -3078,8 +3076,8 @@ export interface components {
         /**
          * @description A row of the worklist.
          *
-         *     flagged: 0 or 1. map: when the heat map was made. kinds: those of its tags that came with the import. why: in the
-         *     order "teaches". None of these while the case is hidden.
+         *     flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: given in the order "teaches".
+         *     None of these while the case is hidden.
          */
         WorklistRow: {
             id: number;
@@ -3107,10 +3105,10 @@ export interface components {
             text: string;
         };
         /**
-         * @description What a fit says of an image.
+         * @description A fit's result for an image.
          *
-         *     threshold: the score above which the run flags an image. percentile: of its held-out normals. These and flagged are
-         *     null before its study is scored. heat_map: PNG, 16 bits, a data address; low and high: its 0 and 65535.
+         *     threshold: the score above which the run flags an image. percentile: among its held-out normals. These and flagged
+         *     are null before its study is scored. heat_map: a 16-bit PNG as a data URL; low and high: the values of 0 and 65535.
          */
         app__routes__programs__Look: {
             /** @constant */
