@@ -113,8 +113,8 @@ class Guard:
         async def dressed(message):
             if message["type"] == "http.response.start":
                 # No other page may read an answer: Gradio would allow pages on other ports of this machine.
-                headers = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
-                message = {**message, "headers": headers}
+                allowed = [(name, value) for name, value in message["headers"] if not name.lower().startswith(CORS)]
+                message = {**message, "headers": allowed}
                 headers = MutableHeaders(raw=message["headers"])
                 if prefix and headers.get("location", "").startswith("/"):
                     headers["Location"] = prefix + headers["location"]
