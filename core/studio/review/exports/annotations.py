@@ -1,9 +1,9 @@
 """Lesions drawn in other tools, both ways: CVAT's XML, Label Studio's JSON and YOLO in and out; COCO and PNG masks in.
 
-In: a case is found by its file's path or name (`ingest.names`), or as this studio's own exports call it. Each author's
-shapes of a case become one lesion mask, drawn by hand, and a finding for each shape; both are under "author (tool)", so
-that they are never a reader's own and stay hidden from whoever reads blind. Everything is read before anything is
-stored. A shape that cannot be taken is passed over, and named with its reason.
+Import: a case is found by its file's path or name (`ingest.names`), or by its name in this studio's own exports. Each
+author's shapes on a case become one lesion mask, drawn by hand, and a finding per shape; both belong to "author
+(tool)", so that they are never a reader's own and stay hidden from blind readers. Everything is read before anything is
+stored. Shapes that cannot be imported are skipped and reported with the reason.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from core.studio.review.exports.tables import Names
 
 MOST_SHAPES, MOST_POINTS = 200_000, 5_000_000
 NAMED = 1000  # names and reasons in an answer
-BEYOND = 0.1  # of the image's side, that a shape may reach over its edge if nothing says which picture it was drawn on
+BEYOND = 0.1  # of the image's side: how far a shape may reach over its edge if the size of its picture is unknown
 TOOLS = {"coco": "COCO", "cvat": "CVAT", "label-studio": "Label Studio", "png": "PNG", "yolo": "YOLO"}
 READ = {
     "coco": shapes.coco, "cvat": shapes.cvat, "label-studio": shapes.label_studio, "png": shapes.png,
     "yolo": shapes.yolo,
 }  # fmt: skip
-OUT = {"cvat": "zip", "label-studio": "json", "yolo": "zip"}  # suffixes of the files that go out
+OUT = {"cvat": "zip", "label-studio": "json", "yolo": "zip"}  # suffixes of exported files
 UPLOADED = re.compile(r"[0-9a-f]{8}-(.+)", re.S)  # Label Studio's name of an upload
 
 
@@ -53,53 +53,53 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
     """Stores the lesions of another tool's file as masks and findings of the study's cases.
 
     Returns {"cases", "findings", "cut": shapes cut off at the image's edge, "unknown": names without a case,
-    "passed_over": why other shapes were not taken}. Raises Refused, and stores nothing, if the file is not of the
-    format, is too large or holds nothing that can be taken.
+    "passed_over": why other shapes were skipped}. Raises Refused, and stores nothing, if the file is not of the format,
+    is too large or holds nothing that can be imported.
     """
     if format not in TOOLS:
         raise Refused(f"annotations come in as one of {', '.join(TOOLS)}, not {format!r}")
     file = Path(file)
     if file.stat().st_size > LARGEST:
         raise Refused(f"A file of annotations has at most {LARGEST:,} bytes.")
-    taken = _Taken(_Cases(store, study), by, TOOLS[format])
+    batch = _Accepted(_Cases(store, study), by, TOOLS[format])
     with refusing(f"{file.name} is no {TOOLS[format]} file that can be read: it"):
         for shape in sorted(_limited(READ[format](file)), key=lambda shape: shape.file):
-            taken.find(shape)
-        taken.take()
-    if not taken.drawn:
-        raise Refused(f"Nothing was stored: {file.name} {taken.why()}.")
+            batch.find(shape)
+        batch.take()
+    if not batch.drawn:
+        raise Refused(f"Nothing was stored: {file.name} {batch.why()}.")
     findings = 0
     with store.write():
-        for (case_id, author), several in taken.drawn.items():
+        for (case_id, author), several in batch.drawn.items():
             latest = max(_when(shape.created) for shape, _ in several)
             version = None
-            if (case_id, author) in taken.masks:
-                mask = taken.masks[case_id, author]
+            if (case_id, author) in batch.masks:
+                mask = batch.masks[case_id, author]
                 version = add_mask(store, case_id, mask, "hand", author, created=latest)
             for shape, box in several:
                 label = printable(shape.label).strip()[:60] or shapes.LESION
                 row = {"label": label, "comment": "", "mask_version": version}
                 insert_finding(store, case_id, author, row, box, _when(shape.created))
                 findings += 1
-        after = {"format": format, "cases": len({case for case, _ in taken.drawn}), "findings": findings}
-        audit.record(store, by, "annotations", study=study, after=after | {"unknown": len(taken.unknown)})
-    return {**after, "cut": taken.cut, "unknown": sorted(taken.unknown)[:NAMED], "passed_over": taken.reasons()}
+        after = {"format": format, "cases": len({case for case, _ in batch.drawn}), "findings": findings}
+        audit.record(store, by, "annotations", study=study, after=after | {"unknown": len(batch.unknown)})
+    return {**after, "cut": batch.cut, "unknown": sorted(batch.unknown)[:NAMED], "passed_over": batch.reasons()}
 
 
 class _Cases:
-    """The cases of a study by every name that a file may give them."""
+    """The cases of a study by every name that a file may use for them."""
 
     def __init__(self, store: Store, study: str) -> None:
         rows = store.query("SELECT * FROM cases WHERE study = ? ORDER BY id", [study])
         if not rows:
             raise Refused(f"there is no study {study!r} with images")
         self.by_id = {case["id"]: case for case in rows}
-        self.ours: dict[str, int] = {}  # as exports call them
+        self.ours: dict[str, int] = {}  # by their names in exports
         frames, paths = Counter(case["path"] for case in rows), list[tuple[str, int]]()
         named = Names(store, study, True), Names(store, study)
         for case in rows:
             folder, _, name = case["path"].replace("\\", "/").rpartition("/")
-            paths += [(f"{folder}/{one}", case["id"]) for one in {case["name"], name}]
+            paths += [(f"{folder}/{alias}", case["id"]) for alias in {case["name"], name}]
             if frames[case["path"]] > 1:
                 del paths[-1 if name != case["name"] else len(paths) :]
             for called in (names.case(case) for names in named):
@@ -109,28 +109,28 @@ class _Cases:
         self.paths = Register(paths)
 
     def find(self, shape: Shape) -> list[int]:
-        """Returns the ids of the cases that a shape may be of: none if its image is unknown, several if ambiguous."""
+        """Returns the ids of the cases that a shape may belong to: [] if its image is unknown, several if ambiguous."""
         readings = list(dict.fromkeys((shape.file, *shape.names)))
         for name in [*readings, *filter(None, map(_uploaded, readings))]:
             for called in (name, stem(name)):
-                parts = called.replace("\\", "/").split("/")
-                for start in range(len(parts)):
-                    if (case := self.ours.get("/".join(parts[start:]))) is not None:
+                segments = called.replace("\\", "/").split("/")
+                for start in range(len(segments)):
+                    if (case := self.ours.get("/".join(segments[start:]))) is not None:
                         return [case]
-            if name and (found := self.paths.find(name)):
-                return found
+            if name and (matches := self.paths.find(name)):
+                return matches
         return []
 
 
 def _uploaded(name: str) -> str | None:
-    """The name of an image that Label Studio was given as an upload, without the digits that it puts before it."""
+    """Returns the name of an image uploaded to Label Studio, without the digits that it adds in front; else None."""
     folder, slash, last = name.replace("\\", "/").rpartition("/")
     match = UPLOADED.fullmatch(last)
     return match and f"{folder}{slash}{match[1]}"
 
 
-class _Taken:
-    """What is taken of a file, by (case, author); and what is not, with its reason."""
+class _Accepted:
+    """What is imported from a file, by (case, author); and what is skipped, with the reason."""
 
     def __init__(self, cases: _Cases, by: str, tool: str) -> None:
         self.cases, self.by, self.tool, self.cut = cases, by, tool, 0
@@ -141,26 +141,26 @@ class _Taken:
         self._passed: dict[str, list[str]] = {}
 
     def find(self, shape: Shape) -> None:
-        """Notes of which case a shape is."""
+        """Finds the case that a shape belongs to."""
         try:
             plain("".join((shape.file, *shape.names, shape.label, shape.author or "")))
         except ValueError:
             shape.problem, shape.file = "a name or a label is no text", printable(shape.file)
         shape.problem = shape.problem or (None if shape.file else "a shape names no image")
-        found = [] if shape.problem else self.cases.find(shape)
+        matches = [] if shape.problem else self.cases.find(shape)
         if shape.problem:
             self._pass(shape.problem, shape)
-        elif len(found) > 1:
+        elif len(matches) > 1:
             self._pass("several images of the study bear this name", shape)
-        elif found:
-            name = folded(shape.file)  # the masks of one image, several files, lie in one folder
+        elif matches:
+            name = folded(shape.file)  # the masks of one image are several files in one folder
             name = name if shape.image is None else name.rpartition("/")[0]
-            self._of.setdefault(found[0], {}).setdefault(name, []).append(shape)
+            self._of.setdefault(matches[0], {}).setdefault(name, []).append(shape)
         else:
             self.unknown.add(shape.file)
 
     def take(self) -> None:
-        """Places what was found; of several images of a file that are one case's, that whose folders agree best."""
+        """Places the shapes; if several images of a file fit one case, those whose folders match best are used."""
         for number, named in self._of.items():
             case = self.cases.by_id[number]
             shared = {name: _shared(name, case["path"], folder=several[0].image is not None)
@@ -189,7 +189,7 @@ class _Taken:
             self.masks[key] = encode_mask(mask)
 
     def reasons(self) -> list[str]:
-        """Returns each reason with how many shapes it concerns, and the first of their images."""
+        """Returns each reason with the number of its shapes and the first of their images."""
         lines = []
         for why, files in sorted(self._passed.items())[:NAMED]:
             first = next((file for file in files if file), "")
@@ -198,7 +198,7 @@ class _Taken:
         return lines
 
     def why(self) -> str:
-        """Returns the end of the sentence that says why nothing of the file can be taken."""
+        """Returns the end of the sentence that says why nothing in the file can be imported."""
         if self._passed:
             return "holds nothing that can be taken: " + "; ".join(self.reasons()[:3])
         named = ", ".join(map(repr, sorted(self.unknown)[:3]))
@@ -206,15 +206,15 @@ class _Taken:
 
 
 def _shared(name: str, path: str, folder: bool) -> int:
-    """Counts the last folders that a file's name (or the folder itself) and a case's path have in common."""
-    one, other = (folded(text).split("/") for text in (name, path))
-    pairs = zip(reversed(one if folder else one[:-1]), reversed(other[:-1]), strict=False)
+    """Counts the last folders that a file's name (or the folder itself) and a case's path share."""
+    name_parts, path_parts = (folded(text).split("/") for text in (name, path))
+    pairs = zip(reversed(name_parts if folder else name_parts[:-1]), reversed(path_parts[:-1]), strict=False)
     return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
-def _limited(found: Iterator[Shape]) -> Iterator[Shape]:
+def _limited(drawn_shapes: Iterator[Shape]) -> Iterator[Shape]:
     points = 0
-    for count, shape in enumerate(found, 1):
+    for count, shape in enumerate(drawn_shapes, 1):
         points += sum(map(len, shape.rings)) + len(shape.runs or shape.brush or ())
         if count > MOST_SHAPES or points > MOST_POINTS:
             raise Refused(f"A file has at most {MOST_SHAPES:,} shapes with {MOST_POINTS:,} points in all.")
@@ -222,18 +222,18 @@ def _limited(found: Iterator[Shape]) -> Iterator[Shape]:
 
 
 def _when(text: str | None) -> str:
-    """Takes a tool's time as this home writes times; now, if it is none or lies in the future."""
+    """Converts a tool's time to this home's format; now, if it is invalid or lies in the future."""
     try:
-        given = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-        given = given if given.tzinfo else given.replace(tzinfo=timezone.utc)
-        utc = given.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        utc = moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return min(utc, now())
     except (ValueError, OverflowError):
         return now()
 
 
 def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...], bool]:
-    """Returns a shape's pixels, bool (H, W) of the case's image, None for a box alone; its box; and whether it was cut.
+    """Returns a shape's pixels, bool (H, W) of the case's image, None for a box only; its box; and whether it was cut.
 
     Raises Refused if it does not lie in the image.
     """
@@ -247,8 +247,8 @@ def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...
         if min(wide, high, *shape.runs) < 0 or sum(shape.runs) != wide * high:
             raise Refused("the run lengths of a mask are not those of its place")
         flat = np.repeat(np.arange(len(shape.runs)) % 2, shape.runs).astype(np.uint8)
-        part = flat.reshape(wide, high).T if shape.columns else flat.reshape(high, wide)
-        mask[max(y, 0) : y + high, max(x, 0) : x + wide] = part[max(-y, 0) : h - y, max(-x, 0) : w - x]
+        pixels = flat.reshape(wide, high).T if shape.columns else flat.reshape(high, wide)
+        mask[max(y, 0) : y + high, max(x, 0) : x + wide] = pixels[max(-y, 0) : h - y, max(-x, 0) : w - x]
     elif shape.brush is not None:
         mask, cut = shapes.brush_mask(shape.brush, w, h).astype(np.uint8), False
     elif shape.image is not None:
@@ -275,9 +275,9 @@ def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...
 
 
 def _reach(shape: Shape, points: np.ndarray, w: int, h: int) -> bool:
-    """Whether points (N, 2) reach over the image's edge, by more than rounding. Raises Refused if they lie elsewhere.
+    """Returns whether points (N, 2) reach over the image's edge, except by rounding. Raises Refused if far outside.
 
-    A picture's size in the file, or shares of it, say that it is the same picture: then a whole image's side at most.
+    If the file gives the picture's size, or shares of it, it is the same picture: then a whole side is allowed.
     """
     over = np.maximum(-points.min(0), points.max(0) - [w, h])
     room = (1 if shape.size or shape.shares else BEYOND) * np.array([w, h])
@@ -287,7 +287,7 @@ def _reach(shape: Shape, points: np.ndarray, w: int, h: int) -> bool:
 
 
 def _turned(points: np.ndarray, shape: Shape, w: int, h: int) -> np.ndarray:
-    """Points (N, 2) of a box or an ellipse in pixels, turned clockwise about its middle or its upper left corner."""
+    """Rotates points (N, 2) of a box or ellipse clockwise about their middle or upper left corner, in pixels."""
     points = points * ((w, h) if shape.shares else (1, 1))
     pivot = points[0] if shape.corner else (points.min(0) + points.max(0)) / 2
     turn = math.radians(shape.turn % 360)
@@ -302,7 +302,7 @@ def _ellipse(x: float, y: float, rx: float, ry: float) -> np.ndarray:
 
 
 def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
-    """Reads a mask's file as an import reads it."""
+    """Reads a mask file as an import does."""
     with tempfile.NamedTemporaryFile(suffix=".png") as file:
         file.write(body)
         file.flush()
@@ -317,8 +317,8 @@ def export_annotations(
 ) -> dict:
     """Writes masks as one file of a tool, a shape for each component; {"shapes", "masks", "file", "burned_in"}.
 
-    One mask at a time is in memory. CVAT has each pixel of a component; an outline of Label Studio or YOLO runs around
-    its holes as well. Raises NothingToExport if there is no mask. masks: the kind, as `pictures.Masks` takes it.
+    One mask at a time is in memory. CVAT gets each pixel of a component; in Label Studio and YOLO an outline also runs
+    around its holes. Raises NothingToExport if there is no mask. masks: the kind, as in `pictures.Masks`.
     """
     names, called = Names(store, study, keep_names), pictures.Labels(store, study)
     cases, labels, count, of = list[int](), dict[str, int](), 0, pictures.Masks(store, study, masks)
@@ -335,18 +335,18 @@ def export_annotations(
     target = Path(target)
     if format == "label-studio":
         with target.open("w", encoding="utf-8") as text:
-            for part in _joined("[", ",\n", (json.dumps(_task(one, names)) for one in drawn()), "]"):
-                text.write(part)
+            for chunk in _joined("[", ",\n", (json.dumps(_task(mask_out, names)) for mask_out in drawn()), "]"):
+                text.write(chunk)
     else:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
             if format == "cvat":
-                images = (ElementTree.tostring(_cvat_image(one), encoding="unicode") for one in drawn())
+                images = (ElementTree.tostring(_cvat_image(mask_out), encoding="unicode") for mask_out in drawn())
                 with out.open("annotations.xml", "w", force_zip64=True) as xml:
-                    for part in _joined("<annotations><version>1.1</version>", "", images, "</annotations>"):
-                        xml.write(part.encode())
+                    for chunk in _joined("<annotations><version>1.1</version>", "", images, "</annotations>"):
+                        xml.write(chunk.encode())
             else:
-                for one in drawn():
-                    out.writestr(f"labels/{one.name}.txt", _yolo_lines(one, labels))
+                for mask_out in drawn():
+                    out.writestr(f"labels/{mask_out.name}.txt", _yolo_lines(mask_out, labels))
                 out.writestr("classes.txt", "\n".join(labels))
     if not cases:
         raise pictures.NothingToExport
@@ -354,92 +354,92 @@ def export_annotations(
     return {"shapes": count, "masks": dict(of.counts), "file": str(target), "burned_in": burned}
 
 
-def _joined(first: str, between: str, parts: Iterable[str], last: str) -> Iterator[str]:
-    """`first + between.join(parts) + last`, part by part."""
+def _joined(first: str, between: str, chunks: Iterable[str], last: str) -> Iterator[str]:
+    """Yields `first + between.join(chunks) + last`, chunk by chunk."""
     yield first
-    for number, part in enumerate(parts):
-        yield between + part if number else part
+    for number, chunk in enumerate(chunks):
+        yield between + chunk if number else chunk
     yield last
 
 
 @dataclass
 class _Drawn:
-    """A mask that goes out: its case's row, the name that the file gives it, and what its components are called."""
+    """An exported mask: its case's row, its name in the file, and the labels of its components."""
 
     row: dict
     name: str
     labels: pictures.Labels
     mask: np.ndarray
 
-    def parts(self) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
-        """(label, (x, y, width, height), pixels inside that) of each component."""
+    def components(self) -> Iterator[tuple[str, tuple[int, ...], np.ndarray]]:
+        """Yields (label, (x, y, width, height), pixels inside that box) of each component."""
         labelled, _ = pictures.label_map(self.mask)
-        for i, part in enumerate(pictures.components(self.mask), 1):
-            x, y, wide, high = (int(v) for v in part.bbox)
+        for i, component in enumerate(pictures.components(self.mask), 1):
+            x, y, wide, high = (int(v) for v in component.bbox)
             alone = (labelled[y : y + high, x : x + wide] == i).astype(np.uint8)
-            yield printable(self.labels.of(self.row, part.bbox)), (x, y, wide, high), alone
+            yield printable(self.labels.of(self.row, component.bbox)), (x, y, wide, high), alone
 
     def outlines(self) -> Iterator[tuple[str, np.ndarray]]:
-        """(label, (N >= 3, 2) in shares of the image) of each component."""
-        for label, (x, y, _, _), alone in self.parts():
+        """Yields (label, (N >= 3, 2) in shares of the image) of each component."""
+        for label, (x, y, _, _), alone in self.components():
             outline = outline_of(alone)
-            outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # of a speck
+            outline = np.concatenate([outline, outline[:1].repeat(max(0, 3 - len(outline)), 0)])  # if a speck
             yield label, (outline + [x, y]) / self.mask.shape[::-1]
 
 
-def outline_of(part: np.ndarray) -> np.ndarray:
-    """Draws one outline around a component uint8 (h, w): (N, 2) of x, y, which filled by even and odd is the component.
+def outline_of(pixels: np.ndarray) -> np.ndarray:
+    """Draws one outline around a component uint8 (h, w): (N, 2) of x, y, which, filled even-odd, gives the component.
 
-    Each hole is joined to what lies left of it by a cut, there and back, through pixels of the component.
+    Each hole is connected to the edge on its left by a cut, there and back, through pixels of the component.
     """
-    contours, tree = cv2.findContours(part, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    contours, tree = cv2.findContours(pixels, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     rings = [(of[3] >= 0, contour.reshape(-1, 2)) for contour, of in zip(contours, tree[0], strict=True)]
     (_, outline), *holes = sorted(rings, key=lambda ring: (ring[0], ring[1][:, 0].min()))
     for _, hole in holes:
         hole = np.roll(hole, -hole[:, 0].argmin(), axis=0)
         x, y = hole[0]
-        left = x - part[y, : x + 1][::-1].argmin() + 1 if not part[y, : x + 1].all() else 0
-        at = int(np.flatnonzero((outline == [left, y]).all(1))[0]) + 1
+        edge = x - pixels[y, : x + 1][::-1].argmin() + 1 if not pixels[y, : x + 1].all() else 0
+        at = int(np.flatnonzero((outline == [edge, y]).all(1))[0]) + 1
         outline = np.concatenate([outline[:at], hole, hole[:1], outline[at - 1 :]])
     before, after = np.roll(outline, 1, 0), np.roll(outline, -1, 0)
     turns = ((outline - before) != (after - outline)).any(1)
     return outline[turns] if turns.any() else outline
 
 
-def _cvat_image(one: _Drawn) -> ElementTree.Element:
-    h, w = one.mask.shape
-    about = {"id": str(one.row["id"]), "name": f"{one.name}.png", "width": str(w), "height": str(h)}
-    about["subset"] = one.row["split"]
-    image = ElementTree.Element("image", about)
-    for label, box, alone in one.parts():
-        place = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
-        kept = {"label": label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
-        ElementTree.SubElement(image, "mask", kept | place)
+def _cvat_image(item: _Drawn) -> ElementTree.Element:
+    h, w = item.mask.shape
+    attributes = {"id": str(item.row["id"]), "name": f"{item.name}.png", "width": str(w), "height": str(h)}
+    attributes["subset"] = item.row["split"]
+    image = ElementTree.Element("image", attributes)
+    for label, box, alone in item.components():
+        window = dict(zip(("left", "top", "width", "height"), map(str, box), strict=True))
+        fields = {"label": label, "source": "file", "occluded": "0", "rle": ", ".join(map(str, _runs(alone)))}
+        ElementTree.SubElement(image, "mask", fields | window)
     return image
 
 
-def _yolo_lines(one: _Drawn, labels: dict[str, int]) -> str:
-    """A line for each component; labels: numbers of the classes, to which new ones are added."""
-    outlines = ((labels.setdefault(label, len(labels)), outline) for label, outline in one.outlines())
+def _yolo_lines(item: _Drawn, labels: dict[str, int]) -> str:
+    """Returns a line for each component; labels: numbers of the classes, to which new ones are added."""
+    outlines = ((labels.setdefault(label, len(labels)), outline) for label, outline in item.outlines())
     return "\n".join(f"{kind} " + " ".join(f"{v:.8f}" for v in outline.ravel()) for kind, outline in outlines)
 
 
-def _task(one: _Drawn, names: Names) -> dict[str, Any]:
-    h, w = one.mask.shape
+def _task(item: _Drawn, names: Names) -> dict[str, Any]:
+    h, w = item.mask.shape
     results = []
-    for i, (label, outline) in enumerate(one.outlines(), 1):
+    for i, (label, outline) in enumerate(item.outlines(), 1):
         value = {"points": (outline * 100).round(8).tolist(), "polygonlabels": [label], "closed": True}
-        results.append({"id": f"{one.row['id']}-{i}", "type": "polygonlabels", "from_name": "label",
+        results.append({"id": f"{item.row['id']}-{i}", "type": "polygonlabels", "from_name": "label",
                         "to_name": "image", "original_width": w, "original_height": h,
                         "image_rotation": 0, "value": value})  # fmt: skip
-    who = {"email": names.reader(one.row["drawn_by"]) or "import"}
-    kept = {"result": results, "completed_by": who, "created_at": names.when(one.row["drawn"])}
-    data = {"image": f"{one.name}.png", "split": one.row["split"]}
-    return {"id": one.row["id"], "data": data, "annotations": [kept]}
+    who = {"email": names.reader(item.row["drawn_by"]) or "import"}
+    annotation = {"result": results, "completed_by": who, "created_at": names.when(item.row["drawn"])}
+    data = {"image": f"{item.name}.png", "split": item.row["split"]}
+    return {"id": item.row["id"], "data": data, "annotations": [annotation]}
 
 
 def _runs(mask: np.ndarray) -> list[int]:
-    """Lengths along the rows, background first."""
+    """Returns the run lengths along the rows, background first."""
     flat = mask.ravel()
     edges = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1, [flat.size]])
     runs = np.diff(edges).tolist()

@@ -1,10 +1,10 @@
-"""A study as a folder that anomalib's MVTec and Folder readers take, and our own import (layout `loco`) as well.
+"""A study as a folder that anomalib's MVTec and Folder readers accept, and our own import (layout `loco`) as well.
 
     train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255)
 
-Normals that are held out for thresholds lie in validation/good, as MVTec LOCO has them: nothing is trained on them.
+Normals that are held out for thresholds are in validation/good, as in MVTec LOCO: nothing is trained on them.
 
-Names begin with a number of one length: the readers lay images beside masks by the order of their names.
+Names begin with a number of fixed length, because the readers pair images with masks by the order of their names.
 """
 
 from __future__ import annotations
@@ -39,59 +39,58 @@ PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # the folde
 
 
 def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
-    """Writes the study's images and masks in anomalib's layout; an image at a time is in memory.
+    """Writes the study's images and masks in anomalib's layout; one image at a time is in memory.
 
-    Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image whose import says no label
-    has that of its readers. Its folder is named by its finding, else by its first tag, which for an imported defect is
-    its kind. anomalib asks for a mask of each abnormal image: where some have one, those without are left out. So are
-    images that nobody decided, and those whose file is gone. Raises NothingToExport if there is no normal image to
-    train with.
+    Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image imported without a label
+    gets its readers' label. Its folder is named after its finding, else after its first tag, which is the kind of an
+    imported defect. anomalib needs a mask for each abnormal image: if some have one, those without are skipped. So are
+    undecided images, and those whose file is missing. Raises NothingToExport if there is no normal image to train with.
     """
     names, words, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
     of = Masks(store, study, masks)
-    kept = {row["id"]: (called.named(row), row["png"], row["kind"]) for row in of if decode_mask(row["png"]).any()}
-    written, drawn, left, spelled = list[int](), Counter[str](), dict[str, int](), dict[str, str]()
+    mask_of = {r["id"]: (called.named(r), r["png"], r["kind"]) for r in of if decode_mask(r["png"]).any()}
+    written, mask_counts, skipped, spelled = list[int](), Counter[str](), dict[str, int](), dict[str, str]()
     for case in each(store, "SELECT id FROM cases WHERE study = ? ORDER BY id", [study], _CASE):
         label = case["label"] if case["label"] != "unknown" else words.get(case["id"], "unknown")
         why = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
-        if label == ABNORMAL and kept and case["id"] not in kept:
+        if label == ABNORMAL and mask_of and case["id"] not in mask_of:
             why = "abnormal and without a mask"
         try:
             image = None if why else image_of(case)
         except Unreadable:
             image, why = None, "its file is gone or changed"
         if image is None:
-            left[why] = left.get(why, 0) + 1
+            skipped[why] = skipped.get(why, 0) + 1
             continue
         stem = stem_of(names.case(case), case["id"])
         kind = NORMAL
         if label != "normal":
-            named = kept.get(case["id"], (None,))[0] or next(iter(json.loads(case["tags"])), None)
-            kind = _folder(named or (DEFAULT if case["id"] in kept else ""))
+            named = mask_of.get(case["id"], (None,))[0] or next(iter(json.loads(case["tags"])), None)
+            kind = _folder(named or (DEFAULT if case["id"] in mask_of else ""))
             kind = spelled.setdefault(folded(kind), kind)
-        part = PARTS[case["split"]]
-        put(out, f"{part}/{kind}/{stem}.png", _png(image[..., ::-1]))
-        if kind != NORMAL and kept:
-            mask = decode_mask(kept[case["id"]][1])
+        folder = PARTS[case["split"]]
+        put(out, f"{folder}/{kind}/{stem}.png", _png(image[..., ::-1]))
+        if kind != NORMAL and mask_of:
+            mask = decode_mask(mask_of[case["id"]][1])
             put(out, f"ground_truth/{kind}/{stem}{MASK}.png", _png((mask > 0).astype(np.uint8) * 255))
-            drawn[kept[case["id"]][2]] += 1
+            mask_counts[mask_of[case["id"]][2]] += 1
         written.append(case["id"])
     if not store.one("SELECT 1 FROM cases WHERE study = ? AND split != 'test'", [study]) or not written:
         raise NothingToExport("this study has no normal image to train with")
-    text = recorded(store, study, by, names, "anomalib", written, files=len(written), **drawn)
-    return {"files": len(written), "masks": dict(drawn), "left_out": left, "burned_in": text}
+    text = recorded(store, study, by, names, "anomalib", written, files=len(written), **mask_counts)
+    return {"files": len(written), "masks": dict(mask_counts), "left_out": skipped, "burned_in": text}
 
 
 _CASE = "SELECT * FROM cases WHERE id = :id"
 
 
 def stem_of(name: str, case_id: int) -> str:
-    """Returns the stem of a case's image file; its mask's ends in MASK as well."""
+    """Returns the stem of a case's image file; that of its mask ends in MASK as well."""
     return f"{case_id:09d}-{clean(name)}"
 
 
 def _folder(label: str) -> str:
-    """A label as the name of a folder; that of normal images is none."""
+    """Returns a label as the name of a folder, which is never the folder of normal images."""
     name = clean(label).strip(" .")
     return f"{name} {ABNORMAL}" if name.lower() == NORMAL else name or ABNORMAL
 

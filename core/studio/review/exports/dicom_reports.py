@@ -1,7 +1,7 @@
 """Heat maps as DICOM Parametric Maps; decisions, findings and scores as measurement reports (PS3.16, TID 1500).
 
-There is one report of a case for each reader, and one whose observer is the algorithm, a device. A reader's report
-names the model whose score was in view, and none where the case was read blind.
+Each case has one report per reader, and one whose observer is the algorithm, a device. A reader's report names the
+model whose score was displayed, and none if the case was read blind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.readings import unpack_map, unpack_not_judged
 
-SCHEME = "99PMSACL"  # of codes that no vocabulary has
+SCHEME = "99PMSACL"  # scheme of codes that are in no vocabulary
 _READING = "coalesce(r.score_roi, r.score) AS score, coalesce(r.percentile_roi, r.percentile) AS percentile, "
 _READING += "coalesce(r.flagged_roi, r.flagged) AS flagged, r.created AS scored"
 
@@ -36,8 +36,8 @@ def export_dicom_map(
 ) -> dict:
     """Writes one Parametric Map (.dcm) into `out` for each DICOM case with a heat map of `run`.
 
-    run: None for the one that Review opens with. Answers as `export_dicom_seg`. Raises NothingToExport if there is
-    none.
+    run: None for the one that Review opens with. Returns what `export_dicom_seg` does. Raises NothingToExport if there
+    is none.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
     rows = each(
@@ -53,8 +53,8 @@ def export_dicom_map(
     def maps(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         nonlocal scale
         scale = scale or pixel_scale(store, runs.get_run(store, algorithm.run))
-        made = _parametric_map(source, unpack_map(row), unpack_not_judged(row), algorithm, scale)
-        yield f"map-{row['id']}.dcm", source.sealed(made, names.when(row["scored"]) or "")
+        parametric_map = _parametric_map(source, unpack_map(row), unpack_not_judged(row), algorithm, scale)
+        yield f"map-{row['id']}.dcm", source.sealed(parametric_map, names.when(row["scored"]) or "")
 
     nothing = "no case of this study came as DICOM with a heat map"
     return write_all(store, study, out, by, names, "dicom-map", rows, maps, nothing)
@@ -70,10 +70,10 @@ def _algorithm(store: Store, study: str, run: str | None) -> Algorithm:
 def _parametric_map(
     source: Source, heat: np.ndarray, hidden: np.ndarray, algorithm: Algorithm, scale: Any
 ) -> pydicom.Dataset:
-    """heat: float32 (h, w), brought to the image's own grid, in 16 bits with the slope and intercept of its values.
+    """heat: float32 (h, w), resized to the image's own grid and stored in 16 bits with slope and intercept.
 
-    hidden: bool (h, w), where nothing is judged: these pixels hold the padding value 0, which has no meaning in the
-    map. scale: the run's (lo, hi), which viewers show it by, so that a usual image looks usual.
+    hidden: bool (h, w), true where nothing is judged: these pixels hold the padding value 0, which has no meaning in
+    the map. scale: the run's (lo, hi), with which viewers display it, so that a usual image looks usual.
     """
     import highdicom as hd
     from pydicom.sr.codedict import codes
@@ -96,7 +96,7 @@ def _parametric_map(
     window = hd.VOILUTTransformation(  # of stored values
         window_center=((scale.lo + scale.hi) / 2 - low) / slope, window_width=max((scale.hi - scale.lo) / slope, 1.0)
     )
-    made = hd.pm.ParametricMap(
+    parametric_map = hd.pm.ParametricMap(
         source_images=[source.header],
         pixel_array=stored[None].astype(np.uint16),
         series_number=901,
@@ -112,12 +112,12 @@ def _parametric_map(
         ),
         **algorithm.equipment,
     )
-    made.Laterality = source.header.get("Laterality", "")
-    made.ImageComments = f"{algorithm.title}, version {software()}: " + _words(algorithm.facts)
+    parametric_map.Laterality = source.header.get("Laterality", "")
+    parametric_map.ImageComments = f"{algorithm.title}, version {software()}: " + _words(algorithm.facts)
     if padded.any():
-        made.PixelPaddingValue = 0
-        made.ImageComments += "; 0: not judged"
-    return made
+        parametric_map.PixelPaddingValue = 0
+        parametric_map.ImageComments += "; 0: not judged"
+    return parametric_map
 
 
 def _words(facts: dict[str, str]) -> str:
@@ -130,34 +130,34 @@ def export_dicom_sr(
     """Writes measurement reports (.dcm) into `out`, for each DICOM case that was read or scored.
 
     There is one for each reader who decided or found something, and one for the score of `run` (else of the one that
-    Review opens with). Answers as `export_dicom_seg`. Raises NothingToExport if there is none.
+    Review opens with). Returns what `export_dicom_seg` does. Raises NothingToExport if there is none.
     """
-    names, known = Names(store, study, keep_names), {"": Algorithm()}
-    shown = _algorithm(store, study, run)
-    known[shown.run] = shown
+    names, algorithms = Names(store, study, keep_names), {"": Algorithm()}
+    default = _algorithm(store, study, run)
+    algorithms[default.run] = default
     rows = store.query(
         "SELECT * FROM cases c WHERE study = ? AND (EXISTS (SELECT 1 FROM current_reviews WHERE case_id = c.id) "
         "OR EXISTS (SELECT 1 FROM findings WHERE case_id = c.id) OR EXISTS (SELECT 1 FROM readings WHERE run = ? "
         "AND case_id = c.id AND score IS NOT NULL)) ORDER BY id",
-        [study, shown.run],
+        [study, default.run],
     )
 
     def reports(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
-        for author, words in _said(store, row["id"], shown.run).items():
-            for seen in {review["run"] for review in words["reviews"] if review["run"]} - set(known):
-                known[seen] = Algorithm.of(store, seen)
+        for author, words in _words_by_author(store, row["id"], default.run).items():
+            for run_id in {review["run"] for review in words["reviews"] if review["run"]} - set(algorithms):
+                algorithms[run_id] = Algorithm.of(store, run_id)
             name = ALGORITHM if author == ALGORITHM else person(names.reader(author) or "")
-            made = _report(source, name, words, shown if author == ALGORITHM else None, known)
+            report = _report(source, name, words, default if author == ALGORITHM else None, algorithms)
             when = max(w["created"] for kind in words.values() for w in kind)
-            yield f"sr-{row['id']}-{uid_of(name)[-8:]}.dcm", source.sealed(made, names.when(when) or "")
+            yield f"sr-{row['id']}-{uid_of(name)[-8:]}.dcm", source.sealed(report, names.when(when) or "")
 
     nothing = "no case of this study came as DICOM and has a score, a decision or a finding"
     return write_all(store, study, out, by, names, "dicom-sr", rows, reports, nothing)
 
 
-def _said(store: Store, case: int, run: str) -> dict[str, dict[str, list[dict]]]:
-    """Author -> {"reviews", "findings", "scores"} of a case."""
-    found: dict[str, dict[str, list[dict]]] = {}
+def _words_by_author(store: Store, case: int, run: str) -> dict[str, dict[str, list[dict]]]:
+    """Returns author -> {"reviews", "findings", "scores"} of a case."""
+    by_author: dict[str, dict[str, list[dict]]] = {}
     reviews = store.query(
         f"SELECT v.*, {_READING} FROM current_reviews k JOIN reviews v ON v.id = k.review_id "
         "LEFT JOIN readings r ON r.case_id = v.case_id AND r.run = v.run WHERE k.case_id = ? ORDER BY v.id",
@@ -176,22 +176,22 @@ def _said(store: Store, case: int, run: str) -> dict[str, dict[str, list[dict]]]
     for kind, rows in (("reviews", reviews), ("findings", findings), ("scores", scores)):
         for row in rows:
             author = ALGORITHM if kind == "scores" else f"{row['reader']}"
-            found.setdefault(author, {"reviews": [], "findings": [], "scores": []})[kind].append(row)
-    return found
+            by_author.setdefault(author, {"reviews": [], "findings": [], "scores": []})[kind].append(row)
+    return by_author
 
 
 def _report(
-    source: Source, name: str, words: dict[str, list[dict]], device: Algorithm | None, known: dict[str, Algorithm]
+    source: Source, name: str, words: dict[str, list[dict]], device: Algorithm | None, algorithms: dict[str, Algorithm]
 ) -> pydicom.Dataset:
-    """device: the observer; None where a reader is. known: what the scores that were in view came from."""
+    """device: the observer; None if it is a reader. algorithms: run -> the algorithm of its displayed scores."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
-    groups = [_decision(source, row, known) for row in (*words["reviews"], *words["scores"])]
+    groups = [_decision(source, row, algorithms) for row in (*words["reviews"], *words["scores"])]
     groups += [_finding(source, row) for row in words["findings"]]
-    used = device or known[next((row["run"] for row in reversed(words["reviews"]) if row["run"]), None) or ""]
-    kept = {kind: [{k: v for k, v in row.items() if k != "png"} for row in rows] for kind, rows in words.items()}
-    uids = source.uids("sr", name, json.dumps(kept, default=str), used.facts)
+    used = device or algorithms[next((row["run"] for row in reversed(words["reviews"]) if row["run"]), None) or ""]
+    listed = {kind: [{k: v for k, v in row.items() if k != "png"} for row in rows] for kind, rows in words.items()}
+    uids = source.uids("sr", name, json.dumps(listed, default=str), used.facts)
     equipment = used.equipment
     observer = hd.sr.ObserverContext(
         observer_type=codes.DCM.Device,
@@ -212,7 +212,7 @@ def _report(
     content = hd.sr.MeasurementReport(
         observation_context=hd.sr.ObservationContext(
             observer_person_context=reader,
-            # Of a reader who read blind there is no device that had a say.
+            # A reader who read blind was not influenced by a device.
             observer_device_context=observer if used.run else None,
         ),
         procedure_reported=codes.SCT.ImagingProcedure,
@@ -224,14 +224,14 @@ def _report(
     )  # fmt: skip
 
 
-def _decision(source: Source, row: dict, known: dict[str, Algorithm]) -> Any:
-    """A group of what was decided, by a reader or by the threshold of a run, with the score that it rests on."""
+def _decision(source: Source, row: dict, algorithms: dict[str, Algorithm]) -> Any:
+    """Builds the group of a decision, by a reader or by a run's threshold, with the score that it is based on."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
     decision = row.get("decision") or ("abnormal" if row["flagged"] else "normal")
     values = {"normal": codes.SCT.Normal, "abnormal": codes.SCT.Abnormal, "unsure": codes.SCT.Indeterminate}
-    stage, algorithm, measured = row.get("stage", ALGORITHM), known[row["run"] or ""], []
+    stage, algorithm, measured = row.get("stage", ALGORITHM), algorithms[row["run"] or ""], []
     if row["score"] is not None:
         made_by = hd.sr.AlgorithmIdentification(
             algorithm.title, software(), [f"{name}: {value}" for name, value in algorithm.facts.items()]
@@ -262,7 +262,7 @@ def _decision(source: Source, row: dict, known: dict[str, Algorithm]) -> Any:
 
 
 def _finding(source: Source, row: dict) -> Any:
-    """A group of one finding: its label, its box as a region of the image, the area of its mask."""
+    """Builds the group of one finding: its label, its box as a region of the image, the area of its mask."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
@@ -274,20 +274,20 @@ def _finding(source: Source, row: dict) -> Any:
     if row["png"] is not None:
         pixels = hd.sr.CodedConcept("{pixels}", "UCUM", "pixels")
         measured = [hd.sr.Measurement(codes.SCT.Area, int((decode_mask(row["png"]) > 0).sum()), pixels)]
-    given: dict[str, Any] = {"tracking_identifier": tracked, "finding_type": label, "measurements": measured}
+    arguments: dict[str, Any] = {"tracking_identifier": tracked, "finding_type": label, "measurements": measured}
     if row["box"] is None:
         image = hd.sr.SourceImageForMeasurementGroup(source.kind, source.header.SOPInstanceUID, source.frames)
-        group: Any = hd.sr.MeasurementsAndQualitativeEvaluations(**given, source_images=[image])
+        group: Any = hd.sr.MeasurementsAndQualitativeEvaluations(**arguments, source_images=[image])
     else:
         x0, y0, x1, y1 = json.loads(row["box"])
-        grown = 0.5 * (x0 == x1), 0.5 * (y0 == y1)  # a point, as the pixel round it
+        grown = 0.5 * (x0 == x1), 0.5 * (y0 == y1)  # a point becomes the pixel around it
         x0, x1, y0, y1 = x0 - grown[0], x1 + grown[0], y0 - grown[1], y1 + grown[1]
         region = hd.sr.ImageRegion(
             graphic_type=hd.sr.GraphicTypeValues.POLYLINE,
             graphic_data=np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]),
             source_image=hd.sr.SourceImageForRegion(source.kind, source.header.SOPInstanceUID, source.frames),
         )
-        group = hd.sr.PlanarROIMeasurementsAndQualitativeEvaluations(**given, referenced_region=region)
+        group = hd.sr.PlanarROIMeasurementsAndQualitativeEvaluations(**arguments, referenced_region=region)
     return _commented(group, row["comment"])
 
 

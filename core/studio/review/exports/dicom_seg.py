@@ -1,9 +1,9 @@
 """DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component;
-and what every DICOM file that leaves has in common.
+and what all exported DICOM files have in common.
 
-A file says which software made it and of which model, and by whom. Its UIDs follow from what is in it and its times are
-those of the mask, reading or decision: exported again it is the same, byte for byte, and an archive keeps one.
-A mask of very many specks (more than MOST) goes out as one segment: a segment is a frame of its own in the file.
+A file names the software and model that made it, and its author. Its UIDs follow from its content and its times are
+those of the mask, reading or decision: exported again it is the same, byte for byte, and an archive keeps one. A mask
+with more than MOST components becomes one segment, because each segment is a separate frame in the file.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _REQUIRED = ("PatientID", "PatientName", "PatientBirthDate", "PatientSex", "Stud
              "AccessionNumber", "ReferringPhysicianName")  # fmt: skip
 
 _DATE, _TIME = r"\d{8}", r"\d{2}(\d\d){0,2}(\.\d{1,6})?"
-_MOMENTS = {"StudyDate": _DATE, "StudyTime": _TIME, "PatientBirthDate": _DATE}  # those out of the standard are unknown
+_MOMENTS = {"StudyDate": _DATE, "StudyTime": _TIME, "PatientBirthDate": _DATE}  # other values count as unknown
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The detector that gives a score. digest: SHA-256 of its weights, "" without. threshold: it flags scores above."""
+    """The detector behind a score. digest: SHA-256 of its weights, "" without. threshold: it flags higher scores."""
 
     run: str = ""
     title: str = ""
@@ -57,8 +57,8 @@ class Algorithm:
 
     @classmethod
     def of(cls, store: Store, run_id: str) -> Algorithm:
-        """Describes a run's detector. Its threshold is the operating point's, else that of the percentile of held-out
-        normals."""
+        """Describes a run's detector. Its threshold is that of the operating point, else that of the percentile of
+        held-out normals."""
         run, point = runs.get_run(store, run_id), in_effect(store, run_id)[run_id]
         usual = run["summary"].get("threshold_roi", run["summary"].get("threshold"))
         threshold = usual if point.threshold is None else point.threshold
@@ -72,21 +72,21 @@ class Algorithm:
 
     @property
     def equipment(self) -> dict[str, Any]:
-        """highdicom's arguments: an algorithm is a device whose serial number is the digest of its weights."""
+        """highdicom's arguments: the algorithm is a device whose serial number is the digest of its weights."""
         model = f"{MAKER} {self.title}".strip()[:64]
         return {"manufacturer": MAKER, "manufacturer_model_name": model, "software_versions": software(),
                 "device_serial_number": self.digest or "none"}  # fmt: skip
 
 
 def software() -> str:
-    """Returns the version of the studio, with its commit where it runs from a clone."""
+    """Returns the version of the studio, with its commit if it runs from a clone."""
     return f"{runs.version()} {runs.code_version()}".strip()
 
 
 @dataclass
 class Source:
-    """A case's image, as files made of it refer to it: its header, as one plane. frame: from 1, None of a file of one
-    image. kind: its class before it was made a plane. mapped: what replaces a UID that could give names away."""
+    """A case's image as exported files refer to it: its header, as one plane. frame: from 1, None for a single-image
+    file. kind: its class before it became a plane. mapped: replaces a UID that could reveal names."""
 
     header: pydicom.Dataset
     kind: str
@@ -95,7 +95,7 @@ class Source:
 
     @classmethod
     def of(cls, header: pydicom.Dataset, frame: int = 0, mapped: Callable[[str], str] = str) -> Source:
-        """Builds a source from a header, which is changed into one plane; frame: from 0."""
+        """Builds a source from a header, which is reduced to one plane; frame: from 0."""
         _complete(header)
         kind, frames = str(header.SOPClassUID), dicom.whole(header, "NumberOfFrames") or 1
         _flat(header, frame)
@@ -105,17 +105,17 @@ class Source:
     def frames(self) -> list[int] | None:
         return None if self.frame is None else [self.frame]
 
-    def uids(self, what: str, author: str, *content: object) -> dict[str, Any]:
-        """Returns highdicom's arguments for a file of `content`: a series for each study, kind of file and author."""
-        series = uid_of(what, self.header.StudyInstanceUID, author)
+    def uids(self, file_kind: str, author: str, *content: object) -> dict[str, Any]:
+        """Returns highdicom's arguments for a file of `content`: one series per study, kind of file and author."""
+        series = uid_of(file_kind, self.header.StudyInstanceUID, author)
         instance = uid_of(series, self.header.SOPInstanceUID, self.frame, *content)
         return {"series_instance_uid": series, "sop_instance_uid": self.mapped(instance)}
 
-    def sealed(self, made: pydicom.Dataset, when: str) -> pydicom.Dataset:
-        """Completes a file: references to what the source is, its content's times (`when`, ISO, UTC), no random UID."""
-        _refer(made, self)
+    def sealed(self, file: pydicom.Dataset, when: str) -> pydicom.Dataset:
+        """Completes a file: references to the source, the content's times (`when`, ISO, UTC), no random UID."""
+        _refer(file, self)
         day, clock = when[:10].replace("-", ""), when[11:23].replace(":", "")
-        for element in made.iterall():
+        for element in file.iterall():
             if element.keyword in ("ContentDate", "InstanceCreationDate"):
                 element.value = day
             elif element.keyword in ("ContentTime", "InstanceCreationTime"):
@@ -123,14 +123,14 @@ class Source:
             elif element.keyword == "ContributionDateTime":
                 element.value = day + clock
             elif element.keyword == "DimensionOrganizationUID":
-                element.value = uid_of(made.SOPInstanceUID, "dimensions")
-        made.TimezoneOffsetFromUTC = "+0000"
-        return made
+                element.value = uid_of(file.SOPInstanceUID, "dimensions")
+        file.TimezoneOffsetFromUTC = "+0000"
+        return file
 
 
-def uid_of(*parts: object) -> str:
-    """Derives a UID from what it names."""
-    return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in parts]).encode()).digest()[:16], "big"))
+def uid_of(*values: object) -> str:
+    """Derives a UID from the values that identify an object."""
+    return UID_ROOT + str(int.from_bytes(hashlib.sha256(repr([str(p) for p in values]).encode()).digest()[:16], "big"))
 
 
 def export_dicom_seg(
@@ -144,24 +144,24 @@ def export_dicom_seg(
 ) -> dict:
     """Writes one DICOM-SEG file (.dcm) into `out` for each DICOM case with a mask.
 
-    form: BINARY, one frame for each segment, or LABELMAP, one frame whose values are the segments' numbers (components
-    of a mask never overlap). Returns {"files", "passed_over" (no DICOM), "left_out": [{"case", "reason"}], "burned_in",
-    "masks"}; a file's description says whether its mask is the reference or a reader's. masks: the kind, as `Masks`
-    takes it. Raises NothingToExport if there is none.
+    form: BINARY, one frame per segment, or LABELMAP, one frame whose values are the segments' numbers (components of a
+    mask never overlap). Returns {"files", "passed_over" (no DICOM), "left_out": [{"case", "reason"}], "burned_in",
+    "masks"}; a file's description says whether its mask is the reference or a reader's. masks: the kind, as in `Masks`.
+    Raises NothingToExport if there is none.
     """
-    names, known = Names(store, study, keep_names), dict[str, Algorithm]()
+    names, algorithms = Names(store, study, keep_names), dict[str, Algorithm]()
     labels = pictures.Labels(store, study)
 
     def files(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         mask = decode_mask(row["png"])
         if mask.any():
-            if row["run"] and row["run"] not in known:
-                known[row["run"]] = Algorithm.of(store, row["run"])
-            made = _segmentation(
+            if row["run"] and row["run"] not in algorithms:
+                algorithms[row["run"]] = Algorithm.of(store, row["run"])
+            segmentation = _segmentation(
                 source, mask, labels.named(row) or pictures.DEFAULT, names.reader(row["drawn_by"]) or "import",
-                known.get(row["run"]), row["threshold"], row["version"], row["kind"], form,
+                algorithms.get(row["run"]), row["threshold"], row["version"], row["kind"], form,
             )  # fmt: skip
-            yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(made, names.when(row["drawn"]) or "")
+            yield f"seg-{row['id']}-v{row['version']}.dcm", source.sealed(segmentation, names.when(row["drawn"]) or "")
 
     nothing = "no case of this study came as DICOM with a mask"
     of = Masks(store, study, masks)
@@ -180,46 +180,46 @@ def write_all(
     make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]],
     nothing: str,
 ) -> dict:
-    """Writes what `make` gives of each case that came as DICOM; answers as `export_dicom_seg`. rows: cases' columns,
-    taken one at a time.
+    """Writes what `make` yields for each case that came as DICOM; returns what `export_dicom_seg` does. rows: cases'
+    columns, read one at a time.
 
-    A case whose header no object can refer to, or whose file is gone, is left out and named.
+    A case whose header cannot be referenced, or whose file is missing, is skipped and reported.
     """
     written, passed, files, left_out = list[int](), 0, 0, list[dict[str, str]]()
     for row in rows:
         try:
-            made = _made(row, names, make) if is_dicom(Path(row["path"])) else []
+            objects = _objects(row, names, make) if is_dicom(Path(row["path"])) else []
         except (Unreadable, OSError) as error:
             reason = str(error) if isinstance(error, Unreadable) else "its file cannot be read"
             left_out.append({"case": names.case(row), "reason": reason})
             continue
-        except Exception as error:  # highdicom and pydicom raise many kinds on a header out of the standard
+        except Exception as error:  # highdicom and pydicom raise many kinds of errors on an invalid header
             logging.getLogger(__name__).debug("no object of a header", exc_info=error)
             left_out.append({"case": names.case(row), "reason": "its header has values that no file may refer to"})
             continue
-        for name, data in made:
+        for name, data in objects:
             put(out, name, data)
-        files += len(made)
-        written += [row["id"]] * bool(made)
-        passed += not made
+        files += len(objects)
+        written += [row["id"]] * bool(objects)
+        passed += not objects
     if not files:
         raise NothingToExport(f"{nothing}; {left_out[0]['reason']}" if left_out else nothing)
     text = pictures.recorded(store, study, by, names, format, written, files=files)
     return {"files": files, "passed_over": passed, "left_out": left_out, "burned_in": text}
 
 
-def _made(
+def _objects(
     row: dict, names: Names, make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]]
 ) -> list[tuple[str, bytes]]:
-    """All files of one case, by name."""
+    """Returns all files of one case, by name."""
     header = dicom.header(Path(row["path"]))
     if not names.keep:
         _anonymise(header, names, row)
-    made = []
+    objects = []
     for name, file in make(Source.of(header, row["frame"], names.uid), row):
         file.save_as(data := io.BytesIO())
-        made.append((name, data.getvalue()))
-    return made
+        objects.append((name, data.getvalue()))
+    return objects
 
 
 def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):
@@ -228,9 +228,9 @@ def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: st
     Segment i is the i-th component, called "label i"; with one segment just "label".
     """
     plane = Source.of(source, frame)
-    made = _segmentation(plane, mask, label, "import", None, None, 1)
-    _refer(made, plane)
-    return made
+    segmentation = _segmentation(plane, mask, label, "import", None, None, 1)
+    _refer(segmentation, plane)
+    return segmentation
 
 
 def _segmentation(
@@ -244,15 +244,14 @@ def _segmentation(
     kind: str = "reader",
     form: str = "BINARY",
 ) -> pydicom.Dataset:
-    """kind: "reference" or "reader". form: BINARY or LABELMAP. threshold: the level of the heat map at which
-    `algorithm` outlined the mask; None: drawn by hand.
-    """
+    """kind: "reference" or "reader". form: BINARY or LABELMAP. threshold: the heat map level at which `algorithm`
+    outlined the mask; None: drawn by hand."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 
-    parts, count = pictures.label_map(mask)
+    numbered, count = pictures.label_map(mask)
     if count > MOST:
-        parts, count = (mask > 0).astype(np.uint8), 1
+        numbered, count = (mask > 0).astype(np.uint8), 1
     kinds, identified = hd.seg.SegmentAlgorithmTypeValues, None
     if algorithm is not None:
         parameters = algorithm.facts | {"outlined at": "" if threshold is None else f"{threshold:.9g}"}
@@ -272,7 +271,7 @@ def _segmentation(
     ]
     return hd.seg.Segmentation(
         source_images=[source.header],
-        pixel_array=parts.astype(np.uint8)[None],
+        pixel_array=numbered.astype(np.uint8)[None],
         segmentation_type=hd.seg.SegmentationTypeValues[form],
         segment_descriptions=described,
         series_number=900,
@@ -288,46 +287,46 @@ def _segmentation(
 
 
 def person(name: str) -> str:
-    """Turns a reader's name into a DICOM person name of one part."""
+    """Converts a reader's name to a DICOM person name with one component."""
     plain = "".join(" " if c in "^=\\" or not c.isprintable() else c for c in name).strip()
     return f"{plain[:63] or 'unknown'}^"
 
 
 def _flat(header: pydicom.Dataset, frame: int) -> None:
-    """Makes of any image, or of one frame of a file, what highdicom takes: one plane.
+    """Converts any image, or one frame of a file, to a single plane, as highdicom requires.
 
-    A frame lies where its functional groups say. Radiographs, endoscopy and ultrasound have no place in space, and
-    highdicom asks for one: the image's own plane, in a frame of reference that is its alone, one unit a pixel where no
-    spacing is known.
+    A frame lies where its functional groups say. Radiographs, endoscopy and ultrasound have no position in space, but
+    highdicom requires one: the image's own plane, in a separate frame of reference, with a spacing of 1 if it is
+    unknown.
     """
     shared = header.get("SharedFunctionalGroupsSequence") or []
     groups = [*shared, *(header.get("PerFrameFunctionalGroupsSequence") or [])[frame : frame + 1]]
-    for place in ("PlanePositionSequence", "PlaneOrientationSequence", "PixelMeasuresSequence"):
+    for sequence in ("PlanePositionSequence", "PlaneOrientationSequence", "PixelMeasuresSequence"):
         for group in groups:
-            for item in group.get(place) or ():
+            for item in group.get(sequence) or ():
                 header.update(item)
     for keyword in ("SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"):
         if keyword in header:
             delattr(header, keyword)
     if "NumberOfFrames" in header:
         del header.NumberOfFrames
-        header.SOPClassUID = SecondaryCaptureImageStorage  # for the class of a recording it would look for frames
+        header.SOPClassUID = SecondaryCaptureImageStorage  # highdicom would expect frames in the class of a recording
     corner, axes = dicom.numbers(header, "ImagePositionPatient", 3), dicom.numbers(header, "ImageOrientationPatient", 6)
     if dicom.text(header, "FrameOfReferenceUID") and corner and axes:
         header.ImagePositionPatient, header.ImageOrientationPatient = corner, axes
     else:
         header.FrameOfReferenceUID = pydicom.uid.generate_uid(entropy_srcs=[str(header.SOPInstanceUID)])
         header.ImagePositionPatient, header.ImageOrientationPatient = [0, 0, 0], [1, 0, 0, 0, 1, 0]
-    if str(header.SOPClassUID) not in pydicom.uid.UID_dictionary:  # a maker's own: highdicom knows none of them
+    if str(header.SOPClassUID) not in pydicom.uid.UID_dictionary:  # a private class, unknown to highdicom
         header.SOPClassUID = SecondaryCaptureImageStorage
-    known = (dicom.spacing(header, keyword) for keyword in ("PixelSpacing", "ImagerPixelSpacing"))
-    header.PixelSpacing = list(next(filter(None, known), (1, 1)))
+    spacings = (dicom.spacing(header, keyword) for keyword in ("PixelSpacing", "ImagerPixelSpacing"))
+    header.PixelSpacing = list(next(filter(None, spacings), (1, 1)))
     thickness = (dicom.numbers(header, "SliceThickness", 1) or [0])[0]
     header.SliceThickness = thickness if thickness > 0 else 1
 
 
 def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None:
-    """Every reference to the source names the class that it has; that of a derived frame the frame of a recording."""
+    """Sets the source's class in every reference to it; for a derived frame also the frame of the recording."""
     if item.get("ReferencedSOPInstanceUID") == source.header.SOPInstanceUID:
         item.ReferencedSOPClassUID = source.kind
         if source.frame is not None and derived:
@@ -339,7 +338,7 @@ def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None
 
 
 def _complete(source: pydicom.Dataset) -> None:
-    """What highdicom asks of a source and some devices leave out; values that mean 'not known'."""
+    """Adds what highdicom requires of a source and some devices omit, with values that mean 'unknown'."""
     for keyword in _REQUIRED:
         if keyword not in source:
             setattr(source, keyword, "")
@@ -349,11 +348,11 @@ def _complete(source: pydicom.Dataset) -> None:
     if not dicom.text(source, "SOPClassUID"):
         source.SOPClassUID = SecondaryCaptureImageStorage
     if not set(dicom.text(source, "SpecificCharacterSet").split("\\")) <= set(pydicom.charset.python_encoding):
-        source.SpecificCharacterSet = "ISO_IR 192"  # what pydicom could read of its texts goes out as UTF-8
+        source.SpecificCharacterSet = "ISO_IR 192"  # texts that pydicom could read are written as UTF-8
     for keyword in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID"):
         if not source.get(keyword):
-            others = [source.get(k) for k in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")]
-            setattr(source, keyword, uid_of(keyword, source.get("PatientID"), *others))
+            uids = [source.get(k) for k in ("StudyInstanceUID", "SeriesInstanceUID", "SOPInstanceUID")]
+            setattr(source, keyword, uid_of(keyword, source.get("PatientID"), *uids))
 
 
 def _anonymise(source: pydicom.Dataset, names: Names, row: dict) -> None:

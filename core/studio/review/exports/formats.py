@@ -1,4 +1,4 @@
-"""The forms in which a study's decisions, masks, maps and images leave, by the names that route, verb and page use."""
+"""The formats in which a study's decisions, masks, maps and images are exported, named as in route, verb and page."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from core.studio.review.exports.pictures import Target, export_coco, export_png
 from core.studio.review.exports.tables import export_csv, export_findings, export_scores
 from core.studio.runs.marks import TRUTHS
 
-FILES: dict[str, Callable[..., dict]] = {  # many, in a folder or a zip
+FILES: dict[str, Callable[..., dict]] = {  # formats of many files, in a folder or a zip
     "png": export_png, "dicom-seg": export_dicom_seg, "dicom-labelmap": partial(export_dicom_seg, form="LABELMAP"),
     "anomalib": export_anomalib,
 }  # fmt: skip
-OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # likewise
+OF_A_RUN = {"dicom-map": export_dicom_map, "dicom-sr": export_dicom_sr}  # also many files, for one run
 TABLES = {"scores": export_scores, "findings": export_findings}
 SUFFIXES = {
     "csv": "csv",
@@ -42,12 +42,12 @@ def write_form(
     run: str | None = None,
     masks: str = "",
 ) -> dict:
-    """Exports a study in the form of that name to `target`; answers as the export does.
+    """Exports a study in the form of that name to `target`; returns what the export does.
 
-    target: one file (a zip of many), or a folder of many if it has no suffix. run: of scores and maps, else the one
-    that Review opens with. masks: "reference" or "readers" for lesion masks of that kind alone; else a case's
-    reference, or the newest that a reader saved. Raises ValueError if there is nothing to export, or no such form; no
-    file is left then.
+    target: one file (a zip of many), or a folder of many if it has no suffix. run: of scores and maps, by default the
+    one that Review opens with. masks: "reference" or "readers" for lesion masks of that kind only; else a case's
+    reference, or a reader's newest mask. Raises ValueError, and leaves no file, if there is nothing to export or the
+    form is unknown.
     """
     if form not in SUFFIXES:
         raise ValueError(f"a study goes out as one of {', '.join(SUFFIXES)}, not {form!r}")

@@ -1,4 +1,4 @@
-"""Lesion masks and heat maps as PNG files, and the objects of a mask."""
+"""Lesion masks as PNG files and COCO, and the components of a mask."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from core.studio.ingest.masks import decode_mask, reference_masks
 from core.studio.review.decisions import finding_labels as study_labels
 from core.studio.review.exports.tables import Names
 
-# A lesion mask as its objects: connected components (8 neighbours), which together are the mask, pixel for pixel.
+# A lesion mask as connected components (8 neighbours), which together are the mask, pixel for pixel.
 
 DEFAULT = "lesion"
 
 
 class NothingToExport(ValueError):
-    """The error that a study has nothing of what is asked for."""
+    """Raised if a study has nothing of what should be exported."""
 
     def __init__(self, why: str = "no case of this study has a lesion mask") -> None:
         super().__init__(f"There is nothing to export: {why}.")
@@ -43,18 +43,18 @@ class Component:
 
 
 def label_map(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Numbers a mask's components: mask (H, W) of 0 and not 0 -> int32 (H, W), 0 outside and 1..n within, and n."""
-    count, parts = cv2.connectedComponents((np.asarray(mask) > 0).astype(np.uint8), connectivity=8, ltype=cv2.CV_32S)
-    return parts, count - 1
+    """Numbers a mask's components: mask (H, W) of 0 and not 0 -> int32 (H, W), 0 outside and 1..n inside, and n."""
+    count, labelled = cv2.connectedComponents((np.asarray(mask) > 0).astype(np.uint8), connectivity=8, ltype=cv2.CV_32S)
+    return labelled, count - 1
 
 
 def components(mask: np.ndarray) -> Iterator[Component]:
-    """Yields components from the upper left on. Time goes with the mask's pixels, not with image times components."""
+    """Yields components, starting at the upper left, in time linear in the mask's pixels."""
     mask = (np.asarray(mask) > 0).astype(np.uint8)
     if not mask.any():
         return
-    _, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8, ltype=cv2.CV_32S)
-    down = parts.T.ravel()
+    _, labelled, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8, ltype=cv2.CV_32S)
+    down = labelled.T.ravel()
     lit = np.flatnonzero(down)
     order = np.argsort(down[lit], kind="stable")
     ends = np.cumsum(stats[1:, cv2.CC_STAT_AREA])
@@ -67,7 +67,7 @@ def components(mask: np.ndarray) -> Iterator[Component]:
 
 
 class Labels:
-    """What the masks of a study, and the components of these, are called: by the findings made with them."""
+    """Labels of a study's masks and of their components, from the findings made with them."""
 
     def __init__(self, store: Store, study: str) -> None:
         rows = store.query(
@@ -82,13 +82,13 @@ class Labels:
         self._listed = study_labels(store, study)
 
     def named(self, row: dict) -> str | None:
-        """Returns the label of a mask (a row of `Masks`): its newest finding's, else its note if the study lists that;
-        None if nobody named it."""
-        found = self._found.get((row["id"], row["version"]))
-        return found[-1][0] if found else row["note"] if row["note"] in self._listed else None
+        """Returns the label of a mask (a row of `Masks`): its newest finding's, else its note if the study lists that
+        as a label; None if it has none."""
+        findings = self._found.get((row["id"], row["version"]))
+        return findings[-1][0] if findings else row["note"] if row["note"] in self._listed else None
 
     def of(self, row: dict, bbox: Sequence[float]) -> str:
-        """Returns the label of a component, bbox x, y, width, height: that of the finding whose box is most like it."""
+        """Returns the label of a component, bbox x, y, width, height: that of the finding with the most similar box."""
         x, y, w, h = bbox
         best, most = self.named(row) or DEFAULT, 0.0
         for label, box in self._found.get((row["id"], row["version"]), ()):
@@ -105,9 +105,9 @@ class Labels:
 
 @dataclass
 class Masks:
-    """The masks of an export, one for each case that has one: the reference, else the newest that a reader saved.
+    """The masks of an export, one for each case that has one: the reference, else a reader's newest mask.
 
-    kind: `reference` or `readers` for masks of that kind alone. counts: how many of each kind were taken so far.
+    kind: `reference` or `readers` for masks of that kind only. counts: how many of each kind were yielded so far.
     """
 
     store: Store
@@ -123,11 +123,11 @@ class Masks:
             "SELECT m.case_id, max(m.id) AS id FROM lesion_masks m JOIN cases c ON c.id = m.case_id "
             "WHERE c.study = ? AND m.source != 'import' GROUP BY m.case_id"
         )
-        drawn = {row["case_id"]: row["id"] for row in self.store.query(query, [self.study])}
-        chosen = {"": {**drawn, **references}, "reference": references, "readers": drawn}[self.kind]
+        newest = {row["case_id"]: row["id"] for row in self.store.query(query, [self.study])}
+        chosen = {"": {**newest, **references}, "reference": references, "readers": newest}[self.kind]
         self.counts.clear()
         for case in sorted(chosen):
-            for row in self.store.query(_MASK, [chosen[case]]):  # what was erased meanwhile is skipped
+            for row in self.store.query(_MASK, [chosen[case]]):  # masks erased meanwhile are skipped
                 row["kind"] = "reference" if references.get(case) == chosen[case] else "reader"
                 self.counts[row["kind"]] += 1
                 yield row
@@ -139,20 +139,20 @@ _MASK = (
 )
 
 
-def each(store: Store, keys: str, params: Sequence[Any], one: str) -> Iterator[dict]:
-    """Yields what the query `one` gives of each row of the query `keys`, whose columns it names as `:column`.
+def each(store: Store, keys: str, params: Sequence[Any], row_query: str) -> Iterator[dict]:
+    """Yields the rows of `row_query` for each row of the query `keys`, whose columns it names as `:column`.
 
-    One row at a time is in memory; what was erased meanwhile is passed over.
+    One row at a time is in memory; rows erased meanwhile are skipped.
     """
     for row in store.query(keys, params):
-        yield from store.query(one, row)
+        yield from store.query(row_query, row)
 
 
-Target = Path | zipfile.ZipFile  # a folder, or a zip: what goes out is put there file by file
+Target = Path | zipfile.ZipFile  # a folder or a zip, to which files are exported one by one
 
 
 def put(out: Target, name: str, data: bytes) -> None:
-    """Write a file that goes out. name: with the folders it lies in, by '/'."""
+    """Writes an exported file. name: with its folders, separated by '/'."""
     if isinstance(out, zipfile.ZipFile):
         out.writestr(name, data, zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED)
     else:
@@ -161,7 +161,7 @@ def put(out: Target, name: str, data: bytes) -> None:
 
 
 def recorded(store: Store, study: str, by: str, names: Names, format: str, cases: list[int], **counts: int) -> dict:
-    """Records an export of these cases in the audit trail; returns what `burned_in.among` says of them."""
+    """Records an export of these cases in the audit trail; returns what `burned_in.among` reports on them."""
     text = burned_in.among(store, study, cases)
     details = {"format": format, **counts, "named": names.keep, "burned_in": len(text["cases"])}
     audit.record(store, by, "export", study=study, after=details)
@@ -169,9 +169,8 @@ def recorded(store: Store, study: str, by: str, names: Names, format: str, cases
 
 
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
-    """Writes one 1-bit PNG for each case with a mask, byte for byte as it is stored, and `masks.csv`, which says of
-    each whether it is the reference or a reader's; {"files", "masks", "burned_in"}. masks: the kind, as `Masks` takes
-    it.
+    """Writes one 1-bit PNG for each case with a mask, byte for byte as stored, and `masks.csv`, which says whether each
+    is the reference or a reader's; {"files", "masks", "burned_in"}. masks: the kind, as in `Masks`.
 
     Raises NothingToExport if there is none.
     """
@@ -195,7 +194,7 @@ def file_name(name: str, case_id: int) -> str:
 
 
 def clean(name: str) -> str:
-    """Makes a name one that a file may have, others around it: letters, digits and `-_. `, 180 bytes at most."""
+    """Makes a name valid for a file: letters, digits and `-_. `, at most 180 bytes."""
     plain = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
     return plain.encode()[:180].decode(errors="ignore")
 
@@ -203,9 +202,9 @@ def clean(name: str) -> str:
 def export_coco(store: Store, study: str, target: Path, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes COCO: every test image, one annotation for each component of its mask, as compressed RLE.
 
-    An image out of a recording names it and its frame (from 1), a slice its volume and its instance number; one that
-    may carry burned-in text says so, an annotation whether its mask is the reference or a reader's. masks: the kind, as
-    `Masks` takes it. Returns {"images", "annotations", "masks", "file", "burned_in"}.
+    A frame names its recording and its number (from 1), a slice its volume and its instance number; an image that may
+    carry burned-in text says so, an annotation says whether its mask is the reference or a reader's. masks: the kind,
+    as in `Masks`. Returns {"images", "annotations", "masks", "file", "burned_in"}.
     """
     from pycocotools import mask as rle
 
@@ -222,26 +221,26 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
         if case["id"] in marked:
             image["burned_in_text"] = True
         images.append(image)
-    known = {c["id"] for c in cases}
+    case_ids = {c["id"] for c in cases}
     labels, called = list[str](), Labels(store, study)
     annotations: list[dict] = []
     of = Masks(store, study, masks)
     for row in of:
-        if row["id"] not in known:
+        if row["id"] not in case_ids:
             continue
         size = [row["height"], row["width"]]
-        for part in components(decode_mask(row["png"])):
-            label = called.of(row, part.bbox)
+        for component in components(decode_mask(row["png"])):
+            label = called.of(row, component.bbox)
             labels.extend({label} - set(labels))
-            code = rle.frPyObjects({"counts": part.counts, "size": size}, *size)
+            code = rle.frPyObjects({"counts": component.counts, "size": size}, *size)
             annotations.append(
                 {
                     "id": len(annotations) + 1,
                     "image_id": row["id"],
                     "category_id": labels.index(label) + 1,
                     "segmentation": {"size": size, "counts": code["counts"].decode("ascii")},
-                    "area": part.area,
-                    "bbox": part.bbox,
+                    "area": component.area,
+                    "bbox": component.bbox,
                     "iscrowd": 0,
                     "version": row["version"],
                     "kind": row["kind"],

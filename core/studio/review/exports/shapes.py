@@ -1,7 +1,7 @@
-"""What other programs draw: one reader for each tool's files, each giving shapes, one item after another.
+"""Shapes drawn in other programs: one reader for each tool's files, which yields shapes, one item after another.
 
-An item that is not understood is a shape with a `problem`, in people's words; it keeps no other out. A file that is not
-of its format is refused as a whole.
+An item that is not understood becomes a shape with a `problem` in plain words; it does not affect the others. A file
+that is not of its format is refused as a whole.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import yaml
 
 from core.studio.db.foreign import Refused
 
-LARGEST = 256 << 20  # bytes of a file, and of all that a zip unpacks to
+LARGEST = 256 << 20  # bytes of a file, and of everything a zip unpacks to
 MOST_FILES = 100_000
-FARTHEST = 1e7  # pixels, or shares of an image: no picture reaches there
-LESION = "lesion"  # of what bears no label
+FARTHEST = 1e7  # pixels, or shares of an image: beyond any picture
+LESION = "lesion"  # for shapes without a label
 ODD = "a shape is not written as this tool writes it"
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
 
@@ -36,10 +36,10 @@ class Shape:
     """One drawn lesion, in pixels or, with `shares`, in shares of the image; or the `problem` why it is not read.
 
     file: the image's name; names: other readings of it, tried in turn. size: width and height of the image as drawn.
-    rings: (N, 2) of x, y, which are united. box: x0, y0, x1, y1. ellipse: centre and radii. turn: degrees clockwise, by
-    which box or ellipse is turned about its middle, or about the box's upper left `corner`. runs: lengths, background
-    first, of `window` (x, y, width, height), down the columns or along the rows. brush: Label Studio's own run lengths.
-    image: a mask as a file.
+    rings: (N, 2) of x, y; their union counts. box: x0, y0, x1, y1. ellipse: centre and radii. turn: degrees clockwise
+    by which box or ellipse is rotated about its middle, or about the box's upper left `corner`. runs: lengths,
+    background first, of `window` (x, y, width, height), down the columns or along the rows. brush: Label Studio's own
+    run lengths. image: a mask as a file.
     """
 
     file: str
@@ -62,10 +62,10 @@ class Shape:
     problem: str | None = None
 
 
-def item(file: str, read: Callable[..., Shape], *given: Any) -> Shape:
-    """Returns `read(*given)`; if that fails, a shape of the file whose problem is the studio's sentence, or ODD."""
+def item(file: str, read: Callable[..., Shape], *args: Any) -> Shape:
+    """Returns `read(*args)`; if that fails, a shape of the file whose problem is the error's message, or ODD."""
     try:
-        return read(*given)
+        return read(*args)
     except Refused as error:
         return Shape(file, problem=str(error))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
@@ -73,11 +73,11 @@ def item(file: str, read: Callable[..., Shape], *given: Any) -> Shape:
 
 
 def number(value: Any) -> float:
-    """Reads a coordinate. Raises Refused for what is no finite number of a size that pictures have."""
-    found = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
-    if not abs(found) < FARTHEST:
+    """Reads a coordinate. Raises Refused unless it is a finite number within the size of pictures."""
+    coordinate = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
+    if not abs(coordinate) < FARTHEST:
         raise Refused("a coordinate is no number, or lies beyond any picture")
-    return found
+    return coordinate
 
 
 def _ring(values: Iterable[Any]) -> np.ndarray:
@@ -97,7 +97,7 @@ def _size(width: Any, height: Any) -> tuple[int, int] | None:
 
 
 def text_of(body: bytes) -> str:
-    """Decodes a text file: UTF-8 or UTF-16, with or without a mark, or as its XML declaration says."""
+    """Decodes a text file: UTF-8 or UTF-16, with or without a byte order mark, or as its XML declaration says."""
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return body.decode("utf-16")
     named = re.match(rb"<\?xml[^>]*encoding=[\"']([A-Za-z0-9._-]{1,40})[\"']", body)
@@ -105,26 +105,26 @@ def text_of(body: bytes) -> str:
 
 
 def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
-    """Yields the files of a zip, held in memory one by one and counted; none is written under the name it bears."""
-    left = LARGEST
-    with zipfile.ZipFile(file) as given:
-        if len(given.infolist()) > MOST_FILES:
+    """Yields the files of a zip, in memory one by one, with a limit; none is written under its own name."""
+    remaining = LARGEST
+    with zipfile.ZipFile(file) as archive:
+        if len(archive.infolist()) > MOST_FILES:
             raise Refused(f"{file.name} holds more than {MOST_FILES:,} files.")
-        for entry in given.infolist():
+        for entry in archive.infolist():
             name = entry.filename
-            if not entry.flag_bits & 0x800:  # as many programs write UTF-8, without the mark that says so
+            if not entry.flag_bits & 0x800:  # many programs write UTF-8 without the flag for it
                 with contextlib.suppress(UnicodeError):
                     name = name.encode("cp437").decode("utf-8")
             name = name.replace("\\", "/")
             if ".." in name.split("/") or name.startswith("/"):
                 raise Refused(f"{file.name} names a file outside itself: {name[:200]!r}")
-            hidden = any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+            hidden = any(segment.startswith(".") or segment == "__MACOSX" for segment in name.split("/"))
             if entry.is_dir() or name.endswith("/") or hidden:
                 continue
-            with given.open(entry) as opened:
-                body = opened.read(left + 1)
-            left -= len(body)
-            if left < 0:
+            with archive.open(entry) as opened:
+                body = opened.read(remaining + 1)
+            remaining -= len(body)
+            if remaining < 0:
                 raise Refused(f"{file.name} unpacks to more than {LARGEST:,} bytes.")
             yield name, body
 
@@ -141,44 +141,44 @@ def coco(file: Path) -> Iterator[Shape]:
         images.setdefault(_id(image["id"]), []).append(image)
     kinds = body.get("categories") or ()
     labels = {_id(kind["id"]): str(kind["name"]) for kind in kinds}
-    for drawn in body["annotations"]:
-        of = images.get(_id(drawn.get("image_id")), []) if isinstance(drawn, dict) else []
+    for annotation in body["annotations"]:
+        of = images.get(_id(annotation.get("image_id")), []) if isinstance(annotation, dict) else []
         name = str(of[0].get("file_name", "")) if of else ""
-        yield item(name, _coco_shape, drawn, of, labels)
+        yield item(name, _coco_shape, annotation, of, labels)
 
 
 def _id(value: Any) -> str:
-    """Identifiers compare as texts: some tools write 7, others "7" or 7.0."""
+    """Returns an identifier as text, for comparison: some tools write 7, others "7" or 7.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _coco_shape(drawn: dict, of: list[dict], labels: dict[str, str]) -> Shape:
+def _coco_shape(annotation: dict, of: list[dict], labels: dict[str, str]) -> Shape:
     if not of:
         raise Refused("an annotation is of no image that the file lists")
     if len(of) > 1:
         raise Refused("the file lists several images with one id")
-    image, kept, kind = of[0], drawn.get("segmentation"), drawn.get("category_id")
+    image, segmentation, kind = of[0], annotation.get("segmentation"), annotation.get("category_id")
     label = labels.get(_id(kind), LESION if kind is None else f"class {_id(kind)}")
     shape = Shape(str(image["file_name"]), label[:60], size=_size(image.get("width"), image.get("height")))
-    original = (image.get("extra") or {}).get("name")  # as Roboflow keeps it
+    original = (image.get("extra") or {}).get("name")  # as Roboflow stores it
     shape.names = (str(original),) if original else ()
-    if isinstance(kept, dict):
-        counts, (h, w) = kept["counts"], kept["size"]
+    if isinstance(segmentation, dict):
+        counts, (h, w) = segmentation["counts"], segmentation["size"]
         shape.runs = _run_lengths(counts) if isinstance(counts, str) else [int(n) for n in counts]
         shape.size = int(number(w)), int(number(h))
-    elif rings := [ring for ring in kept or () if ring]:
+    elif rings := [ring for ring in segmentation or () if ring]:
         shape.rings = [_ring(ring) for ring in rings]
-    elif drawn.get("bbox"):
-        shape.box = _box(*drawn["bbox"])
-        shape.turn = number((drawn.get("attributes") or {}).get("rotation") or 0)  # as CVAT writes it
+    elif annotation.get("bbox"):
+        shape.box = _box(*annotation["bbox"])
+        shape.turn = number((annotation.get("attributes") or {}).get("rotation") or 0)  # as CVAT writes it
     else:
-        what = "keypoints have" if "keypoints" in drawn else "an annotation has"
-        raise Refused(f"{what} no area")
+        subject = "keypoints have" if "keypoints" in annotation else "an annotation has"
+        raise Refused(f"{subject} no area")
     return shape
 
 
 def _run_lengths(text: str) -> list[int]:
-    """COCO's compressed run lengths: six bits a letter, the lowest first, each a difference from the last but one."""
+    """Decodes COCO's compressed run lengths: six bits a letter, lowest first, differences from the last but one."""
     runs: list[int] = []
     value = shift = 0
     for letter in text.encode("ascii", "replace"):
@@ -202,45 +202,45 @@ def cvat(file: Path) -> Iterator[Shape]:
         texts = [text_of(body) for name, body in unpacked(file) if name.lower().endswith(".xml")]
     else:
         texts = [text_of(file.read_bytes())]
-    if any("<!DOCTYPE" in text or "<!ENTITY" in text for text in texts):  # entities could grow without end
+    if any("<!DOCTYPE" in text or "<!ENTITY" in text for text in texts):  # entities could expand without limit
         raise Refused(f"{file.name} declares a document type or entities; CVAT's files have none.")
     tops = [top for top in map(ElementTree.fromstring, texts) if top.tag == "annotations"]
     if not tops:
         raise Refused(f"{file.name} is no CVAT file: it has no <annotations>.")
     for top in tops:
         author, created = (
-            next(filter(None, map(top.findtext, places)), None)
-            for places in (
+            next(filter(None, map(top.findtext, paths)), None)
+            for paths in (
                 (".//meta//assignee/username", ".//meta//owner/username"), (".//meta//updated", ".//meta/dumped"),
             )
         )  # fmt: skip
         for track in top.iter("track"):
-            kinds = sorted({drawn.tag for drawn in track})
+            kinds = sorted({element.tag for element in track})
             yield Shape("", problem=f"a video track ({', '.join(kinds)[:60]}) is not read: export it as images")
         for image in top.iter("image"):
             name = image.get("name", "")
-            for drawn in image:
-                yield item(name, _cvat_shape, drawn, image, author, created)
+            for element in image:
+                yield item(name, _cvat_shape, element, image, author, created)
 
 
-def _cvat_shape(drawn: ElementTree.Element, image: ElementTree.Element, author: Any, created: Any) -> Shape:
-    own = drawn.attrib
+def _cvat_shape(element: ElementTree.Element, image: ElementTree.Element, author: Any, created: Any) -> Shape:
+    attributes = element.attrib
     size = _size(image.get("width"), image.get("height"))
-    shape = Shape(image.attrib["name"], own.get("label", LESION), author, created, size=size)
-    if drawn.tag == "polygon":
-        shape.rings = [_ring(v for pair in own["points"].split(";") for v in pair.split(","))]
-    elif drawn.tag == "box":
-        shape.box = tuple(number(own[k]) for k in ("xtl", "ytl", "xbr", "ybr"))
-        shape.turn = number(own.get("rotation") or 0)
-    elif drawn.tag == "ellipse":
-        shape.ellipse = tuple(number(own[k]) for k in ("cx", "cy", "rx", "ry"))
-        shape.turn = number(own.get("rotation") or 0)
-    elif drawn.tag == "mask":
-        shape.runs = [int(n) for n in own["rle"].split(",")]
-        shape.window = tuple(int(number(own[k])) for k in ("left", "top", "width", "height"))
+    shape = Shape(image.attrib["name"], attributes.get("label", LESION), author, created, size=size)
+    if element.tag == "polygon":
+        shape.rings = [_ring(v for pair in attributes["points"].split(";") for v in pair.split(","))]
+    elif element.tag == "box":
+        shape.box = tuple(number(attributes[k]) for k in ("xtl", "ytl", "xbr", "ybr"))
+        shape.turn = number(attributes.get("rotation") or 0)
+    elif element.tag == "ellipse":
+        shape.ellipse = tuple(number(attributes[k]) for k in ("cx", "cy", "rx", "ry"))
+        shape.turn = number(attributes.get("rotation") or 0)
+    elif element.tag == "mask":
+        shape.runs = [int(n) for n in attributes["rle"].split(",")]
+        shape.window = tuple(int(number(attributes[k])) for k in ("left", "top", "width", "height"))
         shape.columns = False
     else:
-        raise Refused(f"{_a(drawn.tag)} has no area")
+        raise Refused(f"{_a(element.tag)} has no area")
     return shape
 
 
@@ -268,30 +268,30 @@ def label_studio(file: Path) -> Iterator[Shape]:
                 yield Shape(name, problem="a task has no data")
             continue
         versions = task.get("annotations")
-        for kept in versions if isinstance(versions, list) else [None]:
-            if not isinstance(kept, dict) or not isinstance(kept.get("result"), list):
+        for version in versions if isinstance(versions, list) else [None]:
+            if not isinstance(version, dict) or not isinstance(version.get("result"), list):
                 yield Shape(name, names=names, problem="a task has no list of annotations, or one of them no result")
                 continue
-            if kept.get("was_cancelled"):
+            if version.get("was_cancelled"):
                 continue
-            who = kept.get("completed_by")
+            who = version.get("completed_by")
             who = who.get("email") or who.get("username") if isinstance(who, dict) else who
-            grouped: dict[Any, list[dict]] = {}  # a shape, its label and its comment bear one id
-            for place, drawn in enumerate(kept["result"]):
-                key = drawn.get("id") if isinstance(drawn, dict) else None
-                grouped.setdefault(place if key is None else str(key), []).append(drawn)
-            for parts in grouped.values():
-                yield item(name, _ls_shape, name, names, parts, who, kept)
+            grouped: dict[Any, list[dict]] = {}  # a shape, its label and its comment share one id
+            for index, result in enumerate(version["result"]):
+                key = result.get("id") if isinstance(result, dict) else None
+                grouped.setdefault(index if key is None else str(key), []).append(result)
+            for results in grouped.values():
+                yield item(name, _ls_shape, name, names, results, who, version)
 
 
 def _regions_of(task: dict) -> list[dict]:
-    """The shapes of a task as JSON-MIN has them: under the names of the labelling tags, each with its own size."""
+    """Returns the shapes of a task in JSON-MIN: under the names of the labelling tags, each with its own size."""
     lists = [value for value in task.values() if isinstance(value, list)]
     return [region for value in lists for region in value if isinstance(region, dict) and "original_width" in region]
 
 
 def _address(task: dict, data: dict) -> tuple[str, tuple[str, ...]]:
-    """The name of a task's image, and other readings of it: without a query, decoded, without an upload's digits."""
+    """Returns the name of a task's image, and variants: without a query, decoded, without an upload's digits."""
     texts = [value for value in data.values() if isinstance(value, str) and value]
     likely = (t for t in texts if PurePosixPath(t.split("?d=")[-1].split("?")[0]).suffix.lower() in IMAGES)
     raw = data.get("image") or next(likely, None) or task.get("file_upload") or next(iter(texts), "")
@@ -303,17 +303,17 @@ def _address(task: dict, data: dict) -> tuple[str, tuple[str, ...]]:
 WORDS = ("textarea", "choices", "taxonomy", "rating", "number", "datetime", "pairwise", "ranker", "relation")
 
 
-def _ls_shape(name: str, names: tuple[str, ...], parts: list[dict], who: Any, kept: dict) -> Shape:
-    """One region. parts: the results that bear its id, or its value alone in JSON-MIN."""
-    drawn = [part for part in parts if part.get("type") not in WORDS]
-    kind = str((drawn or parts)[0].get("type") or "shape").removesuffix("labels")
-    values = {key: value for part in drawn for key, value in (part.get("value") or part).items()}
-    about = next((part for part in drawn if part.get("original_width")), {})
+def _ls_shape(name: str, names: tuple[str, ...], results: list[dict], who: Any, version: dict) -> Shape:
+    """Reads one region. results: those with its id, or only its value in JSON-MIN."""
+    regions = [result for result in results if result.get("type") not in WORDS]
+    kind = str((regions or results)[0].get("type") or "shape").removesuffix("labels")
+    values = {key: value for result in regions for key, value in (result.get("value") or result).items()}
+    source = next((result for result in regions if result.get("original_width")), {})
     label = next((v for k, v in values.items() if k.endswith("labels") and isinstance(v, list) and v), [LESION])[0]
     author = None if who is None else f"user {who}" if isinstance(who, int) else str(who)
-    size = _size(about.get("original_width"), about.get("original_height"))
-    shape = Shape(name, str(label), author, kept.get("created_at"), names, size, shares=True)
-    if about.get("image_rotation"):
+    size = _size(source.get("original_width"), source.get("original_height"))
+    shape = Shape(name, str(label), author, version.get("created_at"), names, size, shares=True)
+    if source.get("image_rotation"):
         raise Refused("a shape was drawn on a picture that was turned in Label Studio")
     if {"x", "y", "width", "height"} <= set(values):
         shape.box, shape.corner = _box(values["x"], values["y"], values["width"], values["height"], share=100), True
@@ -330,10 +330,10 @@ def _ls_shape(name: str, names: tuple[str, ...], parts: list[dict], who: Any, ke
 
 
 def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
-    """Decodes a brush of Label Studio -> bool (H, W): what its alpha channel covers.
+    """Decodes a brush of Label Studio -> bool (H, W): the pixels that its alpha channel covers.
 
     Its run lengths are a stream of bits: the number of values (4 for each pixel), the bits of a value and of four kinds
-    of lengths, then runs of one value and stretches of several. Raises Refused if it is another picture's, or cut off.
+    of lengths, then runs of one value and stretches of several. Raises Refused if it fits another picture or is cut.
     """
     if min(codes, default=0) < 0 or max(codes, default=0) > 255:
         raise Refused("a brush mark is not written as Label Studio writes it")
@@ -364,15 +364,15 @@ def brush_mask(codes: list[int], width: int, height: int) -> np.ndarray:
     return out.reshape(height, width, 4)[..., 3]
 
 
-# YOLO's labels in a zip: a text for each image, and somewhere the names of the classes.
+# YOLO's labels in a zip: a text file for each image, and somewhere the names of the classes.
 
 _NO_LABELS = re.compile(r"(readme.*|train|val|valid|test|classes|labels|predefined_classes)\.txt$", re.I)
 _CLASSES = re.compile(r"(classes|labels|predefined_classes)\.txt$|.*\.names$", re.I)
 
 
 def yolo(file: Path) -> Iterator[Shape]:
-    wanted = (".txt", ".yaml", ".yml", ".names", ".json")
-    texts = {name: text_of(body) for name, body in unpacked(file) if name.lower().endswith(wanted)}
+    suffixes = (".txt", ".yaml", ".yml", ".names", ".json")
+    texts = {name: text_of(body) for name, body in unpacked(file) if name.lower().endswith(suffixes)}
     labels, points = _yolo_names(file, texts)
     rows = [
         (name.rsplit(".", 1)[0], line.split())
@@ -387,23 +387,23 @@ def yolo(file: Path) -> Iterator[Shape]:
 
 
 def _yolo_names(file: Path, texts: dict[str, str]) -> tuple[dict[int, str], bool]:
-    """Names of classes by their numbers, and whether the labels are boxes with points behind them."""
+    """Returns the names of classes by number, and whether the labels are boxes followed by points."""
     lists: list[dict[int, str]] = []
     points = False
     for name, text in texts.items():
         if _CLASSES.match(PurePosixPath(name).name):
             lines = enumerate(line.strip() for line in text.splitlines())
-            lists.append({place: label for place, label in lines if label})
+            lists.append({index: label for index, label in lines if label})
         elif name.lower().endswith((".yaml", ".yml")):
             try:
-                said = yaml.safe_load(text)
+                config = yaml.safe_load(text)
             except (yaml.YAMLError, RecursionError):
                 raise Refused(f"{PurePosixPath(name).name} in {file.name} is no YAML that can be read.") from None
-            said = said if isinstance(said, dict) else {}
-            points = points or "kpt_shape" in said
-            named = said.get("names")
+            config = config if isinstance(config, dict) else {}
+            points = points or "kpt_shape" in config
+            named = config.get("names")
             pairs = enumerate(named) if isinstance(named, list) else named.items() if isinstance(named, dict) else ()
-            lists.append({int(number(place)): str(label) for place, label in pairs})
+            lists.append({int(number(index)): str(label) for index, label in pairs})
     lists = [named for named in lists if named]
     if any(named != lists[0] for named in lists):
         raise Refused(f"{file.name} names its classes twice, each time differently.")
@@ -415,8 +415,8 @@ def _yolo_shape(name: str, row: list[str], labels: dict[int, str], single: bool,
     if kind != int(kind) or kind < 0:
         raise Refused("a line begins with no number of a class")
     shape = Shape(name, labels.get(int(kind), LESION if single else f"class {int(kind)}"), shares=True)
-    scored = len(values) == 5 and 0 <= values[4] <= 1  # a detector's confidence stands behind
-    tracked = len(values) == 6 and values[5] > 1  # and the number of a track
+    scored = len(values) == 5 and 0 <= values[4] <= 1  # followed by a detector's confidence
+    tracked = len(values) == 6 and values[5] > 1  # and by the number of a track
     if points or len(values) == 4 or scored or tracked:
         x, y, w, h = values[:4]
         shape.box = _box(x - w / 2, y - h / 2, w, h)

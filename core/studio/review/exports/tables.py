@@ -1,4 +1,4 @@
-"""Tables that leave the house: which names they carry, their columns, and how their cells are written."""
+"""Exported tables: which names they carry, their columns, and how their cells are written."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from core.studio.review.cases import scored_runs
 from core.studio.runs.operating import in_effect, level_of
 from core.studio.runs.readings import NOT_JUDGED
 
-# De-identification: names, identifiers and dates are remapped, the same way each time for one study and secret.
+# De-identification: names, identifiers and dates are remapped, always in the same way for one study and secret.
 
 UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
 
 
 def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: bool | None = None) -> Names:
-    """Returns the names that a file for `reader` may carry: every file that leaves the studio asks here.
+    """Returns the names that a file for `reader` may carry; every export calls this.
 
-    wanted: True asks for names as they are (Raises NotAllowed unless the reader may administer), False for remapped
-    ones; None gives what the reader may have.
+    wanted: True asks for real names (Raises NotAllowed unless the reader may administer), False for remapped ones; None
+    gives what the reader may have.
     """
     if wanted:
         people.demand(store, reader, single_user, "administer")
@@ -39,7 +39,7 @@ def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: 
 
 
 class Names:
-    """A study's names as a file carries them: remapped, or with `keep=True` as they are."""
+    """A study's names as a file carries them: remapped or, with `keep=True`, unchanged."""
 
     def __init__(self, store: Store, study: str, keep: bool = False):
         self.keep, self.store, self.study = keep, store, study
@@ -49,7 +49,7 @@ class Names:
                 secret = secrets.token_hex(32)
                 store.set_setting(f"deidentify:{study}", secret)
             self._key = bytes.fromhex(secret)
-            # One shift for the whole study keeps intervals; up to ten years back.
+            # One shift for the whole study preserves intervals; up to ten years back.
             self._shift = timedelta(days=-(1 + int.from_bytes(self._digest("shift")[:4], "big") % 3650))
 
     def _digest(self, text: str) -> bytes:
@@ -58,7 +58,7 @@ class Names:
     def case(self, case: dict) -> str:
         """Names a case without its suffix; a frame of a recording keeps its number: 'exam.mp4 #7' is 'exam #7'.
 
-        No two cases of a study share a name, in capitals or without: where they would, folders stand before them.
+        No two cases of a study share a name, ignoring case: if they would, their folders are put in front.
         """
         if self.keep:
             return self._longer.get(case["id"]) or _bare(case["name"])
@@ -66,26 +66,26 @@ class Names:
 
     @functools.cached_property
     def _longer(self) -> dict[int, str]:
-        """Names of the cases that would share theirs with another one."""
+        """Longer names for the cases that would otherwise share a name."""
         alike: dict[str, list[dict]] = {}
         for case in self.store.query("SELECT id, name, path FROM cases WHERE study = ? ORDER BY id", [self.study]):
             alike.setdefault(folded(_bare(case["name"])), []).append(case)
         longer, used = dict[int, str](), set(alike)
         for several in (cases for cases in alike.values() if len(cases) > 1):
-            ways = [[case["name"] for case in several]]
+            options = [[case["name"] for case in several]]
             folders = [case["path"].replace("\\", "/").strip("/").split("/")[:-1] for case in several]
             for depth in range(1, 1 + max(map(len, folders))):
                 above = zip(folders, several, strict=True)
-                ways.append(["/".join([*parts[-depth:], _bare(case["name"])]) for parts, case in above])
-            ways.append([f"{_bare(case['name'])} ({case['id']})" for case in several])
-            free = (way for way in ways if len({*map(folded, way)} - used) == len(way))
-            way = list(map(printable, next(free, ways[-1])))
-            used.update(map(folded, way))
-            longer |= dict(zip((case["id"] for case in several), way, strict=True))
+                options.append(["/".join([*names[-depth:], _bare(case["name"])]) for names, case in above])
+            options.append([f"{_bare(case['name'])} ({case['id']})" for case in several])
+            free = (option for option in options if len({*map(folded, option)} - used) == len(option))
+            option = list(map(printable, next(free, options[-1])))
+            used.update(map(folded, option))
+            longer |= dict(zip((case["id"] for case in several), option, strict=True))
         return longer
 
     def file(self, name: str) -> str:
-        """Names an image or a folder that is no case of the study."""
+        """Names an image or folder that is not a case of the study."""
         return name if self.keep else f"image-{self._digest('file ' + name).hex()[:12]}"
 
     def recording(self, case: dict) -> str:
@@ -95,7 +95,7 @@ class Names:
         return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
-        """Returns the name by which a file calls a reader; None stays None."""
+        """Returns a reader's name in a file; None stays None."""
         return name if self.keep or name is None else f"reader-{self._digest('reader ' + name).hex()[:6]}"
 
     def uid(self, uid: str) -> str:
@@ -124,7 +124,7 @@ class Names:
 
 
 def _bare(name: str) -> str:
-    """The name of a case without its file's suffix."""
+    """Returns the name of a case without its file's suffix."""
     file, sign, number = name.rpartition(" #")
     return f"{stem(file)} #{number}" if sign and number.isdigit() else stem(name)
 
@@ -144,7 +144,7 @@ def export_csv(
     """Writes a study's decisions as CSV, one line for each review that counts; {"rows", "file", "burned_in"}.
 
     Score, percentile and flag are those of `run`, else of the run the reader saw, else of the one that Review opens
-    with. A frame of a recording counts from 1; a slice of a volume has its instance number. `number` is the case's
+    with. The frames of a recording count from 1; a slice of a volume has its instance number. `number` is the case's
     number on the page, in every table.
     """
     names, scored = Names(store, study, keep_names), [r["id"] for r in scored_runs(store, study)]
@@ -225,7 +225,7 @@ def export_findings(store: Store, study: str, target: Path, by: str, keep_names:
     """Writes a study's findings and tags as CSV, decided or not; {"rows", "file", "burned_in"}.
 
     A line is a finding (kind "point", "box", "mask" or "case") or a tag of a case (kind "tag"). Corners are in the
-    image's pixels; both corners of a point are the same. mask_version: of the lesion mask that the finding is about.
+    image's pixels; both corners of a point are the same. mask_version: that of the finding's lesion mask.
     """
     names = Names(store, study, keep_names)
     rows = store.query(
@@ -253,7 +253,7 @@ def export_findings(store: Store, study: str, target: Path, by: str, keep_names:
 
 
 def _certainty(extra: str | None) -> dict:
-    """How steady the reading is, and what a combined detector's parts say; empty where it is not known."""
+    """Returns how steady the reading is, and the scores of a combined detector's members; empty if unknown."""
     detail = json.loads(extra or "{}")
     steady = detail.get("steady")
     views = sum(steady["flagged"]) if steady else None
@@ -268,7 +268,7 @@ def _certainty(extra: str | None) -> dict:
 
 
 def cell(value):
-    """Marks a CSV cell that a spreadsheet would take for a formula, which some find behind spaces and line breaks."""
+    """Marks a CSV cell that a spreadsheet would take for a formula, even after spaces and line breaks."""
     if not isinstance(value, str) or not value:
         return value
     first = value.lstrip().lstrip("\ufeff\u200b\x00")[:1]
