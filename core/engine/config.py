@@ -32,17 +32,17 @@ class BadConfig(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """Declaration of one option; `option` makes it, `options` lists those of a configuration.
+    """The declaration of an option; `option` creates it, `options` lists those of a configuration.
 
     sentence: what it does, for someone who has not read the code. unit: of the number, such as "pixels".
-    low, high: bounds, which are allowed themselves; above, below: bounds that are not. For a tuple they hold for each
-    value; `high` may be a tuple, one bound for each. ascending: the values of a tuple must not fall (a range).
-    choices: all values that are allowed. several: choices may be joined by "+"; aliases: words for several of them.
-    offered: what a form offers where other values are allowed too; a function, so that nothing is imported early.
-    label: for people; the field's name if empty. group: heading of the form and the reference page.
-    slider: (lowest, highest) of a form's slider where the bounds are wider or absent; step: of it; log: logarithmic.
-    parts: names of a tuple's values. names: what people read instead of a choice.
-    control: "study" for the name of a study, "hidden" for what no form shows; otherwise it follows from the type.
+    low, high: inclusive bounds. above, below: exclusive bounds. For a tuple they apply to each value; `high` may be a
+    tuple with a bound for each value. ascending: whether the values of a tuple must not decrease (a range).
+    choices: all allowed values. several: whether choices can be combined with "+". aliases: words for combinations.
+    offered: function that returns the values offered by a form if others are allowed as well; called only when needed.
+    label: shown to users; the field's name if empty. group: heading on the form and the reference page.
+    slider: (lowest, highest) of a form's slider if the bounds are wider or absent. step: of it. log: logarithmic.
+    parts: names of a tuple's values. names: shown to users instead of the choices.
+    control: "study" for the name of a study, "hidden" for options that no form shows; otherwise it depends on the type.
     """
 
     sentence: str = ""
@@ -70,7 +70,7 @@ class Option:
         return list(self.aliases[value]) if value in self.aliases else value.split("+")
 
     def fault(self, value: Any) -> str:
-        """Says what is wrong with a value, to end a sentence that begins with the option's name; "" if nothing."""
+        """Returns what is wrong with a value, as the end of a sentence that begins with the option's name; else ""."""
         if value is None:
             return ""
         if self.choices:
@@ -120,9 +120,9 @@ class Option:
 def option(default: Any, sentence: str = "", **declared: Any) -> Any:
     """Declares an option as a dataclass field: `lr: float = option(0.01, "Learning rate.", above=0, log=True)`.
 
-    default: a value, or a function without arguments that makes it. The rest is described at `Option`. Options that
-    follow one with a `group` belong to that group. A subclass that gives a field another default alone
-    (`lr: float = 0.1`) inherits the declaration.
+    default: a value, or a function without arguments that creates it. For the other arguments see `Option`. Options
+    after one with a `group` belong to the same group. If a subclass only changes a field's default (`lr: float = 0.1`),
+    it inherits the declaration.
     """
     metadata = {DECLARED: Option(sentence=sentence, **declared)}
     if callable(default):
@@ -131,15 +131,15 @@ def option(default: Any, sentence: str = "", **declared: Any) -> Any:
 
 
 def cached_by_class(function: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Wraps `functools.cache`, since type checkers take a class of frozen dataclasses for unhashable."""
+    """Wraps `functools.cache`, because type checkers consider a class of frozen dataclasses unhashable."""
     return functools.cache(function)
 
 
 @cached_by_class
 def options(cls: Any) -> dict[str, Option]:
-    """Returns the options of a configuration by name, in the order of its fields, each with its group filled in.
+    """Returns the options of a configuration by name, in the order of its fields, each with its group.
 
-    A field without a declaration has an empty one.
+    A field without a declaration gets an empty one.
     """
     listed: dict[str, Option] = {}
     group = ""
@@ -211,7 +211,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Reads what `to_dict` gives. BadConfig for unknown keys and values out of bounds."""
+        """Reads the result of `to_dict`. Raises BadConfig for unknown keys and values out of bounds."""
         kinds = types_of(cls)
         unknown = sorted(set(values) - set(kinds))
         if unknown:

@@ -55,8 +55,8 @@ def replacing(path: Path | str) -> Iterator[Path]:
 def built(path: Path, read: Callable[[], T | None], make: Callable[[Path], object]) -> T:
     """Returns the result of `read()`; if it is None or a file is missing, `make` first writes `path`.
 
-    Of several simultaneous callers one makes it, and the others wait. Raises FileNotFoundError if it cannot be read
-    afterwards.
+    If several threads or processes call it at the same time, one writes and the others wait. Raises FileNotFoundError
+    if the result cannot be read afterwards.
     """
     value = _if_there(read)
     if value is None:

@@ -14,14 +14,14 @@ import cv2
 import numpy as np
 
 WORKING_SIDE = 288  # the search runs at this short side; every length below is in pixels of it
-BLACK = 16  # a border's brightest channel: 0..5 as measured on three sets, plus what JPEG adds beside an edge
-GLYPH = (4, 14)  # height of a line of burned-in text
-EVEN = 0.7  # the darkest letter of a line is as bright as so much of the brightest
-TINT = 30  # grey levels between the brightest and the darkest channel of letters; a glint has the colour of its tissue
-ROUGH, SMOOTH = 22, 8  # grey levels of fine detail around a line of text; around one of fewer than four letters
-FRAME = 44  # some insets have a dark grey frame of 15..40
-RIM = 5  # an inset may stand this far from the edge of the image
-SMALLEST_VIEW = 0.2  # share of the image below which a field of view is taken for a mistake
+BLACK = 16  # largest value of a border's brightest channel: 0 to 5 measured on three sets, more near edges due to JPEG
+GLYPH = (4, 14)  # smallest and largest height of a line of burned-in text
+EVEN = 0.7  # least brightness of the darkest letter of a line, relative to the brightest
+TINT = 30  # largest difference of a letter's channels, grey levels; a glint has the colour of its tissue
+ROUGH, SMOOTH = 22, 8  # most fine detail around a line of text, and around one of fewer than four letters, grey levels
+FRAME = 44  # largest value of the dark grey frame (15 to 40) that some insets have
+RIM = 5  # largest distance of an inset from the edge of the image
+SMALLEST_VIEW = 0.2  # share of the image; a smaller field of view is considered an error
 
 
 def find_roi(image: np.ndarray) -> np.ndarray:
@@ -132,9 +132,9 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 def find_text(image: np.ndarray) -> np.ndarray:
     """Finds burned-in text in an image uint8 (h, w, 3): bool (h, w), boxes around its lines.
 
-    Letters are thin, bright and equally bright, and stand on one foot before something smooth. Specular highlights and
-    speckle are bright too, but stand in a crowd, and a bright rim is long without the strokes of letters. A line of
-    fewer than four letters must also be white.
+    Letters are thin, bright and equally bright, and stand on a common baseline before a smooth background. Specular
+    highlights and speckle are bright as well, but crowded, and a bright rim is long without the strokes of letters. A
+    line of fewer than four letters must also be white.
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)
@@ -164,14 +164,14 @@ def find_text(image: np.ndarray) -> np.ndarray:
         top, left = (min(box[axis].start for box in boxes) for axis in (0, 1))
         bottom, right = (max(box[axis].stop for box in boxes) for axis in (0, 1))
         lines.append((ROUGH if count >= 4 else SMOOTH, top, bottom, left, right))
-    beside = np.ones(text.shape, np.uint8)  # what is no line: a line makes nothing rough around the next
+    elsewhere = np.ones(text.shape, np.uint8)  # pixels outside all lines, so that one line is no detail around another
     for _, top, bottom, left, right in lines:
-        beside[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = 0
-    detail = thin * beside
+        elsewhere[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = 0
+    detail = thin * elsewhere
     for most, top, bottom, left, right in lines:
         far = bottom - top + 2
         around = slice(max(0, top - far), bottom + far), slice(max(0, left - far), right + far)
-        if detail[around].sum() <= most * beside[around].sum():
+        if detail[around].sum() <= most * elsewhere[around].sum():
             text[max(0, top - 2) : bottom + 2, max(0, left - 3) : right + 3] = True
     return text
 
@@ -182,12 +182,12 @@ def _box(stats: np.ndarray) -> tuple[slice, slice]:
 
 
 def _lines(stats: np.ndarray) -> list[list[int]]:
-    """Finds components that stand in a row on one foot; returns their numbers, line by line."""
+    """Finds components that stand in a row on a common baseline; returns their numbers, line by line."""
     heights = stats[:, cv2.CC_STAT_HEIGHT]
     fits = (heights >= GLYPH[0]) & (heights <= GLYPH[1]) & (stats[:, cv2.CC_STAT_WIDTH] <= 9 * heights)
-    numbers = np.flatnonzero(fits[1:]) + 1  # 0 is what lies between the components
+    numbers = np.flatnonzero(fits[1:]) + 1  # 0 is the background
     lines: list[list[int]] = []
-    latest: dict[int, list[int]] = {}  # by the foot of its last letter, the line that was continued last
+    latest: dict[int, list[int]] = {}  # the line that was continued last, by the baseline of its last letter
     for i in numbers[np.argsort(stats[numbers, cv2.CC_STAT_LEFT], kind="stable")]:
         left, top, _, tall = (int(v) for v in stats[i, :4])
         foot = top + tall
@@ -206,7 +206,7 @@ def _lines(stats: np.ndarray) -> list[list[int]]:
 
 
 def _letters(component: np.ndarray) -> int:
-    """How many letters a component bool (h, w) may hold: one for its height in width, if there are as many strokes."""
+    """Estimates the number of letters in a component bool (h, w): its width over 0.8 heights, at most its strokes."""
     height, width = component.shape
     middle = component[height // 4 : height - height // 4].astype(np.int8)
     strokes = median((np.count_nonzero(middle[:, 1:] > middle[:, :-1], axis=1) + middle[:, 0]).tolist())

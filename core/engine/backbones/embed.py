@@ -103,9 +103,9 @@ def inference_copy(encoder: Encoder) -> Encoder:
     copy differ by more than CLOSE, for example because a convolution feeds two layers, a plain copy is returned. Inside
     `remembering` an encoder is copied once.
     """
-    there = memory()
-    if there is not None and encoder in there.copies:
-        return there.copies[encoder]
+    cache = memory()
+    if cache is not None and encoder in cache.copies:
+        return cache.copies[encoder]
     plain = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
     folded = copy.deepcopy(plain)
     probe = torch.rand(1, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0)).to(encoder.mean.device)
@@ -124,8 +124,8 @@ def inference_copy(encoder: Encoder) -> Encoder:
     folded.to(memory_format=torch.channels_last)
     same = _close(plain.maps(probe), folded.maps(probe))
     quick = (folded if same else plain).requires_grad_(False)
-    if there is not None:
-        there.copies[encoder] = quick
+    if cache is not None:
+        cache.copies[encoder] = quick
     return quick
 
 

@@ -62,7 +62,7 @@ class MapDetector(Detector):
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Fits in one pass over images uint8 (N, S, S, 3), in the memory of the detector and one batch."""
+        """Fits on images uint8 (N, S, S, 3), each read once, in the memory of the detector and one batch."""
         return fit_together(encoder, images, [(cls, config)], context)[0]
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:

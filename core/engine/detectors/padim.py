@@ -1,8 +1,8 @@
 """PaDiM: a Gaussian of normal features at every position, and the Mahalanobis distance from it (Eq. 13).
 
 The encoder's maps at strides 4 to 16 (layers 1 to 3 of a ResNet) are concatenated on the finest grid by nearest
-up-sampling, and 100 of their channels are used, chosen at random once from the seed. Nothing is trained: the fit is one
-pass over the normal images.
+up-sampling, and 100 of their channels are used, chosen at random once from the seed. Nothing is trained: the fit reads
+each normal image once.
 
 Two choices are ours, as the paper does not specify them. The map is smoothed (Gaussian, sigma 4 at 256 pixels, as in
 the original PaDiM paper) on the finest grid, before up-sampling, where it costs nothing. The image's score is the

@@ -1,1 +1,1 @@
-"""Export of detectors for use elsewhere: as one ONNX graph each, and the script that runs it without torch."""
+"""Export of detectors as ONNX graphs, which run without torch."""

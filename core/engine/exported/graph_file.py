@@ -1,4 +1,4 @@
-"""A detector's graph as an ONNX file, compared with the detector itself before it is given out."""
+"""A detector's graph as an ONNX file, which is written only if its scores equal the detector's."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from core.engine.detectors.lesion_head.lesion_head import LesionHead
 from core.engine.exported.graphs import CannotExport, Graph
 
 INPUTS, OUTPUTS = ("image", "roi"), ("map", "score", "score_roi")
-CLOSE = 1e-4  # of a score, or of its size where that is above 1
+CLOSE = 1e-4  # largest difference of a score, relative to the score if that is above 1
 
 
 @dataclass(frozen=True)
 class Written:
-    """An ONNX file as it was written.
+    """Facts of a written ONNX file.
 
-    bytes: its size. difference: the largest of any score of the images that it was compared on.
+    bytes: its size. difference: the maximum score difference on the comparison images, as `furthest` computes it.
     """
 
     bytes: int
@@ -34,7 +34,7 @@ class Written:
 
 
 def library() -> Any:
-    """Imports and returns onnxruntime. Raises CannotExport saying how to get what an export needs."""
+    """Imports and returns onnxruntime. Raises CannotExport, which names the missing package and how to install it."""
     try:
         import onnx  # noqa: F401
         import onnxruntime
@@ -45,10 +45,10 @@ def library() -> Any:
 
 
 def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Path) -> Written:
-    """Writes a detector's graph to `file` and compares the two on images uint8 (N, S, S, 3) and roi (N, S, S).
+    """Writes a detector's graph to `file` and compares the two on images uint8 (N, S, S, 3) and roi uint8 (N, S, S).
 
-    The graph is run by onnxruntime. Any number of images may be given to it at a time. Raises CannotExport where the
-    detector has no graph, or where a score differs by more than CLOSE; no file is left then.
+    The graph is run by onnxruntime and takes any number of images at a time. Raises CannotExport, and leaves no file,
+    if the detector has no graph or if a score differs by more than CLOSE.
     """
     onnxruntime = library()
     graph = Graph(detector).eval().requires_grad_(False)
@@ -64,8 +64,8 @@ def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Pa
     file.parent.mkdir(parents=True, exist_ok=True)
     program.save(str(file))
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    given = session.run(list(OUTPUTS), dict(zip(INPUTS, (images, roi), strict=True)))
-    difference = furthest(given[1:], scores_of(detector, images, roi))
+    outputs = session.run(list(OUTPUTS), dict(zip(INPUTS, (images, roi), strict=True)))
+    difference = furthest(outputs[1:], scores_of(detector, images, roi))
     if not difference <= CLOSE:
         file.unlink()
         raise CannotExport(f"the graph's scores differ from the detector's by {difference:.2g}; nothing was written")
@@ -73,7 +73,7 @@ def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Pa
 
 
 def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the detector's own scores of whole images and of regions of interest, in float32, as the graph does."""
+    """Computes the detector's scores (N,) of whole images and of regions of interest, in float32 as in the graph."""
     with full_precision(detector):
         prediction = detector.predict(images, roi=roi)
         return detector.image_score(prediction), detector.image_score(prediction, roi)
@@ -81,7 +81,7 @@ def scores_of(detector: Detector, images: np.ndarray, roi: np.ndarray) -> tuple[
 
 @contextlib.contextmanager
 def full_precision(detector: Detector) -> Iterator[None]:
-    """Makes a detector's lesion heads compute in float32 inside the block; some processors use bfloat16 for them."""
+    """Makes a detector's lesion heads compute in float32 inside the block, even on devices that would use bfloat16."""
     if isinstance(detector, LesionHead):
         config = detector.config
         detector.config = config.replace(autocast=False)
@@ -96,15 +96,15 @@ def full_precision(detector: Detector) -> Iterator[None]:
         yield
 
 
-def furthest(given: Any, own: Any) -> float:
-    """Returns the largest difference between two lists of scores, relative to the score where that is above 1."""
-    parts = [np.abs(a - b) / np.maximum(1, np.abs(b)) for a, b in zip(given, own, strict=True)]
-    return float(np.max(parts))
+def furthest(scores: Any, expected: Any) -> float:
+    """Returns the largest difference between two lists of scores, relative to the expected score if that is above 1."""
+    differences = [np.abs(a - b) / np.maximum(1, np.abs(b)) for a, b in zip(scores, expected, strict=True)]
+    return float(np.max(differences))
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silences, inside the block, what the exporter tells its own developers."""
+    """Silences the exporter's log messages, warnings and prints inside the block."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

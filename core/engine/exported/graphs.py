@@ -1,8 +1,8 @@
 """A fitted detector as one network: an image and its region of interest in, heat map and scores out.
 
-Normalisation, the encoder, the detector, its scales and the rule that makes a score are all inside, in float32, with
-nothing but operations that ONNX has. Each graph repeats `predict` and `image_score` of its detector, whose own
-functions it calls wherever these take tensors.
+The network contains normalisation, the encoder, the detector, its scales and the rule of the score, in float32, and
+uses only operations that ONNX supports. Each graph repeats `predict` and `image_score` of its detector, and calls the
+detector's functions if these accept tensors.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from core.engine.registry import DETECTORS
 
 
 class CannotExport(ValueError):
-    """A detector that no graph stands for; the message names it and says why."""
+    """Raised for a detector that cannot be exported as a graph; the message names it and the reason."""
 
 
 class Said(NamedTuple):
-    """A graph's results for N images: map (N, h, w); everywhere, the map before anything was left out; scores (N,), of
+    """A graph's results for N images: map (N, h, w); everywhere (N, h, w), the map before it is masked; scores (N,) of
     the whole image and of its region of interest.
     """
 
@@ -51,7 +51,7 @@ class Said(NamedTuple):
 
 
 class Part(nn.Module):
-    """Base of the graphs. images: uint8 (N, S, S, 3); roi: uint8 (N, S, S). Any number of images."""
+    """Base of the graphs. images: uint8 (N, S, S, 3), for any N. roi: uint8 (N, S, S)."""
 
     def forward(self, images: Tensor, roi: Tensor) -> Said:
         raise NotImplementedError
@@ -65,12 +65,12 @@ class Graph(nn.Module):
         self.part = part_of(detector)
 
     def forward(self, images: Tensor, roi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        said = self.part(images, roi)
-        return said.map, said.score, said.score_roi
+        results = self.part(images, roi)
+        return results.map, results.score, results.score_roi
 
 
 def part_of(detector: Detector) -> Part:
-    """Makes a detector's graph, those of its members in it. Raises CannotExport, naming it, where there is none."""
+    """Builds a detector's graph, including those of its members. Raises CannotExport if the detector has none."""
     for kind, make in PARTS.items():
         if isinstance(detector, kind):
             return make(detector)
@@ -89,10 +89,10 @@ def exportable() -> list[str]:
 
 
 class _OfMaps(Part):
-    """Base of the graphs of detectors that see an image through the encoder's maps alone, which several then share."""
+    """Base of the graphs of detectors that use only the encoder's maps, so that several can share one encoder."""
 
     def __init__(self, detector: Any, alone: bool = True) -> None:
-        """alone: whether it brings the encoder along."""
+        """alone: whether the graph contains the encoder."""
         super().__init__()
         self.detector, self.strides = detector, tuple(detector.config.strides)
         self.encoder = inference_copy(detector.encoder) if alone else None
@@ -102,7 +102,7 @@ class _OfMaps(Part):
         return self.read(self.encoder.maps(floats(images), self.strides), roi)
 
     def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
-        """Reads as the detector's own `read` and `image_score` do, of maps (N, C, h, w) by stride."""
+        """Computes the results of the detector's `read` and `image_score` from maps (N, C, h, w) by stride."""
         raise NotImplementedError
 
 
@@ -115,16 +115,16 @@ class _PaDiM(_OfMaps):
 
 class _Nearest(_OfMaps):
     def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
-        own, memory = self.detector, self.detector.memory
+        detector, memory = self.detector, self.detector.memory
         patches = patches_of(maps, self.strides)
         height, width = patches.shape[1], patches.shape[2]
-        flat = scaled(patches, own.scales).flatten(0, 2)
+        flat = scaled(patches, detector.scales).flatten(0, 2)
         closeness = (flat - memory.centre) @ memory.centred.T - memory.half_norms
         nearest = closeness.argmax(1)
         distances = (flat - memory.features[nearest]).square().sum(1).sqrt()
-        weights = memory.weights(flat, distances, nearest, own.power).view(-1, height * width)
-        heat = distances.pow(own.power).view(-1, height, width)
-        smooth = blur(heat, own.config.sigma * height / 256)
+        weights = memory.weights(flat, distances, nearest, detector.power).view(-1, height * width)
+        heat = distances.pow(detector.power).view(-1, height, width)
+        smooth = blur(heat, detector.config.sigma * height / 256)
         far = heat.flatten(1)
         inside = counted(roi, height, width).flatten(1)
         scores = []
@@ -136,17 +136,17 @@ class _Nearest(_OfMaps):
 
 class _Mahalanobis(_OfMaps):
     def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
-        own = self.detector
-        features = features_of(maps, own.config, None)
-        heat = own.normals["cells"].distance(features["cells"])
-        smooth = blur(heat, own.config.sigma * heat.shape[1] / 256)
-        score = inside = own.normals["pooled"].distance(features["pooled"])
-        if "pooled_roi" in own.normals:
+        detector = self.detector
+        features = features_of(maps, detector.config, None)
+        heat = detector.normals["cells"].distance(features["cells"])
+        smooth = blur(heat, detector.config.sigma * heat.shape[1] / 256)
+        score = inside = detector.normals["pooled"].distance(features["pooled"])
+        if "pooled_roi" in detector.normals:
             pooled = []
-            for stride in own.config.strides:
+            for stride in detector.config.strides:
                 weight = covered(roi, maps[stride].shape[2], maps[stride].shape[3])[:, None]
                 pooled.append((maps[stride] * weight).sum((2, 3)) / weight.sum((2, 3)).clamp_min(1e-6))
-            inside = own.normals["pooled_roi"].distance(torch.cat(pooled, 1))
+            inside = detector.normals["pooled_roi"].distance(torch.cat(pooled, 1))
         return Said(smooth, smooth, score, inside)
 
 
@@ -171,7 +171,7 @@ class _LesionHead(Part):
         return Said(logits, logits, scores[0], scores[1])
 
     def _score(self, inside: Tensor, classes: Tensor, margin: Tensor) -> Tensor:
-        """As `lesion_head.score.summaries` sums up an image, and the rule weighs it."""
+        """Computes the scores (N,) by `lesion_head.score.summaries` and the weights of the rule."""
         rule = self.detector.rule
         cells = inside.shape[1] * inside.shape[2]
         total = torch.full_like(margin, rule.bias)
@@ -198,8 +198,8 @@ class _IGD(Part):
         self.detector, self.whole, self.local = detector, detector.whole, detector.local
 
     def forward(self, images: Tensor, roi: Tensor) -> Said:
-        own = self.detector
-        config = own.config
+        detector = self.detector
+        config = detector.config
         x = floats(images)
         rec, gauss, residual = self.whole.judged(x)
         small = F.avg_pool2d(residual[:, None], IGD_STRIDE)[:, 0]
@@ -213,28 +213,28 @@ class _IGD(Part):
         if self.local is not None:
             patches, laid = self._patches(x)
             maps = config.local_share * laid + (1 - config.local_share) * residual
-            cover = own.grid.cut(roi.float()[:, None]).mean((2, 3, 4)) >= 0.5
+            cover = detector.grid.cut(roi.float()[:, None]).mean((2, 3, 4)) >= 0.5
             cover = cover | ~cover.any(1, keepdim=True)
             best = patches.amax(1), torch.where(cover, patches, -torch.inf).amax(1)
             scores = [
                 config.local_share * local + (1 - config.local_share) * score
                 for local, score in zip(best, scores, strict=True)
             ]
-        maps = F.avg_pool2d(blur(maps, config.sigma * own.size / 256)[:, None], IGD_STRIDE)[:, 0]
+        maps = F.avg_pool2d(blur(maps, config.sigma * detector.size / 256)[:, None], IGD_STRIDE)[:, 0]
         return Said(maps, maps, scores[0], scores[1])
 
     def _patches(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores (N, P) and heat map (N, S, S) of the local model."""
-        own, local = self.detector, self.local
+        """Computes the scores (N, P) of the patches and the heat map (N, S, S) of the local model."""
+        detector, local = self.detector, self.local
         assert local is not None
-        config, count = own.config, len(own.grid)
-        rec, gauss, residual = local.judged(own.grid.cut(x).flatten(0, 1))
+        config, count = detector.config, len(detector.grid)
+        rec, gauss, residual = local.judged(detector.grid.cut(x).flatten(0, 1))
         scores = (config.xi_local * rec + (1 - config.xi_local) * gauss).view(-1, count)
-        return scores, own.grid.lay(residual.view(-1, count, own.grid.patch, own.grid.patch))
+        return scores, detector.grid.lay(residual.view(-1, count, detector.grid.patch, detector.grid.patch))
 
 
 class _Colour(nn.Module):
-    """The distance of an image's mean colour, as `MeanColour.distances` takes it. roi None: of the whole image."""
+    """`MeanColour.distances` as a network. roi: the pixels that count; None for the whole image."""
 
     def __init__(self, colour: MeanColour) -> None:
         super().__init__()
@@ -260,60 +260,61 @@ class _Ensemble(Part):
         quick = {name: member for name, member in detector.members.items() if isinstance(member, MapDetector)}
         self.quick = [name for name in quick if not detector.config.members[name].side]
         shared = {name: PARTS[type(quick[name])](quick[name], alone=False) for name in self.quick}
-        others = {name: part_of(member) for name, member in detector.members.items() if name not in shared}
+        separate = {name: part_of(member) for name, member in detector.members.items() if name not in shared}
         self.encoder = inference_copy(quick[self.quick[0]].encoder) if shared else None
-        self.members = nn.ModuleDict({**shared, **others})
+        self.members = nn.ModuleDict({**shared, **separate})
         self.colours = nn.ModuleDict({name: _Colour(colour) for name, colour in detector.colours.items()})
-        known = detector.known
-        grid = None if known is None else torch.from_numpy(upsample(known[None], known.shape[0])[0] >= 0.5)
+        shown = detector.known
+        grid = None if shown is None else torch.from_numpy(upsample(shown[None], shown.shape[0])[0] >= 0.5)
         self.register_buffer("known", grid)
 
     def forward(self, images: Tensor, roi: Tensor) -> Said:
-        own = self.detector
-        side = -(-images.shape[1] // own.config.stride)
-        parts = {}
+        detector = self.detector
+        side = -(-images.shape[1] // detector.config.stride)
+        results = {}
         if self.encoder is not None:
             readers: dict[str, Any] = {name: self.members[name] for name in self.quick}
             strides = {stride for reader in readers.values() for stride in reader.strides}
             maps = self.encoder.maps(floats(images), strides)
-            parts = {name: reader.read(maps, roi) for name, reader in readers.items()}
+            results = {name: reader.read(maps, roi) for name, reader in readers.items()}
         for name, member in self.members.items():
-            if name not in parts:
-                smaller = own.config.members[name].side
-                shown = smaller and images.shape[1] > smaller
-                pair = (shrunk(images, smaller), shrunk(roi, smaller)) if shown else (images, roi)
-                parts[name] = member(*pair)
+            if name not in results:
+                smaller = detector.config.members[name].side
+                is_shrunk = smaller and images.shape[1] > smaller
+                pair = (shrunk(images, smaller), shrunk(roi, smaller)) if is_shrunk else (images, roi)
+                results[name] = member(*pair)
         everywhere: Tensor | float = 0.0
-        for name, weight in own.map_weights.items():
-            everywhere = everywhere + weight * _scaled(own.map_scales[name], self._on_grid(name, parts[name], side))
+        for name, weight in detector.map_weights.items():
+            member_map = self._on_grid(name, results[name], side)
+            everywhere = everywhere + weight * _scaled(detector.map_scales[name], member_map)
         assert isinstance(everywhere, Tensor)
         heat = everywhere if self.known is None else torch.where(self.known, everywhere, 0.0)
-        score = self._score(parts, everywhere, images, None)
-        return Said(heat, everywhere, score, self._score(parts, everywhere, images, roi))
+        score = self._score(results, everywhere, images, None)
+        return Said(heat, everywhere, score, self._score(results, everywhere, images, roi))
 
-    def _on_grid(self, name: str, said: Said, side: int) -> Tensor:
-        sigma = self.detector.config.members[name].blur * said.everywhere.shape[1] / 256
-        maps = blur(said.everywhere, sigma)
+    def _on_grid(self, name: str, results: Said, side: int) -> Tensor:
+        sigma = self.detector.config.members[name].blur * results.everywhere.shape[1] / 256
+        maps = blur(results.everywhere, sigma)
         return F.interpolate(maps[:, None], (side, side), mode="bilinear", align_corners=False)[:, 0]
 
-    def _score(self, parts: dict[str, Said], everywhere: Tensor, images: Tensor, roi: Tensor | None) -> Tensor:
-        own, kind = self.detector, "" if roi is None else ROI
+    def _score(self, results: dict[str, Said], everywhere: Tensor, images: Tensor, roi: Tensor | None) -> Tensor:
+        detector, kind = self.detector, "" if roi is None else ROI
         total: Tensor | float = 0.0
-        for name, weight in own.reading_weights.items():
-            if name in parts:
-                value = parts[name].score if roi is None else parts[name].score_roi
+        for name, weight in detector.reading_weights.items():
+            if name in results:
+                value = results[name].score if roi is None else results[name].score_roi
             elif name == "colour":
-                region = roi if name + ROI in own.colours else None
+                region = roi if name + ROI in detector.colours else None
                 value = self.colours[name if region is None else name + ROI](images, region)
             else:
                 value = _sum_up(name, everywhere, roi)
-            total = total + weight * _scaled(own.reading_scales[name + kind], value)
+            total = total + weight * _scaled(detector.reading_scales[name + kind], value)
         assert isinstance(total, Tensor)
         return total
 
 
 def _sum_up(name: str, maps: Tensor, roi: Tensor | None) -> Tensor:
-    """An ensemble's own readings of its map: `mean`, or `top`, the highest twentieth."""
+    """Computes a reading (N,) of an ensemble's map (N, h, w): `mean`, or `top`, the mean of the highest twentieth."""
     flat = maps.flatten(1)
     inside = torch.ones_like(flat) if roi is None else counted(roi, maps.shape[1], maps.shape[2]).flatten(1).float()
     count = inside.sum(1)
@@ -322,8 +323,8 @@ def _sum_up(name: str, maps: Tensor, roi: Tensor | None) -> Tensor:
     highest = (TOP * count.double()).round().clamp_min(1).float()[:, None]
     cells = flat.shape[1]
     ordered = torch.where(inside > 0, flat, flat.amin(1, keepdim=True) - 1).topk(cells, 1).values
-    taken = torch.arange(cells)[None] < highest
-    return torch.where(taken, ordered, 0.0).sum(1) / highest[:, 0]
+    is_highest = torch.arange(cells)[None] < highest
+    return torch.where(is_highest, ordered, 0.0).sum(1) / highest[:, 0]
 
 
 def _scaled(scale: Scale, values: Tensor) -> Tensor:
@@ -342,49 +343,46 @@ def floats(images: Tensor) -> Tensor:
 
 
 def _windows(size: int, cells: int) -> np.ndarray:
-    """(cells, size) of 0 and 1: which pixels `F.interpolate(mode="area")` averages for each cell."""
+    """Returns (cells, size) of 0 and 1: which pixels `F.interpolate(mode="area")` averages for each cell."""
     starts, ends = (np.arange(cells) * size) // cells, -(-(np.arange(1, cells + 1) * size) // cells)
     pixels = np.arange(size)
     return ((pixels >= starts[:, None]) & (pixels < ends[:, None])).astype(np.float32)
 
 
 def _counts(roi: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
-    """Pixels of roi (N, S, S) inside each cell of a grid (N, h, w), and of all pixels (h, w)."""
+    """Counts, in each cell of a grid, the pixels inside roi (N, S, S), as (N, h, w), and all pixels, as (h, w)."""
     rows = torch.from_numpy(_windows(int(roi.shape[1]), height))
     columns = torch.from_numpy(_windows(int(roi.shape[2]), width))
     return rows @ roi.float() @ columns.T, rows.sum(1)[:, None] * columns.sum(1)
 
 
 def covered(roi: Tensor, height: int, width: int) -> Tensor:
-    """Computes the share of each cell that lies inside: roi uint8 (N, S, S) -> (N, h, w)."""
+    """Computes the share of each cell that is inside the region: roi uint8 (N, S, S) -> (N, h, w)."""
     inside, every = _counts(roi, height, width)
     return inside / every
 
 
 def inside_of(roi: Tensor, height: int, width: int) -> Tensor:
-    """Finds the cells of which at least half lies inside, as `heatmap.roi_at` does: bool (N, h, w).
-
-    Counts are whole numbers, so that half is half exactly.
-    """
+    """Finds the cells that are at least half inside the region, as `heatmap.roi_at` does: bool (N, h, w)."""
     inside, every = _counts(roi, height, width)
     return 2 * inside >= every
 
 
 def counted(roi: Tensor, height: int, width: int) -> Tensor:
-    """Finds the cells that count, as `heatmap.counted` does: bool (N, h, w), all cells where the region is empty."""
+    """Finds the cells that count, as `heatmap.counted` does: bool (N, h, w), all cells if the region is empty."""
     inside = inside_of(roi, height, width)
     return inside | ~inside.flatten(1).any(1)[:, None, None]
 
 
 def masked(maps: Tensor, roi: Tensor) -> Tensor:
-    """Gives each map (N, h, w) its own minimum outside the region, as `heatmap.masked_maps` does."""
+    """Sets each map of (N, h, w) to its minimum outside the region, as `heatmap.masked_maps` does."""
     return torch.where(inside_of(roi, maps.shape[1], maps.shape[2]), maps, maps.flatten(1).amin(1)[:, None, None])
 
 
 def shrunk(pixels: Tensor, side: int) -> Tensor:
-    """Shrinks uint8 (N, S, S) or (N, S, S, 3) to `side` as OpenCV does by area.
+    """Shrinks uint8 (N, S, S) or (N, S, S, 3) to `side` pixels like OpenCV's INTER_AREA.
 
-    Values are rounded to whole numbers, halves to the even one, but upwards where `side` is half of S.
+    Halves are rounded to the even number, or up if `side` is half of S.
     """
     size = int(pixels.shape[1])
     weights = torch.from_numpy(_shares(size, side))
@@ -396,7 +394,7 @@ def shrunk(pixels: Tensor, side: int) -> Tensor:
 
 
 def _shares(size: int, side: int) -> np.ndarray:
-    """(side, size): how much of each pixel lies under each cell, in parts of the cell."""
+    """Returns (side, size): the share of each cell that each pixel covers."""
     scale = size / side
     ends = np.arange(side + 1) * scale
     low = np.maximum(ends[:-1, None], np.arange(size))
@@ -405,11 +403,11 @@ def _shares(size: int, side: int) -> np.ndarray:
 
 
 def largest_component(above: Tensor) -> Tensor:
-    """Counts the cells of the largest group that touch at sides or corners: bool (N, h, w) -> float (N,), 0 for none.
+    """Counts the cells of the largest 8-connected component: bool (N, h, w) -> float (N,), 0 if there is none.
 
-    Each cell carries a number of its group. A round takes the highest number of the neighbours over to the group's
-    root, then twice follows the roots (Zhang, Azad, Hu 2020): groups of n cells are one after some log2(n) rounds,
-    and no loop is needed, which not every runtime has.
+    Each cell has the number of a component. A round copies the highest number among the neighbours to the component's
+    root, then follows the roots twice (Zhang, Azad, Hu 2020). A component of n cells is complete after about log2(n)
+    rounds, so the rounds are unrolled, because not every runtime supports loops.
     """
     height, width = above.shape[1], above.shape[2]
     cells = height * width

@@ -13,18 +13,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-FLOOR = 1e-6  # below it a level counts as this much: powers under 1 have no gradient at 0
+FLOOR = 1e-6  # least value of a level, as powers below 1 have an infinite gradient at 0
 
 
-# Of two images: luminance times contrast and structure, and contrast and structure alone.
+# A function of two images that returns luminance times contrast and structure, and contrast and structure only.
 Comparison = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[float, ...]:
-    """Returns the weights of as many first levels as an image of this side has room for, scaled to the same sum.
+    """Returns the weights of the first levels, as many as fit an image of `size` pixels, scaled to the same sum.
 
-    The five usual levels with a window of 11 take 176 pixels; 64 pixels leave three.
-    Raises ValueError if not one level fits.
+    The usual five levels with a window of 11 need 176 pixels; at 64 pixels three levels fit.
+    Raises ValueError if no level fits.
     """
     room = 0
     while room < len(weights) and size >> room >= window:
@@ -42,14 +42,14 @@ def _window(window: int, sigma: float, like: Tensor) -> Tensor:
 
 
 def _smooth(x: Tensor, kernel: Tensor) -> Tensor:
-    """(B, C, h, w), only where the whole window fits."""
+    """Smooths x (B, C, h, w) at the positions at which the whole window fits."""
     c, n = x.shape[1], len(kernel)
     x = F.conv2d(x, kernel.view(1, 1, n, 1).expand(c, 1, n, 1), groups=c)
     return F.conv2d(x, kernel.view(1, 1, 1, n).expand(c, 1, 1, n), groups=c)
 
 
 def _compare(x: Tensor, y: Tensor, kernel: Tensor, data_range: float) -> tuple[Tensor, Tensor]:
-    """luminance * contrast-structure, and contrast-structure alone, each (B, C, h', w')."""
+    """Computes luminance times contrast-structure, and contrast-structure only, each (B, C, h', w')."""
     c1, c2 = (0.01 * data_range) ** 2, (0.03 * data_range) ** 2
     b, c = x.shape[:2]
     together = _smooth(torch.cat([x, y, x * x, y * y, x * y], 1), kernel)
@@ -59,9 +59,9 @@ def _compare(x: Tensor, y: Tensor, kernel: Tensor, data_range: float) -> tuple[T
 
 
 def _levels(x: Tensor, y: Tensor, weights: tuple[float, ...], compare: Comparison) -> Iterator[tuple[float, Tensor]]:
-    """(weight, map) of each level: contrast and structure, at the last level times luminance, (B, C, h', w').
+    """Yields (weight, map) of each level: contrast and structure, at the last level times luminance, (B, C, h', w').
 
-    Sides that are odd when halved lose their last row and column.
+    Halving an odd side drops the last row or column.
     """
     for level, weight in enumerate(weights):
         ssim, cs = compare(x, y)
@@ -102,8 +102,8 @@ def dissimilarity_map(
 ) -> Tensor:
     """Computes a map (B, S, S) of where x and y, each (B, C, S, S), differ in structure.
 
-    Each level's 1 - SSIM map is brought to S x S, weighted by level and added up.
-    Borders are mirrored so that every pixel has a value. 0 where both agree; at most twice the weights' sum.
+    Each level's 1 - SSIM map is resized to S x S, weighted by level and added up. Borders are mirrored so that every
+    pixel has a value. It is 0 where both images agree, and at most twice the sum of the weights.
     """
     kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2
     total = x.new_zeros(x.shape[0], *size)

@@ -33,7 +33,7 @@ def l_pmsacl(z: Array, labels: Array, partners: Array, c: Array, tau: float, alp
 
 
 def l_pmsacl_of(i: int, z: Array, labels: Array, partners: Array, c: Array, tau: float, alpha: float) -> float:
-    """Computes PMSACL Eq. 5: one sample drawn to its other view, and repelled by all samples but itself."""
+    """Computes PMSACL Eq. 5: one sample is attracted by its other view, and repelled by all samples except itself."""
     f_i, f_p = f(z[i], c[labels[i]]), f(z[partners[i]], c[labels[partners[i]]])
     numerator = math.exp(f_i @ f_p / tau)
     denominator = 0.0
@@ -55,7 +55,7 @@ def l_ctr(z: Array, labels: Array, c: Array) -> float:
 def cross_entropy(logits: Array, labels: Array) -> float:
     """Computes PMSACL Eqs. 8 and 9, l_aug and l_pos: -E log of the softmax at the right class.
 
-    The class is the n of A_n or the place p.
+    The class is the n of A_n or the position p.
     """
     total = 0.0
     for row, n in zip(logits.tolist(), labels.tolist(), strict=True):
@@ -63,7 +63,7 @@ def cross_entropy(logits: Array, labels: Array) -> float:
     return total / len(labels)
 
 
-# Of other papers, which PMSACL is compared with; and one term that is ours.
+# Losses of other papers that PMSACL is compared with, and one term that is ours.
 
 
 def nt_xent(z: Array, partners: Sequence[int], tau: float) -> float:

@@ -1,10 +1,10 @@
-"""Base of the objectives (pre-training methods): each makes views of normal images, and a loss of their features.
+"""Base of the objectives (pre-training methods): each makes views of normal images and computes a loss of them.
 
     @OBJECTIVES.register("pmsacl", title="PMSACL")
     class PMSACL(Objective): ...
 
-Views are made first, features once for all of them, the loss last: so the loop can time, centre, validate and show
-each objective the same way. An objective holds the heads that are thrown away after training (f_beta, f_gamma).
+A step first makes views, then computes the features of all of them, and then the loss, so that the loop treats all
+objectives in the same way. An objective has the heads that are used in training only (f_beta, f_gamma).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.engine.objectives.config import PretrainConfig
 
 @dataclass
 class Views:
-    """One step's input. M images, the first V of which are weak views of classes; others may follow.
+    """The input of a step: M images, the first V of which are weak views of the classes; others may follow.
 
-    images: float32 (M, 3, S, S). labels: (V,) class of each view. partners: (V,) index of the same mixed image's other
-    view. strong: (Q,) class of each strongly augmented image without a weak view over it, images[V:V+Q]; None for none.
-    places: (P,) class of each pair of patches, for l_pos; the pairs are the last 2 P images, all first ones and then
-    all second ones.
+    images: float32 (M, 3, S, S). labels: (V,), class of each view. partners: (V,), index of the other view of the same
+    mixed image. strong: (Q,), class of each strongly augmented image without a weak view, images[V:V+Q]; None if there
+    are none. places: (P,), class of each pair of patches, for l_pos; the last 2 P images are the first patches of all
+    pairs, then their second patches.
     """
 
     images: Tensor
@@ -39,7 +39,7 @@ class Views:
 
     @property
     def classed(self) -> tuple[slice, Tensor]:
-        """Which images l_ctr and l_aug see, and their classes: the strong ones where there are any, else the views."""
+        """The images that l_ctr and l_aug use, and their classes: the strong ones, or the views without any."""
         count = len(self.labels)
         if self.strong is None:
             return slice(count), self.labels
@@ -48,11 +48,11 @@ class Views:
 
 @dataclass
 class Outcome:
-    """A step's loss, and what is reported beside it.
+    """The loss of a step, and the values that are reported with it.
 
-    loss: float32 scalar to minimise. terms: its unweighted parts by name (l_ctr, l_con, l_aug, l_pos), detached.
-    z: (V, D) features of the views, detached. logits: (Q or V, k+1) of the class head on `Views.classed`, detached, or
-    None if there is none. h: (M, F) the backbone's features of all images, detached, set by the step.
+    loss: float32 scalar to minimise. terms: its unweighted terms by name (l_ctr, l_con, l_aug, l_pos), detached.
+    z: (V, D), features of the views, detached. logits: (Q or V, k+1), class head's logits of `Views.classed`, detached;
+    None without a class head. h: (M, F), the backbone's features of all images, detached; set by the step.
     """
 
     loss: Tensor
@@ -63,7 +63,7 @@ class Outcome:
 
 
 class Objective(nn.Module, abc.ABC):
-    """Base of the objectives in OBJECTIVES. Each lives in one file."""
+    """Base of the objectives in OBJECTIVES."""
 
     uses_centres: ClassVar[bool] = False
     uses_projection: ClassVar[bool] = True  # whether the loss depends on z
@@ -76,32 +76,32 @@ class Objective(nn.Module, abc.ABC):
 
     @abc.abstractmethod
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        """Makes one step's views of normal images x (B, 3, S, S) in [0, 1].
+        """Makes the views of a step from normal images x (B, 3, S, S) in [0, 1].
 
-        roi (B, S, S), 1 inside. Every draw comes from `generator` (on the CPU).
+        generator: source of all randomness, on the CPU. roi: (B, S, S), 1 inside, or None.
         """
 
     @abc.abstractmethod
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        """Computes the loss of backbone features h (M, F) and projections z (M, D) of all `views.images`.
+        """Computes the loss from the backbone features h (M, F) and projections z (M, D) of all `views.images`.
 
-        centres (k+1, D) or None.
+        centres: (k+1, D), or None if the objective does not use them.
         """
 
     def cut_from(self, pool: Tensor, roi: Tensor | None = None) -> None:
-        """Hand in another study's normal images (M, 3, S, S), roi (M, S, S), for the donor `foreign`; see MedMix."""
+        """Sets the images (M, 3, S, S) and roi (M, S, S) of another study for the donor `foreign`; see MedMix."""
         raise ValueError(f"{type(self).__name__} cuts no lesions from another study")
 
     def paste_marked(self, lesions: MarkedLesions) -> None:
-        """Hand in the lesions that readers marked, for the donor `marked`; see MedMix."""
+        """Sets the lesions that readers marked, for the donor `marked`; see MedMix."""
         raise ValueError(f"{type(self).__name__} pastes no marked lesions")
 
     def classify(self, h: Tensor, z: Tensor) -> Tensor | None:
-        """Returns the logits (M, k+1) of the class head on h (M, F) or z (M, D); None for an objective without one."""
+        """Returns the logits (M, k+1) of the class head on h (M, F) or z (M, D); None without a class head."""
         return None
 
     def class_head(self) -> ClassHead | None:
-        """Returns a copy of the head that tells A_0 to A_k apart, to be stored with the encoder; None without one."""
+        """Returns a copy of the head that classifies A_0 to A_k, to be saved with the encoder; None without one."""
         return None
 
     @abc.abstractmethod
@@ -110,5 +110,5 @@ class Objective(nn.Module, abc.ABC):
     ) -> tuple[Tensor, Tensor]:
         """Makes one view of each image and class: images (B (k+1), 3, S', S') and labels, for centres and validation.
 
-        weak: whether a weak view lies over the strong augmentation.
+        weak: whether a weak augmentation follows the strong one.
         """

@@ -1,9 +1,9 @@
 """Other pre-trainings that the paper compares with (Tables ablation and ablation_ssl).
 
-The preset `paper` has one recipe for all of them, as the paper asks for: SimCLR's weak views (`weak.crop`,
+The preset `paper` uses the same settings for all of them, as the paper says: SimCLR's weak views (`weak.crop`,
 `weak.jitter`, `weak.p_blur`) and one temperature (`tau`). The presets `published-droc`, `published-csi` and
-`published-ccd` have what was released for each. CCD differs also in what the paper's own equations and rows say
-otherwise: `strong` (its row has MedMix), `class_views`, `aug_on` and `learn_head` (Eq. 8), `pos_on` (Eq. 9).
+`published-ccd` have the released settings. In CCD these also differ from the paper's equations and tables in `strong`
+(MedMix in the table), `class_views`, `aug_on` and `learn_head` (Eq. 8), and `pos_on` (Eq. 9).
 `core/studio/report/comparators.py` has every value.
 """
 
@@ -26,7 +26,7 @@ from core.engine.tensors import to_device
 
 @OBJECTIVES.register("simclr", title="SimCLR", section="Table ablation_ssl; Chen et al. 2020")
 class SimCLR(Objective):
-    """SimCLR on normal images alone, as one class. `k` and the strong augmentation have no part in it."""
+    """SimCLR on normal images as a single class. `k` and the strong augmentation are not used."""
 
     contrast = staticmethod(nt_xent)
 
@@ -56,10 +56,9 @@ class SimCLR(Objective):
 
 @OBJECTIVES.register("supcon", title="SupCon on pseudo classes", section="Table ablation_ssl; Khosla et al. 2020")
 class SupCon(ClassViews):
-    """SupCon on pseudo classes: all views of a class A_n attract each other, all others repel.
+    """SupCon on pseudo classes: views of the same class A_n attract each other, all others repel.
 
-    Weight w_con, temperature tau. Khosla et al. have labels; the paper takes n of A_n for them and says no more of its
-    adaptation.
+    Weight w_con, temperature tau. Khosla et al. use labels. The paper uses n of A_n instead, without further details.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -67,16 +66,16 @@ class SupCon(ClassViews):
         return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())
 
 
-# CCD, which PMSACL goes on from (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
+# CCD, which PMSACL is based on (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
 
 
 @OBJECTIVES.register("ccd", title="CCD", section="Table ablation; Tian et al. 2021, MICCAI")
 class CCD(PMSACL):
-    """CCD: the plain contrastive loss over all strongly augmented views, l_aug and l_pos, all weights 1.
+    """CCD: the plain contrastive loss over all strongly augmented views, l_aug and l_pos, all with weight 1.
 
-    No centres and one temperature for all pairs: each view's positive is its other weak view, all else repels. With
-    `strong` = permutation as published, with medmix the paper's row "CCD with MedMix". Labels are aligned with their
-    views here, which the released code's are not (READING.md).
+    It has no centres and one temperature for all pairs: the positive of each view is its other weak view, all others
+    repel. `strong` is permutation as published, or medmix for the paper's row "CCD with MedMix". Labels are aligned
+    with their views, unlike in the released code (READING.md).
     """
 
     uses_centres = False
@@ -86,16 +85,16 @@ class CCD(PMSACL):
         return {"l_con": (self.config.w_con, nt_xent(z[: len(views.labels)], views.partners, self.config.tau))}
 
 
-# Rot-Net: by how many quarters was an image turned? (Gidaris et al. 2018, "Unsupervised Representation Learning by
-# Predicting Image Rotations", Eqs. 2 and 3; for anomalies Golan and El-Yaniv 2018).
+# Rot-Net: classification of rotations (Gidaris et al. 2018, "Unsupervised Representation Learning by Predicting Image
+# Rotations", Eqs. 2 and 3; for anomaly detection Golan and El-Yaniv 2018).
 
 
 @OBJECTIVES.register("rotnet", title="Rot-Net", section="Table ablation_ssl; Gidaris et al. 2018")
 class RotNet(TurnedViews):
-    """Rot-Net: cross-entropy over four turns, from the backbone's features; weight w_aug.
+    """Rot-Net: cross-entropy over four rotations, from the backbone's features, with weight w_aug.
 
-    Golan and El-Yaniv have 72 geometric transformations; the name in the table is that of the four turns. The
-    projection to Z has no part in the loss and keeps its first weights.
+    Golan and El-Yaniv use 72 geometric transformations, but the name in the table is that of the method with four
+    rotations. The projection to Z does not affect the loss and keeps its initial weights.
     """
 
     sides = 1
@@ -114,10 +113,10 @@ class RotNet(TurnedViews):
 
 @OBJECTIVES.register("csi", title="CSI", section="Table ablation_ssl; Tack et al. 2020")
 class CSI(TurnedViews):
-    """CSI: SimCLR's loss with each shifted copy as an instance of its own, and the classification of shifts.
+    """CSI: SimCLR's loss with each shifted copy as a separate instance, and the classification of shifts.
 
-    These are L_con-SI and L_cls-SI (which shift); both weigh 1 (w_con, w_aug). Shifts are the four turns, CSI's own
-    choice for objects; the paper names none for its images.
+    These are L_con-SI and L_cls-SI, both with weight 1 (w_con, w_aug). The shifts are the four rotations, CSI's choice
+    for objects; the paper does not name the shifts for its images.
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
@@ -127,22 +126,22 @@ class CSI(TurnedViews):
             "l_aug": augmentation_loss(logits, views.labels),
         }
         loss = self.config.w_con * terms["l_con"] + self.config.w_aug * terms["l_aug"]
-        shown = {name: term.detach() for name, term in terms.items()}
-        return Outcome(loss, shown, z.float().detach(), logits.detach())
+        detached = {name: term.detach() for name, term in terms.items()}
+        return Outcome(loss, detached, z.float().detach(), logits.detach())
 
 
-# DROC: contrastive learning over a distribution widened by turns (Sohn et al. 2021, "Learning and Evaluating
-# Representations for Deep One-class Classification", distribution-augmented contrastive learning).
+# DROC: contrastive learning on images and their rotations (Sohn et al. 2021, "Learning and Evaluating Representations
+# for Deep One-class Classification", distribution-augmented contrastive learning).
 
 
 @OBJECTIVES.register("droc", title="DROC", section="Table ablation_ssl; Sohn et al. 2021")
 class DROC(SimCLR):
-    """DROC: one-way contrast, where turned images are further images of the data set.
+    """DROC: one-way contrastive learning, in which rotated images are additional images of the data set.
 
-    Each source image takes a turn by chance, then two weak views. The loss goes one way, from first views to second
-    ones (`one_way`); weight w_con, temperature tau.
+    Each source image is rotated at random, then two weak views are made. The loss contrasts first views with second
+    views only (`one_way`); weight w_con, temperature tau.
 
-    Its one-class classifier on the features is left to the detector, as the paper has it for every pre-training.
+    DROC's one-class classifier on the features is replaced by the detector, as for every pre-training in the paper.
     """
 
     contrast = staticmethod(one_way)

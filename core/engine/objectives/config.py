@@ -1,4 +1,4 @@
-"""Options of a pre-training, in groups. Free of torch, so that forms and flags are quick."""
+"""Options of a pre-training, in groups; does not import torch, so that forms and flags load quickly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "
 
 @dataclass(frozen=True)
 class PretrainConfig(Config):
-    """Options of a pre-training. Defaults are the paper's wherever it gives a value."""
+    """Options of a pre-training. Defaults are the values of the paper, if it gives any."""
 
     preset: str = option(
         "paper", "Name of the preset that the configuration grew from; only a label.", control="hidden"
@@ -308,9 +308,9 @@ class PretrainConfig(Config):
         return self.images_per_step // (2 * (self.k + 1)) if self.images_per_step else self.batch
 
     def length(self, images: int) -> tuple[int, int]:
-        """Returns the number of steps of a training on so many images, and of steps in each epoch.
+        """Returns the number of steps of a training on `images` images, and the number of steps per epoch.
 
-        Images that fill no step wait for another epoch.
+        Images that do not fill a step at the end of an epoch are skipped.
         """
         per_epoch = images // max(1, min(self.sources, images)) if images else 0
         return min(self.epochs * per_epoch, self.steps or self.epochs * per_epoch), per_epoch

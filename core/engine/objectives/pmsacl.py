@@ -23,11 +23,11 @@ Terms = dict[str, tuple[float, Tensor]]  # weight and value of each term of the 
 class PMSACL(ClassViews):
     """PMSACL, the global or the local model.
 
-    The local model draws one pair of neighbouring patches from each image. l_pos finds from the plain pair where the
-    second lies (8 neighbours). The first is also the instance that the other losses see: it goes through MedMix with
-    the other patches of the minibatch, and through the weak views. The text keeps l_pos to the local model; Table
-    ablation counts it among a global one's terms (`pos_global`): there the patches are enlarged to the images' size, so
-    that one pass of the network takes all.
+    The local model uses one pair of neighbouring patches from each image. l_pos predicts from the unaugmented pair the
+    position of the second patch (8 neighbours). The first patch is also the instance of the other losses: it goes
+    through MedMix with the other patches of the minibatch, and through the weak views. In the text only the local model
+    has l_pos, but Table ablation lists it for a global model (`pos_global`); patches are then enlarged to the images'
+    size, so that one pass of the network computes all features.
 
     Args:
         config: Options of the pre-training.
@@ -36,7 +36,7 @@ class PMSACL(ClassViews):
     """
 
     uses_centres = True
-    always_places = False  # whether the objective learns l_pos whatever the configuration says
+    always_places = False  # whether the objective has l_pos whatever the configuration says
 
     def __init__(self, config: PretrainConfig, encoder: Encoder, local: bool = False) -> None:
         super().__init__(config, encoder)
@@ -59,13 +59,13 @@ class PMSACL(ClassViews):
         views = None if self.local else super().views(x, generator, roi)
         if self.place is None and views is not None:
             return views
-        pairs, inside, places = draw_pairs(x, self.config, generator, roi)  # (2, B, 3, p, p)
+        pairs, inside, positions = draw_pairs(x, self.config, generator, roi)  # (2, B, 3, p, p)
         if views is None:
             views = super().views(pairs[0], generator, inside)
         else:
             side = views.images.shape[2:]
             pairs = torch.stack([F.interpolate(p, side, mode="bilinear", align_corners=False) for p in pairs])
-        return replace(views, images=torch.cat([views.images, *pairs]), places=places)
+        return replace(views, images=torch.cat([views.images, *pairs]), places=positions)
 
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True

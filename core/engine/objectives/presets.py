@@ -1,7 +1,7 @@
-"""Presets of a pre-training: `paper` as the authors ran it, `sphere` the same in minutes on a CPU.
+"""Presets of a pre-training: `paper` as the authors ran it, `sphere` a version that takes minutes on a CPU.
 
-`as-printed`: the paper's text to the letter, which collapses; `from-random`: the reading of it that trains from random
-weights. `published-NAME`: a comparator as published, which `report --budget paper` uses; its length is that of `paper`.
+`as-printed`: the paper's text to the letter, which collapses. `from-random`: a variant that can be trained from random
+weights. `published-NAME`: a comparator as published but with the length of `paper`, for `report --budget paper`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from core.engine.augment.config import MEDMIX_PRESETS, WEAK_PRESETS
 from core.engine.objectives.config import PretrainConfig
 
 AS_PRINTED = PretrainConfig(preset="as-printed", class_views="strong", centre_weak=False)
-# The start, the unit sphere, the schedule and its length are those of the authors' released code of CCD, which PMSACL
-# goes on from; the paper leaves them unsaid.
+# The initial weights, the unit sphere, the schedule and its length are those of the authors' released code of CCD, on
+# which PMSACL is based; the paper does not state them.
 PAPER = AS_PRINTED.replace(
     preset="paper", schedule="cosine", epochs=2000, **{"encoder.init": "auto", "encoder.unit": True}
 )
 PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
     "paper": PAPER,
     "as-printed": AS_PRINTED,
-    # l_ctr as a mean over the dimensions of Z instead of their sum: with the sum, all classes fall to one point.
+    # l_ctr is averaged over the dimensions of Z instead of summed: with the sum, all classes collapse to one point.
     "from-random": PAPER.replace(
         preset="from-random", w_ctr=1 / AS_PRINTED.encoder.dim, **{"encoder.init": "random", "encoder.unit": False}
     ),
-    # Weak views that keep the lesion in sight, and a l_ctr that does not pull four classes to all but one point. Many
-    # small steps: with 32 source images a step (256 views) l_aug stayed at chance for as many views.
+    # Weak views keep the lesion in view, and l_ctr is too weak to pull the four classes to almost one point. Steps are
+    # small: with 32 source images per step (256 views) l_aug stayed at chance level for the same number of views.
     "quick": PretrainConfig(
         preset="quick",
         size=64,
@@ -44,9 +44,9 @@ PRETRAIN_PRESETS: dict[str, PretrainConfig] = {
         snapshot_every=1,
     ),
 }
-# From ImageNet weights that come with the installation: the recipe of `quick`, but early layers and batch norms keep
-# what they know and the rest of the backbone learns at a tenth of the head's rate; and lesions of every size and kind
-# are pasted, since nobody knows here what an image shows (assets/results/history.md: "What is pasted decides").
+# Starts from ImageNet weights that come with the installation: like `quick`, but with frozen early layers and batch
+# norms and a tenth of the head's learning rate for the rest of the backbone. Lesions of every size and kind are pasted,
+# because the kind of image is unknown here (assets/results/history.md: "What is pasted decides").
 PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
     **{
         "preset": "imagenet",
@@ -55,7 +55,7 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "size": 128,
         "fit_size": 224,
         "fit_closer": True,
-        "epochs": 1000,  # the steps end it first, unless there are few images
+        "epochs": 1000,  # the limit of steps is reached first, unless there are few images
         "steps": 150,
         "frozen": 8,
         "frozen_norm": True,
@@ -64,9 +64,9 @@ PRETRAIN_PRESETS["imagenet"] = PRETRAIN_PRESETS["quick"].replace(
         "medmix": MEDMIX_PRESETS["varied"].to_dict(),
     }
 )
-# `paper` on a CPU: fewer and smaller images, lesions that stay in sight, and early layers that keep what ImageNet
-# taught them, which maps of distances live on. Chosen by class accuracy on held-out normals and by lesions of other
-# kinds pasted into them (assets/results/pmsacl-that-trains.md).
+# `paper` for a CPU: fewer and smaller images, lesions that stay in view, and frozen early layers, on which maps of
+# distances depend. It was chosen by class accuracy on held-out normals and by the detection of other kinds of lesions
+# pasted into them (assets/results/pmsacl-that-trains.md).
 PRETRAIN_PRESETS["sphere"] = PAPER.replace(
     **{
         "preset": "sphere",
@@ -84,7 +84,7 @@ PRETRAIN_PRESETS["sphere"] = PAPER.replace(
         "medmix": MEDMIX_PRESETS["quick"].to_dict(),
     }
 )
-# The comparators as their papers and released code have them, where the paper's own settings differ.
+# The comparators with the settings of their papers and released code, if these differ from the paper's settings.
 PUBLISHED: dict[str, dict[str, Any]] = {
     "droc": {
         "weak.crop": (0.5, 1.0),
@@ -106,7 +106,7 @@ PRETRAIN_PRESETS |= {
     f"published-{name}": PRETRAIN_PRESETS["paper"].replace(preset=f"published-{name}", objective=name, **changes)
     for name, changes in PUBLISHED.items()
 }
-NOTES = {  # what to know of a preset before it is chosen
+NOTES = {  # shown with the presets when users choose one
     "paper": "as the authors ran it: from ImageNet, on the unit sphere, 2,000 epochs; for a GPU",
     "as-printed": "to the letter, from random weights; features collapse after about 100 steps",
     "from-random": "from random weights, 2,000 epochs; learns slowly",
@@ -114,4 +114,4 @@ NOTES = {  # what to know of a preset before it is chosen
     "imagenet": "from ImageNet, the quickest; hardly tells the classes apart",
     "sphere": "from ImageNet, on the unit sphere, in minutes on a CPU",
 }
-PRETRAIN_DEFAULT = "sphere"  # what page and verbs begin with; RESULTS.md says why
+PRETRAIN_DEFAULT = "sphere"  # the default of page and verbs; RESULTS.md explains why

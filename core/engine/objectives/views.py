@@ -1,4 +1,4 @@
-"""Views that several objectives share: of the classes A_0 .. A_k, pairs of neighbouring patches, quarter turns."""
+"""Views that several objectives share: of the classes A_0 to A_k, pairs of neighbouring patches, and rotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from core.engine.tensors import to_device
 
 
 def build_strong(config: PretrainConfig) -> Strong:
-    """Builds the strong augmentation that the configuration names, with classes up to A_k."""
+    """Builds the strong augmentation of the configuration, with the classes A_0 to A_k."""
     strong = STRONG.get(config.strong)
     if config.strong == "medmix":
         return strong(config.medmix.replace(k=config.k))
@@ -27,12 +27,12 @@ def build_strong(config: PretrainConfig) -> Strong:
 
 
 class ClassViews(Objective):
-    """Base of the objectives that see each image in every class A_0 .. A_k.
+    """Base of the objectives that use each image in every class A_0 to A_k.
 
-    Each image gets one strong augmentation per class n in 0..k, then two weak views (l in {0, 1}) of each.
+    Each image gets one strong augmentation per class n = 0 to k, and each of these gets two weak views (l = 0, 1).
     """
 
-    shows_strong = False  # whether the strongly augmented images are seen without a weak view, too
+    shows_strong = False  # whether strongly augmented images without a weak view are used, too
 
     def __init__(self, config: PretrainConfig, encoder: Encoder) -> None:
         super().__init__(config, encoder)
@@ -46,7 +46,7 @@ class ClassViews(Objective):
         self.strong.marked = lesions
 
     def mixed(self, x: Tensor, generator: torch.Generator, roi: Tensor | None) -> tuple[Mixed, Tensor]:
-        """Makes x^(n) of each image: B (k+1) images, classes 0..k running fastest, and their labels (B (k+1),)."""
+        """Makes x^(n) of each image: B (k+1) images, the class running fastest, and their labels (B (k+1),)."""
         mixed = self.strong.classes(x, self.config.k, generator, roi)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
@@ -56,11 +56,11 @@ class ClassViews(Objective):
 
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         mixed, labels = self.mixed(x, generator, roi)
-        parts = [self._weak(mixed, generator) for _ in range(2)]  # x^(n,0), then x^(n,1)
+        views = [self._weak(mixed, generator) for _ in range(2)]  # x^(n,0), then x^(n,1)
         partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
         if not self.shows_strong:
-            return Views(torch.cat(parts), labels.repeat(2), partners)
-        return Views(torch.cat([*parts, mixed.images]), labels.repeat(2), partners, strong=labels)
+            return Views(torch.cat(views), labels.repeat(2), partners)
+        return Views(torch.cat([*views, mixed.images]), labels.repeat(2), partners, strong=labels)
 
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
@@ -69,18 +69,18 @@ class ClassViews(Objective):
         return self._weak(mixed, generator) if weak else mixed.images, labels
 
 
-# l_pos for any objective: pairs of neighbouring patches, and the head f_gamma: where does the second lie?
+# l_pos for any objective: pairs of neighbouring patches, and the head f_gamma that predicts their relative position.
 
 
-# The eight neighbours as (down, right), row by row: the class of a pair is its place in this list.
+# The eight neighbours as (down, right), row by row: the class of a pair is its index in this list.
 NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
-HIDDEN = 128  # of f_gamma; the paper gives no layers for it
-TRIES = 4  # places drawn per image to find one inside the region of interest
+HIDDEN = 128  # width of f_gamma, whose layers the paper does not give
+TRIES = 4  # pairs drawn per image to find one inside the region of interest
 
 
 def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
-    """Builds f_gamma: Z x Z -> logits of the eight neighbours. Raises BadConfig if two patches do not fit an image."""
+    """Builds f_gamma: Z x Z -> logits of the eight neighbours. Raises BadConfig if images are too small for a pair."""
     if config.size < 2 * config.patch:
         raise BadConfig(
             f"two neighbouring patches of {config.patch} pixels do not fit in images of {config.size}; "
@@ -93,29 +93,29 @@ def place_head(config: PretrainConfig, encoder: Encoder) -> nn.Sequential:
 def draw_corners(
     count: int, side: int, patch: int, jitter: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Draws where to cut `count` pairs of neighbouring patches in images of side x side pixels.
+    """Draws the positions of `count` pairs of neighbouring patches in images of `side` x `side` pixels.
 
-    The direction is drawn first, evenly, then a place where both patches fit. Both are then moved by up to `jitter`
-    pixels, as far as the image has room, so that the seam between them does not reveal the place.
-    Returns first (count, 2) and second (count, 2) top left corners as (down, right) in pixels, and places (count,).
+    The direction is drawn uniformly, then a position at which both patches fit. Both are then moved by up to `jitter`
+    pixels, within the image, so that continuity at the seam does not reveal the direction. Returns the top left corners
+    of the first and the second patches, each (count, 2), as (down, right) in pixels, and the directions (count,).
     Raises ValueError if two patches do not fit side by side.
     """
     if side < 2 * patch:
         raise ValueError(f"two patches of {patch} pixels do not fit side by side in images of {side}; use {2 * patch}")
-    places = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
-    offset = torch.tensor(NEIGHBOURS)[places]
+    directions = torch.randint(len(NEIGHBOURS), (count,), generator=generator)
+    offset = torch.tensor(NEIGHBOURS)[directions]
     low, high = (-offset).clamp(min=0) * patch, side - patch - offset.clamp(min=0) * patch
     spot = torch.rand((count, 2), generator=generator)
     first = low + (spot * (high - low + 1)).long()
     moves = torch.randint(-jitter, jitter + 1, (2, count, 2), generator=generator)
     last = side - patch
-    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), places
+    return (first + moves[0]).clamp(0, last), (first + offset * patch + moves[1]).clamp(0, last), directions
 
 
 def cut(images: Tensor, corners: Tensor, patch: int) -> Tensor:
     """Cuts a patch from each image, without resampling.
 
-    (B, C, S, S) and corners (B, 2) in pixels -> (B, C, patch, patch).
+    images: (B, C, S, S). corners: (B, 2) in pixels. Returns (B, C, patch, patch).
     """
     step = torch.arange(patch, device=images.device)
     corners = to_device(corners, images.device)
@@ -129,26 +129,26 @@ def draw_pairs(
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Draws one pair of neighbouring patches from each image.
 
-    Returns patches (2, B, 3, p, p), the first ones' region of interest (B, p, p) or None, and places (B,).
+    Returns patches (2, B, 3, p, p), the first patches' regions of interest (B, p, p) or None, and directions (B,).
     """
     patch, tries = config.patch, 1 if roi is None else TRIES
-    drawn = [draw_corners(len(x), x.shape[-1], patch, config.pos_jitter, generator) for _ in range(tries)]
-    first, second, places = (torch.stack(parts) for parts in zip(*drawn, strict=True))  # (tries, B, 2), (tries, B)
-    inside, best, each = None, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x))
+    attempts = [draw_corners(len(x), x.shape[-1], patch, config.pos_jitter, generator) for _ in range(tries)]
+    first, second, directions = (torch.stack(t) for t in zip(*attempts, strict=True))  # (tries, B, 2), (tries, B)
+    inside, best, rows = None, torch.zeros(len(x), dtype=torch.long), torch.arange(len(x))
     if roi is not None:
         inside = torch.stack([cut(roi[:, None], spot, patch)[:, 0] for spot in first])  # (tries, B, p, p)
         share = inside.float().mean((2, 3)).cpu()
-        # The first that is mostly inside, or else the one most inside.
+        # The first patch that is mostly inside the region, or else the patch with the largest share inside.
         best = (share + (share >= 0.5) * torch.arange(tries, 0, -1)[:, None]).argmax(0)
-        inside = inside[best, each]
-    patches = torch.stack([cut(x, spots[best, each], patch) for spots in (first, second)])
-    return patches, inside, to_device(places[best, each], x.device)
+        inside = inside[best, rows]
+    patches = torch.stack([cut(x, spots[best, rows], patch) for spots in (first, second)])
+    return patches, inside, to_device(directions[best, rows], x.device)
 
 
 def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, Tensor | None]:
-    """Cuts images (M, 3, S, S) into patches side by side, of which those mostly inside the region of interest are kept.
+    """Cuts images (M, 3, S, S) into adjacent patches and returns those mostly inside the region of interest.
 
-    roi (M, S, S) or None. Returns patches (P, 3, p, p) and their regions (P, p, p); all if none is mostly inside.
+    roi: (M, S, S) or None. Returns patches (P, 3, p, p) and their regions (P, p, p); all if none is mostly inside.
     """
     patches = images.unfold(2, patch, patch).unfold(3, patch, patch).permute(0, 2, 3, 1, 4, 5).flatten(0, 2)
     if roi is None:
@@ -158,18 +158,18 @@ def patches_of(images: Tensor, roi: Tensor | None, patch: int) -> tuple[Tensor, 
     return (patches[mostly_inside], inside[mostly_inside]) if bool(mostly_inside.any()) else (patches, inside)
 
 
-# Views turned by quarters: what Rot-Net, CSI and DROC see.
+# Views rotated by multiples of 90 degrees, for Rot-Net, CSI and DROC.
 
 
 TURNS = 4
 
 
 class TurnedViews(Objective):
-    """Base of the objectives that see four copies of each image, turned by n quarters, and classify the turns.
+    """Base of the objectives that use four copies of each image, rotated by n x 90 degrees, and classify n.
 
-    Each copy takes its own weak view first, because a mirrored copy turned by one quarter is that of another image
-    turned by three: after the turn it would make the label ambiguous.
-    `k` and the strong augmentation have no part in it.
+    Each copy gets its weak view before the rotation, because mirroring a rotated image would make the label ambiguous:
+    n = 1 and n = 3 could not be distinguished.
+    `k` and the strong augmentation are not used.
     """
 
     sides = 2  # views of each copy
@@ -185,17 +185,17 @@ class TurnedViews(Objective):
         return logits
 
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        parts = [self.samples(x, generator, roi) for _ in range(self.sides)]
-        images, labels = (torch.cat(values) for values in zip(*parts, strict=True))
+        samples = [self.samples(x, generator, roi) for _ in range(self.sides)]
+        images, labels = (torch.cat(values) for values in zip(*samples, strict=True))
         partners = torch.arange(len(images), device=x.device).roll(len(images) // self.sides)
         return Views(images, labels, partners)
 
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Makes copies turned by 0..3 quarters anticlockwise, running fastest: (4 B, 3, S, S), and labels (4 B,)."""
+        """Makes copies rotated by n x 90 degrees anticlockwise, n running fastest: (4 B, 3, S, S), labels n (4 B,)."""
         copies = x.repeat_interleave(TURNS, 0)
         copies = self.weak(copies, generator) if weak else copies
-        each = copies.view(len(x), TURNS, *x.shape[1:])
-        turned = torch.stack([torch.rot90(each[:, n], n, (2, 3)) for n in range(TURNS)], 1)
+        grouped = copies.view(len(x), TURNS, *x.shape[1:])
+        turned = torch.stack([torch.rot90(grouped[:, n], n, (2, 3)) for n in range(TURNS)], 1)
         return turned.flatten(0, 1), torch.arange(TURNS, device=x.device).repeat(len(x))

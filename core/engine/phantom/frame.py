@@ -33,22 +33,22 @@ class Case:
 
 
 def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
-    """Draws one frame, as a camera in the bowel sees it: images to try things on.
+    """Draws one synthetic endoscopy frame, for examples and tests.
 
     Args:
-        key: What the scene is drawn from, one whole number of 0 or more or several: one key is always the same scene.
+        key: The seed of the scene, one whole number of 0 or more or several; the same key always gives the same scene.
         size: Side of the image in pixels, 8 or more.
-        lesions: How many lesions are drawn, 0 or more. Where there is no room for so many, there are fewer: more than
-            about five seldom fit.
+        lesions: Number of lesions, 0 or more. Fewer are drawn if there is not enough room: more than about five seldom
+            fit.
 
     Returns:
         image: uint8 (size, size, 3), the frame.
-        clean: uint8 (size, size, 3), the same frame without its lesions; equal to it outside the mask.
+        clean: uint8 (size, size, 3), the same frame without its lesions; both are equal outside the mask.
         mask: uint8 (size, size), 1 where a lesion is, else 0.
         kinds: The name of each lesion that is drawn.
 
     Raises:
-        ValueError: If a number is not one of these.
+        ValueError: If an argument is not such a number.
 
     Example:
         >>> from pmsacl_studio import draw_case
@@ -57,11 +57,11 @@ def draw_case(key: int | tuple[int, ...], size: int, lesions: int = 0) -> Case:
         ((64, 64, 3), True)
     """
     keys = list(key) if isinstance(key, (tuple, list)) else [key]
-    for name, given, least in (("key", key, 0), ("size", size, 8), ("lesions", lesions, 0)):
-        values = keys if name == "key" else [given]
+    for name, value, least in (("key", key, 0), ("size", size, 8), ("lesions", lesions, 0)):
+        values = keys if name == "key" else [value]
         numbers = all(isinstance(v, (int, np.integer)) and not isinstance(v, bool) and v >= least for v in values)
         if not values or not numbers:
-            raise ValueError(f"{name} is a whole number of {least} or more, not {given!r}")
+            raise ValueError(f"{name} is a whole number of {least} or more, not {value!r}")
     streams = np.random.default_rng(keys).spawn(4)
     scene, camera = draw_scene(streams[0]), draw_camera(streams[1])
     lens = _Lens.draw(streams[2])
@@ -159,7 +159,7 @@ class _Lens:
         )
 
     def develop(self, lit: np.ndarray, exposure: float) -> np.ndarray:
-        """Linear (S, S, 3) -> 0..1 as displayed: soft shoulder that keeps the hue, bloom, gamma, focus."""
+        """Converts linear colour (S, S, 3) to display values 0 to 1: soft shoulder, bloom, gamma, focus."""
         x = lit * (self.white * np.float32(exposure))
         top = x.max(-1, keepdims=True)
         x *= (1 - np.exp(-1.3 * top)) / (top + 1e-6)
@@ -170,7 +170,7 @@ class _Lens:
         return np.clip(grey + (x - grey) * np.float32(1.15), 0, 1)
 
     def octagon(self, size: int) -> np.ndarray:
-        """float32 (size, size) 0..1, soft by one pixel."""
+        """Returns the octagonal field of view, float32 (size, size) from 0 to 1, with an edge one pixel soft."""
         at = (np.arange(size, dtype=np.float32) + 0.5) / size - 0.5
         x, y = np.abs(at - self.shift[0])[None], np.abs(at - self.shift[1])[:, None]
         inside = np.minimum(np.minimum(0.492 - x, 0.498 - y), (1 - self.corner - x - y) / np.sqrt(2))

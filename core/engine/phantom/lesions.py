@@ -94,7 +94,7 @@ def grow(rng: np.random.Generator, lesion: Lesion, surface: Surface, angle: floa
 
 
 def _outline(rng: np.random.Generator, x: np.ndarray, y: np.ndarray, wobble: float) -> np.ndarray:
-    """0 at the centre, 1 on an irregular closed outline."""
+    """Computes a field that is 0 at the centre and 1 on an irregular closed outline."""
     turn, long = rng.uniform(0, np.pi), rng.uniform(1, 1.45)
     a, b = np.cos(turn) * x + np.sin(turn) * y, -np.sin(turn) * x + np.cos(turn) * y
     a, b = a / np.sqrt(long), b * np.sqrt(long)
@@ -110,7 +110,7 @@ def _dome(u: np.ndarray, steep: float) -> np.ndarray:
 
 
 def _shape(rng: np.random.Generator, lesion: Lesion, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """x, y in lesion radii -> height in radii, and how deep inside the outline (<= 0 outside)."""
+    """Computes from x, y in lesion radii the height in radii, and the depth inside the outline (<= 0 outside)."""
     if lesion.kind == "lobed":
         height, edge = np.zeros_like(x), np.full_like(x, -1)
         for _ in range(int(rng.integers(3, 7))):

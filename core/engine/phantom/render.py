@@ -20,10 +20,10 @@ REACH = 9.0
 
 @dataclass
 class Surface:
-    """What S x S pixels see, in camera-independent coordinates: all float32.
+    """The surface that S x S pixels see, in camera-independent coordinates, all float32.
 
-    point, normal, paint (S, S, 3); gloss, relief (S, S): wetness and fine bumps; eye (3,).
-    frame: (3, 3) rows right, up, forward of the camera."""
+    point, normal, paint: (S, S, 3). gloss, relief: (S, S), wetness and fine bumps. eye: (3,), position of the camera.
+    frame: (3, 3), rows right, up and forward of the camera."""
 
     point: np.ndarray
     normal: np.ndarray
@@ -65,7 +65,7 @@ def draw_camera(rng: np.random.Generator) -> Camera:
 
 
 def _lookup(texture: np.ndarray, depth: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Bilinear; `angle` in 0..2 pi wraps, `depth` is clamped. The texture's first column is repeated at its end."""
+    """Interpolates a texture, whose last column equals the first; `angle` (0 to 2 pi) wraps, `depth` is clamped."""
     tall, wide = texture.shape[:2]
     u = angle * np.float32((wide - 1) / (2 * np.pi))
     v = np.clip((depth - NEAR) * np.float32((tall - 1) / (FAR - NEAR)), 0, tall - 1)

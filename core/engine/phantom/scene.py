@@ -21,8 +21,8 @@ VESSELS = (2048, 1216)  # grid of the vessels
 class Scene:
     """One stretch of bowel, as textures of its wall.
 
-    radius float32 SHAPE, inner radius; fields float32 (*FINE, 4): mottle, tint, residue (0..1), bumps;
-    wet float32 SHAPE, gloss; vessels uint8 VESSELS; base, ochre (3,); bend (2,), curvature of the axis."""
+    radius: float32 SHAPE, inner radius. fields: float32 (*FINE, 4): mottle, tint, residue (0 to 1), bumps. wet: float32
+    SHAPE, gloss. vessels: uint8 VESSELS. base, ochre: (3,), colours. bend: (2,), curvature of the axis."""
 
     radius: np.ndarray
     fields: np.ndarray
@@ -80,7 +80,7 @@ def draw_scene(rng: np.random.Generator) -> Scene:
 
 
 def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Haustra: bulges between semilunar folds, each fold a ridge over part of the circumference.
+    """Draws haustra: bulges between semilunar folds, each fold a ridge over part of the circumference.
 
     Returns (radius, fade), both float32 SHAPE; fade is 0 at the pole of the blind end, if the tube has one.
     """
@@ -109,7 +109,7 @@ def _radius(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _vessels(rng: np.random.Generator) -> np.ndarray:
-    """uint8 VESSELS: trees of branching walks, thick and dark at the root, down to a fine net; level by level."""
+    """Draws vessels, uint8 VESSELS: trees of branching walks, level by level, from a thick dark root to a fine net."""
     coarse, fine = np.zeros(VESSELS, np.uint8), np.zeros(VESSELS, np.uint8)
     tall, wide = VESSELS
     n = int(rng.integers(14, 40))

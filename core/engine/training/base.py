@@ -1,4 +1,4 @@
-"""Base of all trainings, which the loop runs: networks, their optimisers, and one step of them."""
+"""Base of all trainings: networks, their optimisers, and one training step; `loop.py` runs the steps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from core.engine.progress import Report, Stop
 
 
 class Diverged(ValueError):
-    """Raised when a loss or weights are no longer finite; the message says at which step and what to change."""
+    """Raised if a loss or weights are no longer finite; the message says at which step, and what to change."""
 
 
 class Training(abc.ABC):
-    """One training in memory. `step` is the number of steps done, of `steps` in all.
+    """One training in memory. `step` is the number of finished steps, `steps` the total.
 
-    networks, optimisers: by the name that a checkpoint keeps them under. title: for sentences. remedy: what to change
-    after the training has diverged. ended: why it is to end now, in a sentence; "" if it is not. report, should_stop:
-    the loop's, for what takes long before a step.
+    networks, optimisers: by their names in a checkpoint. title: used in messages. remedy: what to change after the
+    training has diverged. ended: why it must end now, in a sentence; "" if it goes on. report, should_stop: those of
+    the loop, for long work before a step.
     """
 
     title: ClassVar[str]
@@ -38,39 +38,39 @@ class Training(abc.ABC):
     optimisers: dict[str, torch.optim.Optimizer]
 
     def prepare(self) -> None:
-        """Do what must come before step `step`, such as estimating centres; a second call changes nothing.
+        """Prepares step `step`, for example by estimating centres; a second call changes nothing.
 
-        Raises Stopped when asked to stop meanwhile; called again, it begins anew.
+        Raises Stopped if `should_stop` returns True; the next call then starts from the beginning.
         """
         return
 
     @abc.abstractmethod
     def advance(self) -> dict[str, Any]:
-        """Do one step, after which `step` is one more. Returns its numbers, `loss` among them.
+        """Does one step, increments `step` and returns the step's figures, among them `loss`.
 
-        `seen`, if given, is the number of images; the loop makes images_per_second of it.
+        The figure `seen` is optional: the number of images, from which the loop computes images_per_second.
         """
 
     def notes(self) -> dict[str, Any]:
-        """Gives what a checkpoint keeps beside tensors, as JSON takes it."""
+        """Returns the values, besides tensors, that a checkpoint stores, as JSON."""
         return {}
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
-        """Put back what `notes` gave."""
+        """Restores the values of `notes`."""
         return
 
     def tensors(self) -> dict[str, Tensor]:
-        """Gives what a checkpoint keeps beside networks and optimisers; names without a dot."""
+        """Returns the tensors, besides networks and optimisers, that a checkpoint stores; names have no dot."""
         return {}
 
     def restore_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Put back what `tensors` gave."""
+        """Restores the tensors of `tensors`."""
         return
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Returns JSON and tensors for a checkpoint: all that the next step depends on.
+        """Returns the JSON and the tensors of a checkpoint: everything on which the next step depends.
 
-        Random state is no part of it, since draws follow from the step.
+        No random state is needed, because random draws depend on the step only.
         """
         tensors = self.tensors()
         for name, network in self.networks.items():
@@ -80,7 +80,7 @@ class Training(abc.ABC):
         return {"step": self.step, **self.notes()}, tensors
 
     def restore(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Put back what `state` gave."""
+        """Restores the result of `state`."""
         for name, network in self.networks.items():
             start = f"{name}."
             network.load_state_dict({k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)})
@@ -91,13 +91,13 @@ class Training(abc.ABC):
         self.restore_notes(state)
 
     def check(self) -> None:
-        """Raise Diverged if a weight or a running statistic is not finite."""
+        """Raises Diverged if a weight or a running statistic is not finite."""
         for network in self.networks.values():
             if not all(bool(v.isfinite().all()) for v in network.state_dict().values() if v.is_floating_point()):
                 raise self.diverged("its weights are")
 
     def diverged(self, what: str) -> Diverged:
-        """Returns the error to raise. what: "its loss is" or "its weights are"."""
+        """Returns the error to raise. what: the start of its message, "its loss is" or "its weights are"."""
         plural = "numbers" if what.endswith("are") else "a number"
         return Diverged(
             f"{self.title} broke down at step {self.step}: {what} no longer {plural}. Start again with {self.remedy}."
@@ -105,7 +105,7 @@ class Training(abc.ABC):
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -> dict[str, Tensor]:
-    """Returns an optimiser's tensors as `name.parameter.key`; hyper-parameters are the configuration's, so not kept."""
+    """Returns an optimiser's tensors as `name.parameter.key`, without hyper-parameters (see the configuration)."""
     return {
         f"{name}.{index}.{key}": torch.as_tensor(value)
         for index, values in optimiser.state_dict()["state"].items()
@@ -115,15 +115,15 @@ def optimiser_state(optimiser: torch.optim.Optimizer, name: str = "optimiser") -
 
 
 def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], name: str = "optimiser") -> None:
-    """Put back what `optimiser_state` gave. Each tensor takes its parameter's memory format, as it had."""
+    """Restores the result of `optimiser_state`, each tensor in the memory format of its parameter, as before."""
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith(f"{name}."):
-            _, index, what = key.split(".")
+            _, index, key_of_state = key.split(".")
             like = parameters[int(index)]
             host_copy = torch.empty_like(like if value.shape == like.shape else value, dtype=value.dtype, device="cpu")
-            state.setdefault(int(index), {})[what] = host_copy.copy_(value)
+            state.setdefault(int(index), {})[key_of_state] = host_copy.copy_(value)
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
 
@@ -131,10 +131,10 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
 
 
 class Average(AveragedModel):
-    """An average of `net`, its buffers included, that starts as a copy; call `update_parameters(net)` after each step.
+    """An average of `net` with its buffers, which starts as a copy; call `update_parameters(net)` after each step.
 
-    After step s the mean keeps min(decay, 1 - 1 / (s + 1)) of itself: the plain mean of all weights at first, since a
-    long memory would hold the random start, and an exponential average later. Integer buffers are copied.
+    After step s the old average has the weight min(decay, 1 - 1 / (s + 1)). It is thus the plain mean of all weights at
+    first, so that the random start is soon forgotten, and an exponential average later. Integer buffers are copied.
     """
 
     n_averaged: torch.Tensor
@@ -142,11 +142,11 @@ class Average(AveragedModel):
     def __init__(self, net: nn.Module, decay: float) -> None:
         super().__init__(net, use_buffers=True)
         self.decay = decay
-        self.n_averaged.fill_(1)  # the weights at the start are the first of those averaged
+        self.n_averaged.fill_(1)  # the initial weights are the first that are averaged
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Updates the average as torch's does, but asks no device for the count, which lies on the CPU."""
+        """Updates the average like torch's class, but with the count on the CPU, so that no device is waited for."""
         decay = min(self.decay, 1 - 1 / (int(self.n_averaged) + 1))
         means, now = ([*net.parameters(), *net.buffers()] for net in (self.module, model))
         pairs = list(zip(means, now, strict=True))
@@ -158,37 +158,37 @@ class Average(AveragedModel):
         self.n_averaged += 1
 
 
-# Random draws of a training: each step has generators of its own, so that a resumed training draws the same.
+# Random draws of a training: each step has separate generators, so that a resumed training draws the same numbers.
 #
-# A generator follows from (seed, purpose, step) alone. No random state has to be kept, and what one purpose draws does
-# not depend on how much another one drew.
+# A generator depends on (seed, purpose, step) only. No random state has to be stored, and the draws for one purpose do
+# not depend on those for another.
 
 
-ORDER = 0  # of the images; `step` counts epochs
-STEP = 1  # a step's batch, where it has no order, and its augmentations
-CENTRES = 2  # images and augmentations that centres are estimated from
-VALIDATION = 3  # augmentations of held-out images: the same at every epoch and in every run of a seed
-PATCHES = 4  # which patches of an image are taken
-SHARES = 5  # how much of each of two codes is mixed
-JUDGES = 6  # lesions that fitted detectors are compared by
+ORDER = 0  # order of the images; `step` counts epochs
+STEP = 1  # augmentations of a step, and its batch if batches are drawn independently
+CENTRES = 2  # images and augmentations from which centres are estimated
+VALIDATION = 3  # augmentations of held-out images: the same at every epoch and in every run with the same seed
+PATCHES = 4  # patches that are used of each image
+SHARES = 5  # shares of two codes in their mixture
+JUDGES = 6  # lesions on which fitted detectors are compared
 
 
 def generator(seed: int, purpose: int, step: int = 0) -> torch.Generator:
-    """Makes the CPU generator of (seed, purpose, step), none of them negative. Raises ValueError if one is."""
+    """Returns the CPU generator for (seed, purpose, step). Raises ValueError if one of them is negative."""
     state = np.random.SeedSequence((seed, purpose, step)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))
 
 
-# What a training depends on, as one short text: images, regions of interest, weights.
+# Fingerprints of the images, regions of interest and weights on which a training depends.
 
 
-CHUNK = 64  # images read at once, so that a memory map is never read into memory whole
+CHUNK = 64  # images read at once, so that a memory map is never in memory completely
 
 
 def fingerprint(*parts: np.ndarray | Mapping[str, Tensor] | None) -> str:
-    """Computes a hexadecimal digest over every value of arrays (N, ...) and of weights by name, in the order given.
+    """Computes a hexadecimal SHA-256 digest of all values of arrays (N, ...) and of weights by name, in this order.
 
-    SHA-256 takes about 2 s for a gigabyte; two parts of equal bytes but another shape or type differ.
+    It takes about 2 s per gigabyte. Arrays with equal bytes but different shapes or types have different digests.
     """
     digest = hashlib.sha256()
     for item in parts:

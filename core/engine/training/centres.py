@@ -1,4 +1,4 @@
-"""The centres c_n of the classes A_n (Eq. 2; four kinds, Sec. Centering Strategies)."""
+"""The centres c_n of the classes A_n (Eq. 2; the four kinds of Sec. Centering Strategies)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def estimate_centres(
     """Estimates the centres c_n = E f_theta(a(x)), a ~ A_n: the mean feature of each class (Eq. 2).
 
     features: (M, 3, S, S) -> (M, D). batches: pairs of images (M, 3, S, S) and their classes (M,).
-    Returns (count, D) float32; sums are kept in float64, so neither batch size nor order matters to the result.
-    Raises ValueError if a class never occurs.
+    Returns float32 (count, D). Sums are in float64, so that the result does not depend on batch size and order.
+    Raises ValueError if a class has no image.
     """
     total, counts = None, torch.zeros(count, dtype=torch.float64)
     for images, labels in batches:
@@ -30,15 +30,15 @@ def estimate_centres(
 
 
 def random_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws centres (count, dim), each coordinate from a normal distribution of standard deviation `scale`."""
+    """Draws centres (count, dim) with normally distributed coordinates of standard deviation `scale`."""
     return torch.randn((count, dim), generator=generator) * scale
 
 
 def equidistant_centres(count: int, dim: int, scale: float, generator: torch.Generator) -> Tensor:
-    """Draws centres (count, dim) that are equally far from one another.
+    """Draws centres (count, dim) that are equally far from each other.
 
-    They are the corners of a regular simplex around the origin, turned at random, `scale` from the origin each.
-    Every two of them are scale * sqrt(2 count / (count - 1)) apart. Raises ValueError unless dim >= count >= 2.
+    They are the corners of a regular simplex around the origin, randomly rotated, each at distance `scale` from the
+    origin and scale * sqrt(2 count / (count - 1)) from each other. Raises ValueError unless dim >= count >= 2.
     """
     if not 2 <= count <= dim:
         raise ValueError(

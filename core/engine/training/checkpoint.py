@@ -1,8 +1,8 @@
-"""A training's state on disk: whole or absent, and enough to resume as if it had never stopped.
+"""A training's state on disk, complete or absent, from which it resumes as if it had not been stopped.
 
-`checkpoint.json` names the tensor file that belongs to it and is written last, so a kill at any moment leaves the
-checkpoint before or the one after. Tensors are safetensors (network, heads, optimiser, centres), the rest is JSON;
-nothing is pickled. There is no random state to keep: every draw comes from a `base.generator` of its own step.
+`checkpoint.json` names the tensor file that belongs to it and is written last, so that a kill at any moment leaves
+either the previous or the new checkpoint. Tensors (network, heads, optimiser, centres) are safetensors, the rest is
+JSON; nothing is pickled. No random state is stored, because each step has separate generators (`base.generator`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ NAME, HISTORY = "checkpoint.json", "history.jsonl"
 
 
 class BadCheckpoint(ValueError):
-    """A checkpoint that is damaged or of another training; the message says what to do."""
+    """Raised for a checkpoint that is damaged or of another training; the message says what to do."""
 
 
 def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines: list[dict[str, Any]]) -> None:
-    """Append `lines` to the history, then replace the checkpoint. `state` is JSON and holds "step"."""
+    """Appends `lines` to the history, then replaces the checkpoint. state: JSON with the key "step"."""
     folder.mkdir(parents=True, exist_ok=True)
     old = _read(folder)
     length = old["history"] if old else 0
     with open(folder / HISTORY, "ab") as out:
-        out.truncate(length)  # what a killed process wrote after its last checkpoint
+        out.truncate(length)  # removes lines that a killed process wrote after its last checkpoint
         out.seek(length)
         out.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode())
         length = out.tell()
@@ -45,12 +45,12 @@ def save(folder: Path, state: dict[str, Any], tensors: dict[str, Tensor], lines:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Loads what `save` was given last; None if there is no checkpoint. Raises BadCheckpoint if it cannot be read."""
+    """Loads the last saved state and tensors, None if there are none. Raises BadCheckpoint if they are unreadable."""
     state = _read(folder)
     if state is None:
         return None
     try:
-        return state, load_file(folder / Path(state["tensors"]).name)  # a foreign one leads nowhere else
+        return state, load_file(folder / Path(state["tensors"]).name)  # never a path outside the folder
     except (OSError, KeyError, TypeError, SafetensorError) as error:
         raise BadCheckpoint(
             f"the checkpoint in {folder} cannot be read ({error}); start again in a new folder"
@@ -67,12 +67,12 @@ def history(folder: Path) -> list[dict[str, Any]]:
 
 
 def has_diverged(folder: Path) -> bool:
-    """Tells whether the training in a folder ended because its numbers broke down, so that it cannot be resumed."""
+    """Returns whether the training in a folder has diverged, so that it cannot be resumed."""
     return "diverged" in (_read(folder) or {})
 
 
 def clear(folder: Path) -> None:
-    """Remove a checkpoint and its history."""
+    """Removes a checkpoint and its history."""
     for path in (folder / NAME, folder / HISTORY, *folder.glob("checkpoint-*.safetensors")):
         path.unlink(missing_ok=True)
 
@@ -88,9 +88,9 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 class Checkpoints:
-    """The state of one training in `folder`, written by one process, at least every `seconds` when a step ends.
+    """Writes the state of a training into `folder`, at the end of a step and about every `seconds`, by one process.
 
-    identity: JSON of what a resumed training must agree with, such as its configuration and fingerprints of its images.
+    identity: JSON that a resumed training must share, such as the configuration and the fingerprints of its images.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], seconds: float = 30.0) -> None:
@@ -99,11 +99,11 @@ class Checkpoints:
         self.saved = time.monotonic()
 
     def agree(self, state: dict[str, Any]) -> bool:
-        """Tells whether a checkpoint's JSON is of this very training."""
+        """Returns whether a checkpoint's JSON has the identity of this training."""
         return all(state.get(key) == value for key, value in self.about.items())
 
     def resume(self, training: Training) -> None:
-        """Restore `training` from its checkpoint; one of another training, or a damaged one, is removed.
+        """Restores `training` from its checkpoint; a damaged checkpoint or one of another training is removed.
 
         Raises Diverged if the training had diverged.
         """
@@ -117,25 +117,25 @@ class Checkpoints:
             clear(self.folder)
 
     def add(self, line: dict[str, Any]) -> None:
-        """Keep a step's numbers for the history."""
+        """Adds a step's figures to the history, which `save` writes."""
         self.lines.append(line)
 
     def save_if_due(self, training: Training) -> None:
-        """Write a checkpoint, if the last is `seconds` old."""
+        """Writes a checkpoint if the last one is at least `seconds` old."""
         if time.monotonic() - self.saved >= self.seconds:
             self.save(training)
 
     def save(self, training: Training, finished: bool = False) -> None:
-        """Write a checkpoint now. Raises Diverged, and leaves the one before, if a weight is not finite.
+        """Writes a checkpoint. Raises Diverged, and keeps the previous one, if a weight is not finite.
 
-        finished: all that is made of the training is on disk too.
+        finished: whether all results of the training are on disk, too.
         """
         training.check()
         state, tensors = training.state()
         self._write({**state, "finished": finished}, tensors)
 
     def give_up(self, training: Training, reason: str) -> None:
-        """Write the history and why the training ended; there is nothing to go on from."""
+        """Writes the history and the reason why the training ended; it cannot be resumed."""
         self._write({"step": training.step, "diverged": reason}, {})
 
     def _write(self, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -145,7 +145,7 @@ class Checkpoints:
 
 
 def restore(training: Training, state: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Restore `training` to what `load` gave. Raises Diverged if the training had diverged."""
+    """Restores `training` from the result of `load`. Raises Diverged if the training had diverged."""
     if "diverged" in state:
         raise Diverged(state["diverged"])
     training.restore(state, tensors)

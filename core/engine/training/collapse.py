@@ -1,4 +1,4 @@
-"""Watch for catastrophic collapse: all images drawn to one point of the feature space (Sec. Centering Strategies)."""
+"""Detection of catastrophic collapse: all images get nearly the same features (Sec. Centering Strategies)."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from core.engine.objectives.config import REESTIMATED, PretrainConfig
 
 
 def feature_state(z: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
-    """Computes the measures of collapse of one step's features z (V, D) and their classes (V,).
+    """Computes measures of collapse from the features z (V, D) of a step and their classes (V,), in the units of Z.
 
-    spread: root of the mean squared distance to the mean of all. class_distances (classes, classes): between class
-    means; class_distance: their mean. All in the units of Z.
+    Returns spread, the root mean square distance from the mean of all features; class_distances (classes, classes), the
+    distances between class means; and class_distance, their mean.
     """
     z = z.float()
     one_hot = torch.nn.functional.one_hot(labels, classes).float()  # (V, classes)
     means = (one_hot.T @ z) / one_hot.sum(0).clamp(min=1)[:, None]
-    apart = (means[:, None] - means[None]).square().sum(2).sqrt()
+    distances = (means[:, None] - means[None]).square().sum(2).sqrt()
     return {
         "spread": (z - z.mean(0)).square().sum(1).mean().sqrt(),
-        "class_distances": apart,
-        "class_distance": apart.sum() / max(1, classes * (classes - 1)),
+        "class_distances": distances,
+        "class_distance": distances.sum() / max(1, classes * (classes - 1)),
     }
 
 
 def relative_spread(h: Tensor) -> Tensor:
-    """Computes the spread of features h (M, F) relative to their length: 0 if all lie in one point, 1 at most."""
+    """Computes the spread of features h (M, F) relative to their length: from 0, if all are equal, to 1."""
     h = h.float()
     return ((h - h.mean(0)).square().sum(1).mean() / h.square().sum(1).mean().clamp(min=1e-24)).sqrt()
 
 
 def remedies(config: PretrainConfig) -> str:
-    """Lists what to change of `config` after a collapse, most likely cause first."""
+    """Lists, in words, what to change in `config` after a collapse, the most likely cause first."""
     hints = ["frozen centres"] if config.centres == REESTIMATED else []
     random = config.encoder.init == "random"
     if not config.encoder.unit or random:
@@ -51,9 +51,9 @@ def remedies(config: PretrainConfig) -> str:
 
 
 class Gauge:
-    """Compares a spread with its median over the first `warm` steps, step by step.
+    """Compares the spread at each step with its median over the first `warm` steps.
 
-    low, high: steps in a row below `floor` of it, above `ceiling` times it; well: clear of both.
+    low, high, well: numbers of consecutive steps below `floor` times the median, above `ceiling` times it, or between.
     """
 
     def __init__(self, floor: float, ceiling: float, warm: int) -> None:
@@ -73,7 +73,7 @@ class Gauge:
 
     @property
     def closer(self) -> str:
-        """How many times closer together the images lie than at the start, in words."""
+        """How many times closer together the images' features are than at the start, in words."""
         return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
 
 
@@ -82,13 +82,13 @@ PROJECTIONS, FEATURES = "projections", "features"
 
 
 class CollapseWatch:
-    """A watch that says in a sentence when training has collapsed; updated once a step.
+    """Raises an alarm, a sentence, if the features have collapsed; updated after each step.
 
-    It looks at the projections, which the losses see, and at the backbone's features, which detectors read. An alarm
-    takes `patience` steps in a row in which either has less than `floor` of the spread of its own first `warm` steps,
-    so that one odd batch gives none; it ends after `calm` steps in a row with both back above twice the floor, since
-    features that have collapsed often burst apart for a moment. Projections that spread beyond `ceiling` times the
-    start give an alarm too: training runs away before it breaks down.
+    It watches the projections, which the losses use, and the backbone's features, which detectors use. The alarm is
+    raised after `patience` consecutive steps in which the spread of either is less than `floor` times that of the first
+    `warm` steps, so that a single batch cannot raise it. It ends after `calm` consecutive steps with both spreads above
+    twice the floor, because collapsed features often spread again for a moment. An alarm is also raised if projections
+    spread beyond `ceiling` times the start, because training then diverges soon.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class CollapseWatch:
         aug_accuracy: float | None = None,
         feature_spread: float | None = None,
     ) -> str | None:
-        """Takes one step's numbers; returns the alarm standing now, or None.
+        """Takes the figures of a step and returns the current alarm, or None.
 
-        spread: of the projections. aug_accuracy in 0..1; None without a class head. feature_spread: the relative
-        spread of the backbone's features; None if it is unknown.
+        spread: of the projections. aug_accuracy: 0 to 1; None without a class head. feature_spread: the relative
+        spread of the backbone's features; None if unknown.
         """
         if not math.isfinite(spread):
             self.alarm = (
@@ -133,10 +133,10 @@ class CollapseWatch:
         h.update(1.0 if feature_spread is None else feature_spread)
         if self.alarm is None and max(z.low, h.low) >= self.patience:
             fallen = h if h.low >= self.patience else z
-            rest = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
+            suffix = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
             self.alarm = (
                 f"The features have collapsed (step {step}): all images now lie {fallen.closer} times closer together "
-                f"than at the start{rest}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
+                f"than at the start{suffix}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
                 f"Start again with {self.remedy}."
             )
         elif self.alarm is None and z.high >= self.patience:
@@ -149,14 +149,14 @@ class CollapseWatch:
         return self.alarm
 
     def accuracy(self) -> str:
-        """Says how often the class was found over the last steps, as a sentence with a space before it, or ''."""
+        """Returns a sentence on the class accuracy over the last steps, with a leading space, or ''."""
         if not self.recent:
             return ""
         accuracy = sum(self.recent) / len(self.recent)
         return f" The class of an image is found {accuracy:.0%} of the time (guessing: {1 / self.classes:.0%})."
 
     def state(self) -> dict[str, Any]:
-        """Gives what a checkpoint keeps."""
+        """Returns the values that a checkpoint stores."""
         gauges = {name: {field: getattr(g, field) for field in _OF_GAUGES} for name, g in self.gauges.items()}
         return {"gauges": gauges, "alarm": self.alarm, "past": self.past, "recent": list(self.recent)}
 

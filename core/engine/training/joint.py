@@ -1,9 +1,9 @@
-"""One step of a pre-training by several processes: each makes views of its share, and all see the joint batch's loss.
+"""One step of a pre-training by several processes: each makes views of its share, all compute the joint batch's loss.
 
-Each process passes its own views through the encoder and gathers the features of all, with their gradient, so that
-every view is contrasted with those of all processes. The loss of the joint batch is then computed on each. Backward, a
-feature gets the sum of what the equal losses of all processes ask of it; DistributedDataParallel takes the mean of the
-parameters' gradients over processes, which gives the gradient of one process with the joint batch.
+Each process passes its views through the encoder and gathers the features of all processes, with their gradients, so
+that every view is contrasted with all views of the joint batch. Each process then computes the loss of the joint batch.
+In the backward pass a feature gets the sum of the gradients of these equal losses. DistributedDataParallel averages the
+parameters' gradients over processes, which gives the gradient of a single process with the joint batch.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class JointStep(nn.Module):
     """Encoder and objective as one forward pass, from this process's views to the loss of the joint batch."""
 
     def __init__(self, encoder: Encoder, objective: Objective, features: Features) -> None:
-        """features(images) -> h (M, F), z (M, D): the encoder's."""
+        """features: computes the encoder's features h (M, F) and projections z (M, D) of images."""
         super().__init__()
         self.encoder, self.objective, self.features = encoder, objective, features
 
-    def forward(self, own: Views, centres: Tensor | None) -> tuple[Outcome, Views]:
-        """Returns the outcome and the views of the joint batch (of whose images this process's alone)."""
-        h, z = self.features(own.images)
+    def forward(self, views: Views, centres: Tensor | None) -> tuple[Outcome, Views]:
+        """Returns the outcome and the views of the joint batch, with the images of this process only."""
+        h, z = self.features(views.images)
         if processes.world() > 1:
             z = z if self.objective.uses_projection else z.detach()
-            h, z, own = joined(_of_all(h, z, own))
-        outcome: Outcome = self.objective.loss(h, z, own, centres)
+            h, z, views = joined(_of_all(h, z, views))
+        outcome: Outcome = self.objective.loss(h, z, views, centres)
         outcome.h = h.detach()
-        return outcome, own
+        return outcome, views
 
 
 def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn.Module:
-    """Returns the pass of a step; if there are several processes, their gradients are averaged after each backward."""
+    """Returns the module of a step; with several processes it averages their gradients in each backward pass."""
     step = JointStep(encoder, objective, features)
     if processes.world() == 1:
         return step
@@ -52,7 +52,7 @@ def joint_step(encoder: Encoder, objective: Objective, features: Features) -> nn
 
 
 def share_norms(encoder: Encoder, device: torch.device) -> None:
-    """Has batch norms take their statistics of all processes' batches, where there are several with a GPU each."""
+    """Makes batch norms use the statistics of the joint batch, if there are several processes with a GPU each."""
     if processes.world() > 1 and device.type == "cuda":
         convert = nn.SyncBatchNorm.convert_sync_batchnorm
         if isinstance(encoder.arch, TimmBackbone):  # its batch norms carry the activation that follows
@@ -63,7 +63,7 @@ def share_norms(encoder: Encoder, device: torch.device) -> None:
 def rows_of_process(rows: Tensor) -> Tensor:
     """Returns this process's share of the rows of a joint batch (B,).
 
-    Raises ValueError unless all shares are equal and of at least two images: lesions are cut from another one.
+    Raises ValueError unless all shares have the same size of at least two images: lesions are cut from another image.
     """
     world = processes.world()
     if world > 1 and (len(rows) % world or len(rows) < 2 * world):
@@ -75,11 +75,11 @@ def rows_of_process(rows: Tensor) -> Tensor:
 
 
 def joined(parts: Sequence[tuple[Tensor, Tensor, Views]]) -> tuple[Tensor, Tensor, Views]:
-    """Joins h, z and views of all processes, by rank, in the order of `Views`: each kind of image together."""
-    views = [own for _, _, own in parts]
-    firsts = [rank * len(own.labels) for rank, own in enumerate(views)]
-    strong = None if views[0].strong is None else torch.cat([own.strong for own in views])  # type: ignore[misc]
-    places = None if views[0].places is None else torch.cat([own.places for own in views])  # type: ignore[misc]
+    """Concatenates h, z and views of all processes, ordered by rank within each kind of image of `Views`."""
+    views = [v for _, _, v in parts]
+    firsts = [rank * len(v.labels) for rank, v in enumerate(views)]
+    strong = None if views[0].strong is None else torch.cat([v.strong for v in views])  # type: ignore[misc]
+    positions = None if views[0].places is None else torch.cat([v.places for v in views])  # type: ignore[misc]
     counts = [0 if x is None else len(x) for x in (views[0].labels, views[0].strong, views[0].places, views[0].places)]
 
     def ordered(of_all: list[Tensor]) -> Tensor:
@@ -87,25 +87,25 @@ def joined(parts: Sequence[tuple[Tensor, Tensor, Views]]) -> tuple[Tensor, Tenso
 
     joint = Views(
         views[processes.rank()].images,
-        torch.cat([own.labels for own in views]),
-        torch.cat([own.partners + first for own, first in zip(views, firsts, strict=True)]),
-        places,
+        torch.cat([v.labels for v in views]),
+        torch.cat([v.partners + first for v, first in zip(views, firsts, strict=True)]),
+        positions,
         strong,
     )
     return ordered([h for h, _, _ in parts]), ordered([z for _, z, _ in parts]), joint
 
 
 def _of_all(h: Tensor, z: Tensor, own: Views) -> list[tuple[Tensor, Tensor, Views]]:
-    """What every process has, by rank; h and z with their gradient."""
+    """Gathers h, z and views of every process, by rank; h and z with their gradients."""
 
     def values(x: Tensor | None) -> Sequence[Tensor | None]:
         if x is None:
             return [None] * processes.world()
-        parts = [torch.empty_like(x) for _ in range(processes.world())]
-        dist.all_gather(parts, x.contiguous())
-        return parts
+        gathered = [torch.empty_like(x) for _ in range(processes.world())]
+        dist.all_gather(gathered, x.contiguous())
+        return gathered
 
     every = (all_gather(h.contiguous()), all_gather(z.contiguous()) if z.requires_grad else values(z))
-    others = zip(values(own.labels), values(own.partners), values(own.places), values(own.strong), strict=True)
-    views = [Views(own.images, *each) for each in others]  # type: ignore[arg-type]
+    fields = zip(values(own.labels), values(own.partners), values(own.places), values(own.strong), strict=True)
+    views = [Views(own.images, *values_of_rank) for values_of_rank in fields]  # type: ignore[arg-type]
     return list(zip(*every, views, strict=True))

@@ -1,4 +1,4 @@
-"""The loop of every training: steps, progress, checkpoints, and an end in words when asked to stop or diverged."""
+"""The loop of every training: steps, progress, checkpoints, and how it ends if it is stopped or has diverged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def run(
     last: int | None = None,
     after: Callable[[], dict[str, Any]] | None = None,
 ) -> None:
-    """Advance `training` to step `last` (default: all its steps), with a checkpoint whenever one is due.
+    """Advances `training` to step `last`, by default to its end, and saves a checkpoint whenever one is due.
 
-    report is given one line of the history per step: step, steps and the step's numbers. after: called after each step,
-    gives further numbers. The caller writes the last checkpoint, once what it makes of the training is on disk.
+    report: called with one line of the history per step: step, steps and the step's figures. after: called after each
+    step, returns additional figures. The caller writes the last checkpoint once all results are on disk.
 
-    Raises Stopped, after a checkpoint, when should_stop() turns true; Diverged when the loss or the weights are no
-    longer finite, or when the training says why it has `ended`. A training that diverged is not gone on with: its
-    checkpoint keeps the history and the reason.
+    Raises Stopped, after a checkpoint, if should_stop() returns True; Diverged if the loss or the weights are no
+    longer finite, or if the training sets `ended`. A training that has diverged cannot be resumed: its checkpoint keeps
+    the history and the reason.
     """
     keep_freed_memory()
     training.report, training.should_stop = report, should_stop
@@ -71,9 +71,9 @@ def kept(
     report: Report | None = None,
     should_stop: Stop | None = None,
 ) -> Checkpoints | None:
-    """Runs `training` to the end, going on from the checkpoint in `folder` if it agrees with `identity`.
+    """Runs `training` to its end, from the checkpoint in `folder` if that has the same `identity`.
 
-    Returns what the caller saves the last checkpoint with; None without a folder.
+    Returns the object with which the caller saves the last checkpoint; None without a folder.
     """
     checkpoints = None if folder is None else Checkpoints(folder, identity)
     if checkpoints is not None:
@@ -83,7 +83,7 @@ def kept(
 
 
 def _step(training: Training, after: Callable[[], dict[str, Any]] | None) -> dict[str, Any]:
-    """One step's line of the history."""
+    """Does one step and returns its line of the history."""
     started = time.perf_counter()
     training.prepare()
     numbers = training.advance()
@@ -95,7 +95,7 @@ def _step(training: Training, after: Callable[[], dict[str, Any]] | None) -> dic
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: None stands for both."""
+    """Replaces NaN and infinity, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):

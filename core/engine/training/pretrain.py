@@ -1,4 +1,4 @@
-"""Pre-training (Sec. PMSACL pre-training): from normal images to an encoder, stopped and resumed at will."""
+"""Pre-training (Sec. PMSACL pre-training): trains an encoder on normal images; it can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["PRETRAIN_PRESETS", "PretrainConfig", "PretrainResult", "pretrain"]
 
 @dataclass
 class PretrainResult:
-    """What a pre-training gives.
+    """The result of a pre-training.
 
     encoder: in eval mode. centres: float32 (k+1, D) or None.
-    collapsed: whether the features lay in one point when training ended; message says so, or how it went.
+    collapsed: whether the features had collapsed when the training ended. message: how it went, for users.
     """
 
     encoder: Encoder
@@ -40,7 +40,7 @@ class PretrainResult:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One dict per step (what `report` was given), read from the folder when it is asked for."""
+        """The reported figures, a dict per step, read from the folder at each access."""
         return checkpoint.history(self.folder)
 
 
@@ -58,16 +58,16 @@ def pretrain(
 ) -> PretrainResult:
     """Trains an encoder on normal images uint8 (N, S, S, 3), or on `Data` with regions of interest and donors.
 
-    held_out: normal images that are not trained on; each epoch is validated on them and MedMix of them.
-    Goes on from the checkpoint in `folder` if there is one: on a CPU the weights are then bit for bit those of a
-    training that never stopped. `max_steps`: return after so many steps in all, as if stopped. A checkpoint is written
-    at least every `checkpoint_seconds`. Snapshots of the encoder lie in folder/epochs/0000, 0001, ...
+    A training with a checkpoint in `folder` is resumed; on a CPU its weights are bit for bit those of an uninterrupted
+    training. Snapshots of the encoder are in folder/epochs/0000, 0001, ... held_out: normal images that are not used
+    for training; each epoch is validated on them and on their MedMix versions. max_steps: return after this many steps
+    in total, as if stopped. checkpoint_seconds: time between two checkpoints.
 
-    Started by torchrun, all processes call this with the same arguments: together they do the steps of one process,
-    whose batch they share evenly, and the first alone writes, reports and is asked to stop.
+    If it is started by torchrun, all processes call this with the same arguments. They share the batch of each step
+    evenly; only the first one writes, reports and can be asked to stop.
 
-    Raises Stopped, once a checkpoint is written, when `should_stop` turns true; Diverged, and keeps no encoder, when
-    the loss or the weights are no longer finite; ValueError on images or a folder that do not fit the configuration.
+    Raises Stopped, after a checkpoint, if `should_stop` returns True; Diverged, without keeping an encoder, if the loss
+    or the weights are no longer finite; ValueError for images or a folder that do not fit the configuration.
     """
     folder, device = Path(folder), torch.device(device) if not isinstance(device, str) else pick_device(device)
     train = Data.of(train)
@@ -97,7 +97,7 @@ def pretrain(
         "encoder": fingerprint(training.encoder.state_dict()),
     }
     checkpoints = checkpoint.Checkpoints(folder, identity, checkpoint_seconds)
-    processes.from_first()  # what the first has written before is there for all
+    processes.from_first()  # a barrier: all processes then find the files of the first one
     saved = checkpoint.load(folder)
     if saved is not None:
         _same(saved[0], checkpoints.about, folder)
@@ -134,7 +134,7 @@ def pretrain(
     return _result(training, folder)
 
 
-# What a resumed training must agree with beside its configuration, and what the error says of a difference.
+# Fingerprints, besides the configuration, that a resumed training must share, and the words for a difference.
 IDENTITY = {
     "data": "on other images or regions of interest",
     "pool": "with lesions from other images of another study",
@@ -160,17 +160,17 @@ def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, w
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    """Raise BadCheckpoint unless `old` is of this training: with other settings or images no configuration would
-    describe the weights.
+    """Raises BadCheckpoint unless `old` is of this training: after a change of settings or images the stored
+    configuration would no longer describe the weights.
     """
     changed = sorted(k for k in new["config"] if old["config"].get(k) != new["config"][k])
     if changed:
         raise checkpoint.BadCheckpoint(
             f"{folder} holds a training with another {', '.join(changed)}; resume it as it was or take a new folder"
         )
-    for key, what in IDENTITY.items():
+    for key, difference in IDENTITY.items():
         if old.get(key) != new.get(key):
-            raise checkpoint.BadCheckpoint(f"{folder} holds a training {what}; take a new folder")
+            raise checkpoint.BadCheckpoint(f"{folder} holds a training {difference}; take a new folder")
 
 
 def _result(training: Pretraining, folder: Path) -> PretrainResult:
@@ -184,25 +184,25 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
 
 
 def _substitution(encoder: Encoder) -> str:
-    """Says, as a sentence with a space before it, that another backbone took the place of the one asked for; or ''."""
-    asked = encoder.origin.get("instead_of")
-    return f" {encoder.config.arch} took the place of {asked}, whose ImageNet weights are not here." if asked else ""
+    """Returns a sentence, with a leading space, if another backbone was used instead of the requested one, or ''."""
+    name = encoder.origin.get("instead_of")
+    return f" {encoder.config.arch} took the place of {name}, whose ImageNet weights are not here." if name else ""
 
 
-# The encoders that a pre-training writes: one per epoch to look at, the best so far, and the one that is kept.
+# The encoders that a pre-training writes: snapshots of epochs, the best so far, and the final one.
 
 
 BEST = "best"
 
 
 class Encoders:
-    """The encoders in one run's folder, written by one process."""
+    """Writes the encoders of a run into its folder, by one process."""
 
     def __init__(self, training: Pretraining, folder: Path) -> None:
         self.training, self.folder = training, folder
 
     def epoch_done(self, numbers: dict[str, float]) -> None:
-        """Keep the epoch's encoder if it is the best so far, and a snapshot where one is due. numbers: validation's."""
+        """Saves the encoder if it is the best so far, and a snapshot if one is due. numbers: validation figures."""
         t = self.training
         if better(numbers, t.best):
             t.best = {**numbers, "epoch": t.epoch}
@@ -212,12 +212,12 @@ class Encoders:
             self.snapshot()
 
     def snapshot(self) -> None:
-        """Write the encoder as it is, in half precision (it is only looked at); epochs/0000 is the untrained one."""
+        """Saves the current encoder in half precision, for display only; epochs/0000 is the untrained one."""
         t = self.training
         self._write(self.folder / "epochs" / f"{t.epoch:04d}", {"step": t.step}, half=True)
 
     def keep(self) -> None:
-        """Put the encoder of this training where `load_encoder(folder)` finds it: the last, or the best so far."""
+        """Saves the final encoder for `load_encoder(folder)`: the last one, or the best so far."""
         t = self.training
         if t.config.select == "best" and t.best is not None:
             for path in sorted((self.folder / BEST).iterdir(), key=lambda p: p.suffix, reverse=True):
@@ -231,7 +231,7 @@ class Encoders:
         save_encoder(t.encoder, folder, notes, t.centres, half=half, class_head=t.objective.class_head())
 
 
-# How a pre-training does on held-out normals and their MedMix versions. No test image is ever seen here.
+# Validation of a pre-training on held-out normals and their MedMix versions; no test image is used.
 
 
 MOST = 64  # held-out images used, evenly spaced
@@ -239,10 +239,10 @@ MOST = 64  # held-out images used, evenly spaced
 
 @torch.no_grad()
 def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
-    """Computes losses and, where there is a class head, how well it does on images it was not trained with.
+    """Computes the losses, and the class head's figures if it has one, on held-out images.
 
-    held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0..1), val_images: of how many images, and
-    val_auroc: of 1 - p(A_0), A_0 against the other classes. Running statistics are used, and none is changed.
+    held_out: normal images. Returns val_loss, val_l_*, val_accuracy (0 to 1), val_images, the number of images used,
+    and val_auroc, of 1 - p(A_0) for A_0 against the other classes. The network is in eval mode and is not changed.
     """
     c, objective, device = training.config, training.objective, training.device
     chosen = np.unique(np.linspace(0, len(held_out.images) - 1, min(MOST, len(held_out.images))).astype(int))
@@ -264,10 +264,10 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
         training.model.train()
     figures = {f"val_{name}": value for name, value in sums.items()}
     if logits:
-        said, truth = torch.cat(logits), torch.cat(labels)
+        predicted, truth = torch.cat(logits), torch.cat(labels)
         figures["val_images"] = float(len(chosen))
-        figures["val_accuracy"] = float((said.argmax(1) == truth).float().mean())
-        score = 1 - said.softmax(1)[:, 0]
+        figures["val_accuracy"] = float((predicted.argmax(1) == truth).float().mean())
+        score = 1 - predicted.softmax(1)[:, 0]
         if bool(torch.isfinite(score).all()):
             from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 
@@ -276,7 +276,7 @@ def validate(training: Pretraining, held_out: Data) -> dict[str, float]:
 
 
 def better(figures: dict[str, float], best: dict[str, float] | None) -> bool:
-    """Tells whether this epoch's validation beats the best so far: by l_aug if there is one, else by the whole loss."""
+    """Returns whether an epoch's validation is better than the best so far: by l_aug if it has it, else by the loss."""
     if not figures:
         return False
     key = "val_l_aug" if "val_l_aug" in figures else "val_loss"

@@ -1,4 +1,4 @@
-"""One pre-training in memory: its parts and one step of it."""
+"""One pre-training in memory: its data, networks and optimiser, and one step of it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SAY = 5.0  # seconds between two reports
 
 @dataclass
 class Data:
-    """Images of a pre-training, and what lesions are cut from.
+    """Images of a pre-training, and the images from which lesions are cut.
 
-    images uint8 (N, S, S, 3), normal; roi uint8 (N, S, S), 1 inside, or None.
-    pool uint8 (M, S, S, 3), pool_roi (M, S, S): normal images of another study, for the donor `foreign`.
-    marked: images uint8 (M, S, S, 3) and what readers marked in them (M, S, S), 1 inside, for the donor `marked`.
+    images: uint8 (N, S, S, 3), normal. roi: uint8 (N, S, S), 1 inside, or None.
+    pool: uint8 (M, S, S, 3), normal images of another study, and pool_roi (M, S, S), for the donor `foreign`.
+    marked: images uint8 (M, S, S, 3) and the readers' lesion masks (M, S, S), 1 inside, for the donor `marked`.
     """
 
     images: np.ndarray
@@ -46,13 +46,13 @@ class Data:
 
     @staticmethod
     def of(images: Data | np.ndarray) -> Data:
-        """Returns `images` with what belongs to them; plain arrays have no regions of interest and nothing beside."""
+        """Returns `images` as Data; an array becomes Data without regions of interest, pool and marked lesions."""
         return images if isinstance(images, Data) else Data(images)
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Returns images (B, 3, S, S) on `device` and regions (B, S, S) or None.
 
-        Regions lie on the CPU, where lesions are placed without waiting.
+        Regions stay on the CPU, where lesions are placed, so that the device is not waited for.
         """
         inside = None if self.roi is None else torch.from_numpy(np.ascontiguousarray(self.roi[rows]))
         return to_batch(self.images[rows], device), inside
@@ -81,7 +81,7 @@ class Pretraining(Training):
         share_norms(self.encoder, device)
         self.model.to(device)
         self.optimiser = self.model.optimiser()
-        # Several processes may share their batch norms, which a compiled graph would know nothing of.
+        # Several processes may share batch norm statistics, which a compiled graph does not support.
         if config.compiled and processes.world() == 1:
             self.model.backbone = torch.compile(self.encoder.backbone)
         self.joint = joint_step(self.encoder, self.objective, self.features)
@@ -90,24 +90,24 @@ class Pretraining(Training):
         self.remedy = f"a learning rate below {config.lr:g}"
         self.watch = CollapseWatch(self.objective.classes, remedies(config))
         self.centres: Tensor | None = None
-        self.centred: int | None = None  # the step they were last set before
+        self.centred: int | None = None  # the step before which the centres were last set
         self.best: dict[str, Any] | None = None  # validation of the best epoch so far, written by `Encoders`
 
     @property
     def epoch(self) -> int:
-        """Epochs finished, and the last one if the steps end within it."""
+        """Number of the current or last finished epoch, from 1; 0 before the first step."""
         return math.ceil(self.step / self.per_epoch)
 
     def rows(self, step: int) -> np.ndarray:
         """Returns the indices of a step's images, or of this process's share of them.
 
-        Each epoch has an order of its own, drawn from (seed, epoch).
+        Each epoch has a different random order, which depends on seed and epoch only.
         """
-        epoch, place = divmod(step, self.per_epoch)
-        return rows_of_process(self.order.of(epoch)[place * self.per_step : (place + 1) * self.per_step]).numpy()
+        epoch, index = divmod(step, self.per_epoch)
+        return rows_of_process(self.order.of(epoch)[index * self.per_step : (index + 1) * self.per_step]).numpy()
 
     def prepare(self) -> None:
-        """Set the centres where this step needs it: before the first, and when they are re-estimated."""
+        """Sets the centres if this step needs it: before the first step, and whenever they are re-estimated."""
         c = self.config
         if not self.objective.uses_centres:
             return
@@ -118,31 +118,31 @@ class Pretraining(Training):
         self.centres, self.centred = centres.to(self.device), self.step
 
     def _centre_batches(self) -> Iterator[tuple[Tensor, Tensor | None]]:
-        """Yields the images that centres are estimated from, the first of an epoch's order, and reports the progress.
+        """Yields the images from which centres are estimated, the first in the epoch's order, and reports progress.
 
-        Each image is passed once for each class, by each process. Raises Stopped when asked to stop.
+        Every process reads all of them, each image once per class. Raises Stopped if `should_stop` returns True.
         """
         chosen = self.order.of(self.step // self.per_epoch)[: self.config.centre_images or None].numpy()
-        done, said = 0, time.monotonic()
+        done, reported = 0, time.monotonic()
         for rows in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
             if self.should_stop is not None and self.should_stop():
                 raise Stopped("pre-training was stopped while its centres were estimated; it begins with them anew")
-            if self.report is not None and time.monotonic() - said >= SAY:
+            if self.report is not None and time.monotonic() - reported >= SAY:
                 message = f"Estimating centres: {done} of {len(chosen)} images"
                 self.report({"step": self.step, "steps": self.steps, "message": message})
-                said = time.monotonic()
+                reported = time.monotonic()
             yield self.data.batch(rows, self.device)
             done += len(rows)
 
     def views(self) -> Views:
-        """Makes this step's input, or this process's share of it. Each process has draws of its own."""
+        """Makes the views of this step, or this process's share of them. Each process has a separate generator."""
         x, inside = self.data.batch(self.rows(self.step), self.device)
         draws = generator(self.config.seed, STEP, self.step * processes.world() + processes.rank())
         with torch.no_grad():
             return self.objective.views(x, draws, inside)
 
     def advance(self) -> dict[str, Any]:
-        """Do one step and return its numbers. A loss that is not finite changes no weight."""
+        """Does one step and returns its figures. Weights are not changed if the loss is not finite."""
         rate = learning_rate(self.config, self.step, self.steps)
         set_rate(self.optimiser, rate)
         self.model.train()
@@ -163,23 +163,23 @@ class Pretraining(Training):
         }
 
     def measured(self, outcome: Outcome, views: Views) -> dict[str, Tensor]:
-        """Computes what is reported of a step, by name, all on the device: nothing here waits for it."""
+        """Computes the reported figures of a step by name, as tensors on the device, without waiting for it."""
         labels, classes = views.labels, self.objective.classes
         state = feature_state(outcome.z, labels, classes)
         tensors = {"loss": outcome.loss.detach(), **outcome.terms}
         tensors |= {name: state[name] for name in ("spread", "class_distance", "class_distances")}
         tensors["feature_spread"] = relative_spread(outcome.h)
         if self.centres is not None:
-            each = torch.nn.functional.one_hot(labels, classes).float()
-            apart = (outcome.z - self.centres[labels]).norm(dim=1)
-            tensors["centre_distance"] = apart @ each / each.sum(0)
+            one_hot = torch.nn.functional.one_hot(labels, classes).float()
+            distances = (outcome.z - self.centres[labels]).norm(dim=1)
+            tensors["centre_distance"] = distances @ one_hot / one_hot.sum(0)
             if "l_con" in outcome.terms:
                 c, mean = self.config, outcome.z.mean(0)
                 tensors["l_con_constant"] = loss_of_a_constant(mean, labels, self.centres, c.tau, c.alpha)
         if outcome.logits is not None:
-            said, truth = outcome.logits.argmax(1), views.classed[1]
-            tensors["aug_accuracy"] = (said == truth).float().mean()
-            rows, columns = (torch.nn.functional.one_hot(n, classes).float() for n in (truth, said))
+            predicted, truth = outcome.logits.argmax(1), views.classed[1]
+            tensors["aug_accuracy"] = (predicted == truth).float().mean()
+            rows, columns = (torch.nn.functional.one_hot(n, classes).float() for n in (truth, predicted))
             tensors["aug_confusion"] = rows.T @ columns
         return tensors
 
@@ -190,10 +190,10 @@ class Pretraining(Training):
         for name, tensor in tensors.items():
             values, flat = flat[: tensor.numel()], flat[tensor.numel() :]
             numbers[name] = values[0] if tensor.ndim == 0 else values
-        shown = self.step % self.config.check_every == 0
+        is_due = self.step % self.config.check_every == 0
         for name in ("aug_confusion", "class_distances"):
             square = numbers.pop(name, None)
-            if square is not None and shown:
+            if square is not None and is_due:
                 numbers[name] = [square[i : i + classes] for i in range(0, classes**2, classes)]
         finite = math.isfinite(numbers["loss"])
         alarm = self.watch.update(

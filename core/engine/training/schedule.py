@@ -18,7 +18,7 @@ COSINE_END = 1e-3  # share of the first rate that a cosine ends at, as in CCD's 
 
 
 def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
-    """Returns the rate of step 0..steps-1, `config.lr` at its highest."""
+    """Returns the learning rate at a step from 0 to steps - 1; its maximum is `config.lr`."""
     if config.schedule == "constant" or steps < 2:
         return config.lr
     if config.schedule == "cosine":
@@ -30,9 +30,9 @@ def learning_rate(config: PretrainConfig, step: int, steps: int) -> float:
 
 
 def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> float:
-    """Returns the share of the highest rate at step 0..steps-1.
+    """Returns the share of the highest rate at a step from 0 to steps - 1.
 
-    It rises over the first `warmup` (a share) of the steps and falls along a cosine, never below `least`.
+    It rises during the first `warmup` (a share) of the steps, then falls along a cosine, never below `least`.
     """
     at = step / steps
     phase = at / warmup - 1 if at < warmup else (at - warmup) / (1 - warmup)
@@ -40,12 +40,12 @@ def warm_cosine(step: int, steps: int, warmup: float, least: float = 0.02) -> fl
 
 
 def polynomial(step: int, steps: int, power: float) -> float:
-    """Returns the share of the first rate at step 0..steps-1: (1 - step / steps) ** power."""
+    """Returns the share of the first rate at a step from 0 to steps - 1: (1 - step / steps) ** power."""
     return (1 - step / steps) ** power
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Sets the learning rate of all parameters; a group with a `scale` takes that share of it."""
+    """Sets the learning rate of all parameters; in a group with a `scale` it is multiplied by that."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
 
@@ -62,10 +62,10 @@ def build_optimiser(config: PretrainConfig, parameters: Iterable[Any]) -> torch.
     return torch.optim.AdamW(parameters, config.lr, (config.momentum, 0.999), weight_decay=config.weight_decay)
 
 
-# Parts of an encoder by depth: what is frozen, and how fast the rest learns, when it starts from pretrained weights.
+# The layers of an encoder by depth: which are frozen, and the learning rates of the others, for pretrained weights.
 #
-# Early layers of a pretrained network see edges and textures that serve any image; to train them on a few hundred
-# images costs time and undoes them (Howard and Ruder 2018; Bao et al. 2022 for decay by layer).
+# Early layers of a pretrained network detect edges and textures of any image; training them on a few hundred images
+# takes time and harms them (Howard and Ruder 2018; Bao et al. 2022 for decay by layer).
 
 
 SIDE = 64  # of the image that is passed once to see which layers run
@@ -75,8 +75,8 @@ SIDE = 64  # of the image that is passed once to see which layers run
 def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
     """Returns the backbone's layers by the finest stride whose map needs them.
 
-    Together they hold all its parameters. A layer is a module with parameters or buffers of its own. Those that no map
-    runs through, such as a transformer's position embedding, count to the finest stride.
+    Together they have all its parameters. A layer is a module that directly has parameters or buffers. Layers that no
+    map depends on, such as a transformer's position embedding, belong to the finest stride.
     """
     layers = [m for m in encoder.net.modules() if any(True for _ in _own(m))]
     probe = torch.zeros(1, 3, SIDE, SIDE, device=encoder.mean.device)
@@ -99,24 +99,24 @@ def stages(encoder: Encoder) -> dict[int, list[nn.Module]]:
 
 
 def parameter_groups(encoder: Encoder, frozen: int, rate: float, decay: float) -> list[dict[str, Any]]:
-    """Returns the encoder's parameters that learn, as groups of an optimiser, each with its share of the rate, `scale`.
+    """Returns the encoder's trained parameters as groups of an optimiser, each with its share of the rate, `scale`.
 
-    frozen: layers up to the map of this stride learn nothing (0: all learn); their parameters no longer ask for
-    gradients. rate: share of the projection head's rate that the coarsest stage gets; each finer stage gets `decay` of
-    the one after it.
+    frozen: layers up to the map of this stride are frozen, so their parameters no longer require gradients; 0 for none.
+    rate: learning rate of the coarsest stage relative to the projection head; that of each finer stage is multiplied by
+    `decay` once more.
     """
     groups = []
     for depth, (stride, layers) in enumerate(reversed(stages(encoder).items())):
-        own = [p for layer in layers for p in layer.parameters(recurse=False)]
-        for p in own:
+        parameters = [p for layer in layers for p in layer.parameters(recurse=False)]
+        for p in parameters:
             p.requires_grad_(stride > frozen)
-        if own and stride > frozen:
-            groups.append({"params": own, "scale": rate * decay**depth})
+        if parameters and stride > frozen:
+            groups.append({"params": parameters, "scale": rate * decay**depth})
     return [*groups, {"params": list(encoder.head.parameters()), "scale": 1.0}]
 
 
 def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
-    """Returns the names of layers that stay in evaluation mode: the frozen, and with `frozen_norm` all batch norms."""
+    """Returns the names of layers that stay in eval mode: frozen layers, and with `frozen_norm` all batch norms."""
     if not frozen and not frozen_norm:
         return []
     names = {module: name for name, module in encoder.named_modules()}
@@ -130,7 +130,7 @@ def still_layers(encoder: Encoder, frozen: int, frozen_norm: bool) -> list[str]:
 
 
 def train_mode(encoder: Encoder, still: list[str]) -> Encoder:
-    """Puts the encoder in training mode, but for the layers named; returns it."""
+    """Puts the encoder in training mode, except the layers named `still`, and returns it."""
     encoder.train()
     for name in still:
         encoder.get_submodule(name).eval()

@@ -1,1 +1,1 @@
-"""Several detectors as one: `ensemble.py` is the detector, `named.py` the configurations of it that have a name."""
+"""Several detectors combined into one: `ensemble.py` is the detector, `named.py` has its named configurations."""

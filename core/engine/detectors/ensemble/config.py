@@ -1,4 +1,4 @@
-"""Configuration of an ensemble: its members, and with what weight their maps and readings count."""
+"""Configuration of an ensemble: its members, and the weights of their maps and readings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from core.engine.backbones.encoder import ClassHead
 from core.engine.config import BadConfig, Config
 from core.engine.registry import DETECTORS
 
-ALIKE = (0.45, 0.75)  # share of features' variance that the place explains: RESULTS.md has it for several kinds
-OWN = ("colour", "mean", "top")  # readings that no member gives
+ALIKE = (0.45, 0.75)  # share of the features' variance that the position explains; RESULTS.md has measured values
+OWN = ("colour", "mean", "top")  # readings that the ensemble computes itself
 
 
 @dataclass(frozen=True)
 class Member(Config):
     """A detector in an ensemble.
 
-    detector: its name in the registry. settings: of that detector's Config. side: of the images that it sees, in
-    pixels, where they are larger; 0: as they are given. blur: Gaussian sigma, in pixels at 256 x 256, for a map whose
-    finest cells are finer than what it knows.
+    detector: its name in the registry. settings: an instance of that detector's Config. side: larger images are resized
+    to this many pixels for it; 0 for no resizing. blur: Gaussian sigma of its map, in pixels at 256 x 256, if its grid
+    is finer than its information.
     """
 
     detector: str
@@ -39,18 +39,18 @@ class Member(Config):
 
 @dataclass(frozen=True)
 class EnsembleConfig(Config):
-    """members: by name. maps: weight of each member's standardised map in the sum; a member not named has no part.
+    """members: by name. maps: weight of each member's standardised map in the sum; members not listed do not count.
 
-    readings: weight of each standardised reading in the sum that is the score. A reading is a member's own score, by
-    its name, or, of the ensemble itself, `mean` and `top`, the mean and the highest twentieth of the summed map, and
-    `colour`, the distance of the image's mean colour from those of normal images. learn: of "map" and "score", those
-    whose weight of the second of two members is learnt, the first's being 1; on lesions pasted into unseen normals.
-    unseen: share of the given normal images, 4 or more, that no member is fitted on and all scales come from.
-    by_region: whether readings of the whole image and of its region of interest have scales of their own; otherwise
-    the region's serve for both. stride: of the grid on which maps are added. seen: the map is 0 in places that the
-    regions of interest of fewer than this share of the given images hold: there is nothing to compare with. aligned: of
-    members that are PaDiM, by how much the weight of the map grows where all normal images show the same thing at the
-    same place (`aligned_weights`).
+    readings: weight of each standardised reading in the score. A reading is the score of the member with that name, or
+    one that the ensemble computes: `mean` and `top`, the mean and the highest twentieth of the summed map, and
+    `colour`, the distance of the image's mean colour from those of normal images. learn: which of "map" and "score"
+    get a learnt weight for the second of two members (the first has weight 1), from lesions pasted into held-out
+    normals. unseen: share of the normal images, at least 4, that are held out from all members and set all scales.
+    by_region: whether the whole image and its region of interest have separate scales of readings; otherwise those of
+    the region are used for both. stride: of the grid on which maps are added. seen: the map is 0 at positions inside
+    the regions of interest of less than this share of the images, as they cannot be compared. aligned:
+    factors by which the map weights of PaDiM members grow if normal images show the same thing at the same position
+    (`aligned_weights`).
     """
 
     members: dict[str, Member]
@@ -89,17 +89,17 @@ class EnsembleConfig(Config):
 
 
 def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
-    """Fits members that read an encoder's class head to the encoder.
+    """Adapts members that use the encoder's class head to that head.
 
-    They see images of the side of its pre-training. Without a class head they are left out, and the other readings
-    share their weight.
+    They get images of the side used in pre-training. If `head` is None they are removed, and the other readings share
+    their weight.
     """
     reads = [name for name, member in config.members.items() if member.detector == "class-head"]
     if not reads:
         return config
     if head is not None:
-        shown = {name: replace(config.members[name], side=head.side) for name in reads}
-        return replace(config, members={**config.members, **shown})
+        resized = {name: replace(config.members[name], side=head.side) for name in reads}
+        return replace(config, members={**config.members, **resized})
     members = {name: member for name, member in config.members.items() if name not in reads}
     readings = {name: weight for name, weight in config.readings.items() if name not in reads}
     factor = sum(config.readings.values()) / sum(readings.values())
@@ -107,11 +107,11 @@ def suited(config: EnsembleConfig, head: ClassHead | None) -> EnsembleConfig:
 
 
 def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: dict[str, float]) -> dict[str, float]:
-    """Raises the weights of the maps of `aligned` members by what normal images tell; the sum of all weights stays.
+    """Raises the map weights of `aligned` members if normal images are aligned; the sum of all weights is unchanged.
 
-    shares: by member, how alike normal images are place by place (`PaDiM.alignment`). Up to the first of ALIKE a weight
-    stays as it is, from the second on it has its whole factor, and between them it grows in proportion. Where an object
-    lies always alike, what is normal depends on the place, which no other quick detector knows.
+    shares: by member, how well normal images are aligned (`PaDiM.alignment`). The factor grows linearly from 1 at the
+    first value of ALIKE to the whole factor at the second. If objects are always in the same pose, what is normal
+    depends on the position, which no other quick detector takes into account.
     """
     low, high = ALIKE
     grown = {
@@ -123,6 +123,6 @@ def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: d
 
 
 def equal(names: Iterable[str]) -> dict[str, float]:
-    """Gives each of n names the weight 1 / n."""
+    """Returns the weight 1 / n for each of n names."""
     listed = list(names)
     return dict.fromkeys(listed, 1 / len(listed))

@@ -1,14 +1,14 @@
-"""Several detectors as one: a weighted sum of their maps and of readings of the image, all on one scale.
+"""Several detectors combined: a weighted sum of their maps, and one of readings of the image, each standardised.
 
-What they see differs, and they err in different places. Each map and each reading is put on the scale of normal images
-that no member was fitted on (mean 0, standard deviation 1), then weighted and added. Weights are equal, given, or
-learnt. Where hardly any normal image shows a place, the map says nothing: there is nothing to compare with.
+Different detectors make different errors. Each map and each reading is standardised on normal images that no member was
+fitted on (mean 0, standard deviation 1), then weighted and added. Weights are equal, given, or learnt. The map is 0 at
+positions that hardly any normal image shows, because there is nothing to compare them with.
 
     config = EnsembleConfig(members, maps=equal(members), readings={"mean": 0.5, "colour": 0.5})
     ensemble = Ensemble.fit(encoder, normals, config)
 
-`blend` (a first look), `blend-head` (the default on a trained encoder), `combined` and `ensemble` are configurations of
-it that have a name (named.py).
+`blend` (a first look), `blend-head` (the default on a trained encoder), `combined` and `ensemble` are its named
+configurations (named.py).
 """
 
 from __future__ import annotations
@@ -46,20 +46,19 @@ from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
 TOP = 0.05  # share of an image's cells
-EVERYWHERE = "everywhere"  # among the extras: the summed map before anything was left out
-ROI = "_roi"  # after the name of a reading's scale: inside the region of interest
-CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # for a weight that is learnt
-CLEARLY = 0.005  # of AUROC: what is within this of the best counts as good as the best
-Split = tuple[np.ndarray, np.ndarray]  # places of the images that members are fitted on, and of those they never see
+EVERYWHERE = "everywhere"  # key of the extras: the summed map before `where_known` masks it
+ROI = "_roi"  # suffix of the scales of readings inside the region of interest
+CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # values of a learnt weight
+CLEARLY = 0.005  # AUROC: smaller differences count as equal
+Split = tuple[np.ndarray, np.ndarray]  # indices of the images that members are fitted on, and of the held-out images
 
 
 class Ensemble(Detector):
     """A detector that adds up its members' maps and readings, each with a weight.
 
-    extras: `everywhere` (N, h, w), the map before anything was left out; `colour` (N,) and, where the region of
-    interest is given, `colour_roi`; of each member with a reading its map and extras by `MEMBER.NAME`; of two or more
-    such members also their standardised scores (N,), by name, or side by side in `members` (N, M) if they are all of
-    one kind.
+    extras: `everywhere` (N, h, w), the map before it is masked; `colour` (N,) and, if a region of interest is given,
+    `colour_roi`; the map and extras of each member with a reading as `MEMBER.NAME`; with two or more such members also
+    their standardised scores (N,) by name, or all in `members` (N, M) if the members are the same kind of detector.
     """
 
     name = "ensemble"
@@ -74,9 +73,9 @@ class Ensemble(Detector):
         known: np.ndarray | None = None,
         colours: Mapping[str, MeanColour] | None = None,
     ) -> None:
-        """fitted_rows: places, among the images of the fit, of those that the members hold; None for files that do not
-        say. known: bool (h, w), places that normal images show; None for all. colours: of whole images, `colour`, and
-        of regions of interest, `colour_roi`.
+        """fitted_rows: indices, among the images of the fit, of those that members were fitted on; None if unknown.
+        known: bool (h, w), positions that normal images show; None for all. colours: the normal mean colours of whole
+        images, `colour`, and of regions of interest, `colour_roi`.
         """
         super().__init__()
         self.config, self.members = config, cast(dict[str, Detector], nn.ModuleDict(members))
@@ -94,18 +93,18 @@ class Ensemble(Detector):
         config: EnsembleConfig | Named,
         context: FitContext = FitContext(),
     ) -> Self:
-        """Fits all members and scales on images uint8 (N, S, S, 3), normal. The encoder given is not changed.
+        """Fits all members and scales on normal images uint8 (N, S, S, 3). The encoder is not changed.
 
-        Of fewer than 16 images none can be spared: quick members are fitted on all of them, and the scales come from
-        each image as members fitted on the others see it; a class head is left out. Raises ValueError for fewer than 3
-        images, or fewer than 16 where a member takes a training.
+        With fewer than 16 images none is held out: quick members are fitted on all of them, and the scales come from
+        leave-one-out predictions; a class head is not used. Raises ValueError for fewer than 3 images, or fewer than 16
+        if a member has to be trained.
         """
         head = encoder.class_head if len(images) >= LEAST else None
-        whole = suited(config.ensemble() if isinstance(config, Named) else config, head)
-        if 3 <= len(images) < LEAST and all(_is_quick(m) for m in whole.members.values()) and not whole.learn:
-            return cls._fit_few(encoder, images, whole, context)
-        split = places_unseen(len(images), whole.unseen, whole.seed, context.patients)
-        return cls._fit(encoder, images, whole, context, split)
+        complete = suited(config.ensemble() if isinstance(config, Named) else config, head)
+        if 3 <= len(images) < LEAST and all(_is_quick(m) for m in complete.members.values()) and not complete.learn:
+            return cls._fit_few(encoder, images, complete, context)
+        split = places_unseen(len(images), complete.unseen, complete.seed, context.patients)
+        return cls._fit(encoder, images, complete, context, split)
 
     @classmethod
     def _fit(
@@ -126,11 +125,11 @@ class Ensemble(Detector):
             alone = []
             for i in every:
                 split = np.delete(every, i), every[i : i + 1]
-                others = cls._unscaled(encoder, images, config, context.replace(report=None), split)
-                alone.append(others._read(rows_of(images, split[1]), 1, context.of(split[1]).roi))
-        parts, colours = zip(*alone, strict=True)
+                partial = cls._unscaled(encoder, images, config, context.replace(report=None), split)
+                alone.append(partial._read(rows_of(images, split[1]), 1, context.of(split[1]).roi))
+        predictions, colours = zip(*alone, strict=True)
         ensemble._take_scales(
-            {name: Prediction.joined([of_one[name] for of_one in parts]) for name in config.members},
+            {name: Prediction.joined([of_one[name] for of_one in predictions]) for name in config.members},
             {name: np.concatenate([colour[name] for colour in colours]) for name in colours[0]},
             ensemble._side(images),
             context.roi,
@@ -141,16 +140,16 @@ class Ensemble(Detector):
     def _unscaled(
         cls, encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
     ) -> Self:
-        fitted_rows, known, colours = split[0], None, {}
+        fitted_rows, comparable, colours = split[0], None, {}
         if config.seen and context.roi is not None:
-            known = usually_inside(context.roi, -(-images.shape[1] // config.stride)) >= config.seen
+            comparable = usually_inside(context.roi, -(-images.shape[1] // config.stride)) >= config.seen
         if "colour" in config.readings:
             fitted, roi = rows_of(images, fitted_rows), context.of(fitted_rows).roi
             colours = {"colour": MeanColour.fit(fitted), "colour" + ROI: MeanColour.fit(fitted, roi)}
         members = _fit_members(encoder, images, config, context, split)
-        ensemble = cls(config, members, fitted_rows, known, colours)
+        ensemble = cls(config, members, fitted_rows, comparable, colours)
         shares = {
-            name: member.alignment(len(fitted_rows), known)
+            name: member.alignment(len(fitted_rows), comparable)
             for name, member in members.items()
             if isinstance(member, PaDiM) and name in config.aligned
         }
@@ -158,25 +157,25 @@ class Ensemble(Detector):
         return ensemble
 
     def _take_scales(
-        self, parts: dict[str, Prediction], colours: dict[str, np.ndarray], side: int, roi: np.ndarray | None
+        self, predictions: dict[str, Prediction], colours: dict[str, np.ndarray], side: int, roi: np.ndarray | None
     ) -> None:
-        """From what members say of normal images that they have not seen."""
+        """Estimates the scales from the members' predictions of normal images that they were not fitted on."""
         for name in self.map_weights:
-            maps = _whole(parts[name])
-            # A blurred map is measured where it is added: its own cells are finer than what it knows.
+            maps = _whole(predictions[name])
+            # The scale of a blurred map is estimated on the common grid, after the blur.
             maps = self._on_grid(name, maps, side) if self.config.members[name].blur else maps
             self.map_scales[name] = Scale.of(cells_inside(maps, roi))
-        prediction = self._joined(parts, colours, side)
+        prediction = self._joined(predictions, colours, side)
         for kind, region in {"": roi if not self.config.by_region else None, ROI: roi}.items():
             for name, values in self._readings(prediction, region).items():
-                # An ensemble's readings are on that scale already.
+                # The score of an ensemble is standardised already.
                 scaled = name in self.members and isinstance(self.members[name], Ensemble)
                 self.reading_scales[name + kind] = Scale() if scaled else Scale.of(values)
 
     def _with_class_head_if_it_helps(self, images: np.ndarray, roi: np.ndarray | None) -> Self:
-        """Leaves the class head out unless it helps to tell lesions of kinds that nothing was trained on.
+        """Returns the ensemble without the class head, unless the head improves the AUROC for unfamiliar lesions.
 
-        images: normal ones that no member has seen; the lesions are pasted into them.
+        images: normal images that no member was fitted on, into which such lesions are pasted.
         """
         config = suited(self.config, None)
         if config is self.config:
@@ -187,11 +186,11 @@ class Ensemble(Detector):
             n: scale for n, scale in self.reading_scales.items() if n.removesuffix(ROI) in config.readings
         }
         with remembering():
-            told = [np.mean([f["auroc"] for f in judge(d, images, roi).values()]) for d in (plain, self)]
-        return self if told[1] - told[0] >= CLEARLY else plain
+            aurocs = [np.mean([f["auroc"] for f in judge(d, images, roi).values()]) for d in (plain, self)]
+        return self if aurocs[1] - aurocs[0] >= CLEARLY else plain
 
     def _learn_weights(self, images: np.ndarray, roi: np.ndarray | None) -> None:
-        """From normal images that no member has seen, with lesions of families that the lesion head has not either."""
+        """Learns weights from normal images that no member has seen, with lesions of the head's held-out families."""
         first, second = self.members
         [head] = (m.settings for m in self.config.members.values() if m.detector == "lesion-head")
         assert isinstance(head, LesionHeadConfig)
@@ -199,12 +198,12 @@ class Ensemble(Detector):
         labels = data.labels[data.use]
         if len(set(labels)) < 2:
             return
-        side, (parts, colours) = self._side(images), self._read(data.images, 32, None)
+        side, (predictions, colours) = self._side(images), self._read(data.images, 32, None)
         if "score" in self.config.learn:
-            read = self.standardised(self._joined(parts, colours, side), data.roi)
+            read = self.standardised(self._joined(predictions, colours, side), data.roi)
             self.reading_weights[second] = choose_weight(read[first][data.use], read[second][data.use], labels)
         if "map" in self.config.learn:
-            maps = {name: self._standard_map(name, prediction, side) for name, prediction in parts.items()}
+            maps = {name: self._standard_map(name, prediction, side) for name, prediction in predictions.items()}
             shape = maps[first].shape[1:]
             lesion = roi_at(data.masks.astype(np.uint8), shape)
             inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
@@ -214,27 +213,27 @@ class Ensemble(Detector):
         return -(-images.shape[1] // self.config.stride)
 
     def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
-        """What each member says of images uint8 (N, S, S, 3); quick members share one pass of the encoder."""
+        """Predicts images uint8 (N, S, S, 3) by each member; quick members share one pass of the encoder."""
         quick = [name for name, member in self.config.members.items() if _is_quick(member)]
         alike: list[Any] = [self.members[name] for name in quick]
-        parts = dict(zip(quick, predict_together(alike, images, batch=batch, roi=roi) if quick else [], strict=True))
+        results = dict(zip(quick, predict_together(alike, images, batch=batch, roi=roi) if quick else [], strict=True))
         for name, member in self.config.members.items():
-            if name not in parts:
-                shown, region = (
+            if name not in results:
+                member_images, region = (
                     rows if rows is None or not member.side else resized(rows, member.side) for rows in (images, roi)
                 )
-                assert shown is not None
-                parts[name] = self.members[name].predict(shown, batch=batch, roi=region)
-        return {name: parts[name] for name in self.config.members}
+                assert member_images is not None
+                results[name] = self.members[name].predict(member_images, batch=batch, roi=region)
+        return {name: results[name] for name in self.config.members}
 
     def _read(
         self, images: np.ndarray, batch: int, roi: np.ndarray | None
     ) -> tuple[dict[str, Prediction], dict[str, np.ndarray]]:
-        """What the members say of images, and how unusual their colours are."""
+        """Returns the members' predictions of images, and how unusual the images' mean colours are."""
         return self._parts(images, batch, roi), self._colours(images, roi)
 
     def _on_grid(self, name: str, maps: np.ndarray, side: int) -> np.ndarray:
-        """A member's maps (N, h, w), blurred as it asks for, on the grid on which maps are added."""
+        """Blurs a member's maps (N, h, w) by its option `blur` and resizes them to the common grid (N, side, side)."""
         sigma = self.config.members[name].blur * maps.shape[1] / 256
         return upsample(blur(torch.from_numpy(maps), sigma).numpy() if sigma else maps, side)
 
@@ -242,26 +241,27 @@ class Ensemble(Detector):
         return self.map_scales[name](self._on_grid(name, _whole(prediction), side))
 
     def _colours(self, images: np.ndarray, roi: np.ndarray | None) -> dict[str, np.ndarray]:
-        """How unusual the mean colours of images are, (N,): of whole images and of regions of interest."""
+        """Computes distances (N,) from normal mean colours: of whole images and, if given, of regions of interest."""
         return {
             name: colour.distances(images, roi if name.endswith(ROI) else None)
             for name, colour in self.colours.items()
             if roi is not None or not name.endswith(ROI)
         }
 
-    def _joined(self, parts: dict[str, Prediction], colours: dict[str, np.ndarray], side: int) -> Prediction:
-        whole = np.zeros((len(next(iter(parts.values())).maps), side, side), np.float32)
+    def _joined(self, predictions: dict[str, Prediction], colours: dict[str, np.ndarray], side: int) -> Prediction:
+        summed = np.zeros((len(next(iter(predictions.values())).maps), side, side), np.float32)
         for name, weight in self.map_weights.items():
-            whole += np.float32(weight) * self._standard_map(name, parts[name], side)
-        extras: dict[str, np.ndarray] = {EVERYWHERE: whole, **colours}
-        for name in (n for n in parts if n in self.reading_weights):
-            extras |= {f"{name}.maps": parts[name].maps, **{f"{name}.{k}": v for k, v in parts[name].extras.items()}}
-        return Prediction(self.where_known(whole), extras)
+            summed += np.float32(weight) * self._standard_map(name, predictions[name], side)
+        extras: dict[str, np.ndarray] = {EVERYWHERE: summed, **colours}
+        for name in (n for n in predictions if n in self.reading_weights):
+            member = predictions[name]
+            extras |= {f"{name}.maps": member.maps, **{f"{name}.{k}": v for k, v in member.extras.items()}}
+        return Prediction(self.where_known(summed), extras)
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Predicts maps float32 (N, h, w) on the grid of `stride`, in standard deviations of normal images.
 
-        They are 0 where nothing is known, and the same with or without `roi`.
+        They are 0 at positions that normal images do not show, and do not depend on `roi`.
         """
         prediction = self._joined(*self._read(images, batch, roi), self._side(images))
         named = [name for name in self.reading_weights if name in self.members]
@@ -272,7 +272,7 @@ class Ensemble(Detector):
         return prediction
 
     def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | None = None) -> np.ndarray:
-        """Sets maps (N, h, w) to 0, or to the maps `elsewhere` on any grid, where normal images show nothing."""
+        """Sets maps (N, h, w) to 0, or to the maps `elsewhere` on any grid, at positions normal images do not show."""
         if self.known is None:
             return maps
         side = maps.shape[1]
@@ -280,19 +280,19 @@ class Ensemble(Detector):
         return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, other).astype(np.float32)
 
     def part(self, prediction: Prediction, name: str) -> Prediction:
-        """Returns the prediction of member `name`, which has a reading, of the same images."""
-        own = {k.removeprefix(f"{name}."): v for k, v in prediction.extras.items() if k.startswith(f"{name}.")}
-        return Prediction(own.pop("maps"), own)
+        """Returns the prediction of member `name`, which must have a reading, for the same images."""
+        values = {k.removeprefix(f"{name}."): v for k, v in prediction.extras.items() if k.startswith(f"{name}.")}
+        return Prediction(values.pop("maps"), values)
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """Returns the prediction with other maps (N, h, w), on a grid of any side.
 
-        Readings follow what the maps say where normal images show something. A change of the sum is a change of each
-        ensemble in it, by its weight and scale.
+        Readings follow the new maps at positions that normal images show. The change of the map is passed on to each
+        ensemble among the members, in the units of that member's map.
         """
-        whole = self.where_known(maps, prediction.extras[EVERYWHERE])
+        unmasked = self.where_known(maps, prediction.extras[EVERYWHERE])
         change = self.where_known(maps - upsample(prediction.maps, maps.shape[1]))
-        extras = {**prediction.extras, EVERYWHERE: whole}
+        extras = {**prediction.extras, EVERYWHERE: unmasked}
         for name, member in self.members.items():
             if isinstance(member, Ensemble) and self.map_weights.get(name) and name in self.reading_weights:
                 inner = self.part(prediction, name)
@@ -302,14 +302,14 @@ class Ensemble(Detector):
         return Prediction(maps, extras)
 
     def _reading(self, name: str, prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
-        """One reading of each image (N,), as it comes."""
+        """Computes a reading of each image (N,), not standardised."""
         if name in self.members:
             return self.members[name].image_score(self.part(prediction, name), roi)
         if name == "colour":
             return prediction.extras[name + ROI if roi is not None and name + ROI in prediction.extras else name]
-        whole = prediction.extras[EVERYWHERE]
-        flat = whole.reshape(len(whole), -1)
-        inside = counted(whole, roi).reshape(flat.shape)
+        summed = prediction.extras[EVERYWHERE]
+        flat = summed.reshape(len(summed), -1)
+        inside = counted(summed, roi).reshape(flat.shape)
         count = inside.sum(1)
         if name == "mean":
             return np.asarray(np.where(inside, flat, 0).sum(1) / count)
@@ -359,60 +359,60 @@ class Ensemble(Detector):
 
 
 def _whole(prediction: Prediction) -> np.ndarray:
-    """A member's map, of an ensemble's before anything was left out."""
+    """Returns a member's map; if the member is an ensemble, the map before it is masked."""
     return prediction.extras.get(EVERYWHERE, prediction.maps)
 
 
 def _is_quick(member: Member) -> bool:
-    """Whether it is fitted in the same pass of the encoder, over the images as they are given."""
+    """Returns whether a member is fitted in the shared pass of the encoder, on images of the original size."""
     return issubclass(DETECTORS.get(member.detector), MapDetector) and not member.side
 
 
 def _fit_members(
     encoder: Encoder, images: np.ndarray, config: EnsembleConfig, context: FitContext, split: Split
 ) -> dict[str, Detector]:
-    """Each member fitted on the kept images, ensembles among them with the same split.
+    """Fits each member on the images that are not held out, ensembles among them with the same split.
 
-    The steps of members that train are reported, each after those before it; such a member is kept in the folder of its
-    name once it is finished, so that a stop loses none.
+    Trained members report their steps one after the other. Each is saved in the folder of its name once it is finished,
+    so that it is not lost if a later one is stopped.
     """
     quick = [name for name, member in config.members.items() if _is_quick(member)]
-    others = {name: member for name, member in config.members.items() if name not in quick}
+    slow = {name: member for name, member in config.members.items() if name not in quick}
     fitted_images, around = rows_of(images, split[0]), context.of(split[0])
-    wanted: list[Any] = [(DETECTORS.get(config.members[n].detector), config.members[n].settings) for n in quick]
-    report = None if others else context.report
-    detectors = fit_together(encoder, fitted_images, wanted, around.replace(report=report)) if quick else []
+    pairs: list[Any] = [(DETECTORS.get(config.members[n].detector), config.members[n].settings) for n in quick]
+    report = None if slow else context.report
+    detectors = fit_together(encoder, fitted_images, pairs, around.replace(report=report)) if quick else []
     fitted: dict[str, Detector] = dict(zip(quick, detectors, strict=True))
-    steps = {name: int(getattr(member.settings, "steps", 0)) for name, member in others.items()}
+    steps = {name: int(getattr(member.settings, "steps", 0)) for name, member in slow.items()}
     done = 0
-    for name, member in others.items():
+    for name, member in slow.items():
         kind, settings = DETECTORS.get(member.detector), member.settings
-        place = None if context.folder is None else context.folder / f"members.{name}"
+        folder = None if context.folder is None else context.folder / f"members.{name}"
         if issubclass(kind, Ensemble):
             assert isinstance(settings, Named)
-            inner = context.replace(folder=place, report=None)
-            whole = suited(settings.ensemble(), encoder.class_head)
-            fitted[name] = kind._fit(encoder, images, whole, inner, split)
+            inner = context.replace(folder=folder, report=None)
+            complete = suited(settings.ensemble(), encoder.class_head)
+            fitted[name] = kind._fit(encoder, images, complete, inner, split)
             continue
-        own = around.replace(folder=place, report=part_of(context.report, done, sum(steps.values())))
-        shown = resized(fitted_images, member.side) if member.side else fitted_images
-        if member.side and own.roi is not None:
-            own = own.replace(roi=resized(own.roi, member.side))
+        member_context = around.replace(folder=folder, report=part_of(context.report, done, sum(steps.values())))
+        member_images = resized(fitted_images, member.side) if member.side else fitted_images
+        if member.side and member_context.roi is not None:
+            member_context = member_context.replace(roi=resized(member_context.roi, member.side))
         finished = None
         if isinstance(settings, LesionHeadConfig):
-            finished = LesionHead.finished(encoder, shown, settings, own)
-        fitted[name] = finished or kind.fit(encoder, shown, settings, own)
-        if place is not None:
-            fitted[name].save(place)
+            finished = LesionHead.finished(encoder, member_images, settings, member_context)
+        fitted[name] = finished or kind.fit(encoder, member_images, settings, member_context)
+        if folder is not None:
+            fitted[name].save(folder)
         done += steps[name]
     return {name: fitted[name] for name in config.members}
 
 
 def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> float:
-    """Chooses the weight w for which first + w second separates the labels best.
+    """Chooses the weight w of CANDIDATES with the highest AUROC of first + w second.
 
-    Of those as good, it is the nearest to 1. All (N,): standardised scores, or cells of standardised maps. labels 0
-    or 1, both present.
+    Among weights whose AUROC is within CLEARLY of the highest, the one nearest to 1 is chosen. first, second: (N,),
+    standardised scores or cells of standardised maps. labels: (N,), 0 or 1, both present.
     """
     from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 
@@ -423,7 +423,7 @@ def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> 
 
 @DETECTORS.register("blend", title="Quick detectors, blended", compares=True)
 class Blend(Ensemble):
-    """A first look: quick detectors on pretrained features; nothing is trained."""
+    """The detector of a first look: quick detectors on pretrained features, without any training."""
 
     name = "blend"
     Config = BlendConfig
@@ -431,7 +431,7 @@ class Blend(Ensemble):
 
 @DETECTORS.register("blend-head", title="Quick detectors and lesion head", compares=True, section="Sec. Conclusion")
 class BlendHead(Ensemble):
-    """The default on a trained encoder: the blend, and a lesion head on the features as they are."""
+    """The default detector on a trained encoder: the blend, and a lesion head on frozen features."""
 
     name = "blend-head"
     Config = BlendHeadConfig
@@ -449,7 +449,7 @@ class Combined(Ensemble):
 
 @DETECTORS.register("ensemble", title="Lesion heads, averaged", section="Sec. Conclusion: a detector suited to PMSACL")
 class Heads(Ensemble):
-    """Lesion heads that differ in their seed; where they differ, the system is not sure."""
+    """The average of lesion heads with different seeds; their disagreement shows uncertainty."""
 
     name = "ensemble"
     Config = HeadsConfig

@@ -1,7 +1,7 @@
-"""Configurations of the ensemble that have a name, as people set them.
+"""Named configurations of the ensemble, as users set them.
 
-Each names its members' settings and the few choices that are made beside them; `ensemble` gives the whole. The settings
-are kept with a run under these names.
+Each has its members' settings and a few options of its ensemble; `ensemble` returns the complete configuration. The
+settings are stored with a run under these names.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from core.engine.detectors.padim import PaDiMConfig
 
 
 class Named(Config, abc.ABC):
-    """Base of the configurations that stand for an ensemble."""
+    """Base of the named configurations."""
 
     @abc.abstractmethod
     def ensemble(self) -> EnsembleConfig:
-        """Returns the whole configuration that this one stands for."""
+        """Returns the complete configuration of the ensemble."""
 
 
 QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "mahalanobis"}  # members, their detectors
@@ -33,16 +33,16 @@ QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "ma
 
 @dataclass(frozen=True)
 class BlendConfig(Named):
-    """padim, fine, coarse, pooled: the members. maps: those whose maps make the heat map.
+    """padim, fine, coarse, pooled: the members. maps: members whose maps are added up to the heat map.
 
-    unseen: share of the given normals that only sets their scales. stride: of the grid on which maps are added.
-    colour: whether the distance of the image's mean colour is one of the score's readings. Where brightness alone tells
-    most (chest X-rays), features trained on photographs look past it. seen: the map is 0 in places that the regions of
-    interest of fewer than this share of the given images hold. aligned: how many times the others' weight PaDiM's map
-    has where normal images show the same thing at the same place, as products on a line do; 1: never more than they.
-    class_head: share of the score that the class head of a PMSACL pre-training has; by default that of each of the four
-    other readings, as it tells nothing of lesions that look like none that was pasted. An encoder without one gives
-    it to the other readings.
+    unseen: share of the normal images that is held out to set the scales. stride: of the grid on which maps are added.
+    colour: whether the distance of the image's mean colour contributes to the score, because features trained on
+    photographs hardly respond to brightness, which matters most in chest X-rays. seen: the map is 0 at positions inside
+    the regions of interest of less than this share of the images. aligned: how many times the weight of the other maps
+    PaDiM's map has if normal images show the same thing at the same position, as on a production line; 1 for the same
+    weight. class_head: share of the class head of a PMSACL pre-training in the score; the default is as large as that
+    of each of the four other readings, because it may miss lesions unlike the pasted ones. If the encoder has no class
+    head, the other readings get its share.
     """
 
     padim: PaDiMConfig = field(default_factory=lambda: PaDiMConfig(strides=(8, 16)))
@@ -70,17 +70,17 @@ class BlendConfig(Named):
 
     @property
     def readings(self) -> tuple[str, ...]:
-        """The readings that any encoder gives."""
+        """Names of the readings that do not need a class head."""
         return ("colour", "pooled", "mean", "top") if self.colour else ("pooled", "mean", "top")
 
     def ensemble(self) -> EnsembleConfig:
-        """Joins four quick detectors with an equal say in the map, and up to four readings with one in the score.
+        """Combines four quick detectors with equal weights in the map, and up to four readings with equal weights.
 
-        PaDiM compares each place with the same place of normal images, the nearest patches with any place, in two
-        depths of the network, and the Mahalanobis distance the image as a whole and each place with all places. Weights
-        are equal by design: on images of a kind that nobody has seen there is nothing to learn them from. PaDiM's alone
-        grows where normal images are alike place by place. The class head of a PMSACL pre-training has seen what
-        lesions may look like, which no distance from normal images knows.
+        PaDiM compares each position with the same position of normal images. Nearest patches compare it with all
+        positions, at two depths of the network. The Mahalanobis distance compares the whole image, and each position
+        with all positions. Weights are equal because there are no lesions to learn them from; only PaDiM's grows, if
+        normal images are aligned. The class head of a PMSACL pre-training was trained on pasted lesions, so it adds
+        what no distance from normal images can show.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
         weights = equal(self.readings)
@@ -96,24 +96,23 @@ class BlendConfig(Named):
 
 
 def head_as(preset: str) -> LesionHeadConfig:
-    """Returns the head of a preset as it is used beside the blend.
+    """Returns the lesion head's configuration of a preset, as it is used together with the blend.
 
-    It is trained half as long, on features that stay as they are, but for `joint`, and with distances. Lesions of
-    every size and origin come beside its own, for nobody knows what an image will show.
+    It is trained for half the steps, with distances and, unless the mode is `joint`, on frozen features. Lesions of
+    every size and origin are added to those of the preset, because the lesions of new images are unknown.
     """
-    own = LESION_PRESETS[preset]
-    families = (*(name for name in own.families if name != "medmix:varied"), "medmix:varied")
-    changes = {"families": families, "distances": True, "steps": own.steps // 2}
-    return own.replace(**changes, mode=own.mode if own.mode == "joint" else "frozen")
+    preset_config = LESION_PRESETS[preset]
+    families = (*(name for name in preset_config.families if name != "medmix:varied"), "medmix:varied")
+    changes = {"families": families, "distances": True, "steps": preset_config.steps // 2}
+    return preset_config.replace(**changes, mode=preset_config.mode if preset_config.mode == "joint" else "frozen")
 
 
 @dataclass(frozen=True)
 class BlendHeadConfig(Named):
-    """blend, head: settings of the two; the seed of both is `seed`.
+    """blend, head: settings of the two members; both use `seed` as their seed.
 
-    side: of the images that the head sees, in pixels, where they are larger. weight: of the head's map beside the
-    blend's, which counts 1. sigma: of the blur of the head's map, in pixels at 256 x 256: its finest cells are finer
-    than what it knows.
+    side: larger images are resized to this many pixels for the head. weight: of the head's map; the blend's has 1.
+    sigma: Gaussian blur of the head's map, in pixels at 256 x 256, as its grid is finer than its information.
     """
 
     blend: BlendConfig = field(default_factory=BlendConfig)
@@ -132,10 +131,10 @@ class BlendHeadConfig(Named):
         return {preset: cls(head=head_as(preset)) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Joins the blend's map and the head's; the head's score is one more reading beside the blend's.
+        """Adds up the maps of the blend and the head; the head's score counts as one more reading.
 
-        The head knows how a lesion lies in its surroundings and little of what is normal; the quick detectors know the
-        normal alone.
+        The head has learnt how a lesion differs from its surroundings, but little about normal images, which is all
+        that the quick detectors learn from.
         """
         blend, head = self.blend.replace(seed=self.seed), self.head.replace(seed=self.seed)
         members = {"blend": Member("blend", blend), "head": Member("lesion-head", head, self.side, self.sigma)}
@@ -149,11 +148,11 @@ class BlendHeadConfig(Named):
 
 @dataclass(frozen=True)
 class CombinedConfig(Named):
-    """head, padim: settings of the two; the head's seed is `seed`.
+    """head, padim: settings of the two members; the head's seed is `seed`.
 
-    learn: weights from synthetic validation data; otherwise `weight` is PaDiM's and the head's is 1. score_weight:
-    PaDiM's in the score, whatever was learnt; the map keeps its own.
-    validation: share of the given normals that neither is fitted on; both scales come from them.
+    learn: whether weights are learnt from synthetic validation data; otherwise PaDiM has `weight` and the head 1.
+    score_weight: PaDiM's weight in the score, which is then not learnt; that in the map is not affected.
+    validation: share of the normal images that is held out from both members and sets their scales.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
@@ -173,10 +172,10 @@ class CombinedConfig(Named):
         return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Joins what looks pasted with what is unlike normal images at its place, on a grid of half the image's side.
+        """Combines the lesion head with PaDiM, on a grid of half the image's side.
 
-        The weights are learnt, and stay equal unless others are clearly better: even families that the head was not
-        trained on favour what knows synthetic lesions.
+        The learnt weights stay equal unless others are clearly better, because synthetic lesions favour the head even
+        if they are of families that it was not trained on.
         """
         members = {
             "head": Member("lesion-head", self.head.replace(seed=self.seed)),
@@ -192,9 +191,9 @@ class CombinedConfig(Named):
 
 @dataclass(frozen=True)
 class HeadsConfig(Named):
-    """head: settings of every member; member i has the seed `seed` + i. members: how many, each a training of its own.
+    """head: settings of every member; member i has the seed `seed` + i. members: number of heads, trained separately.
 
-    validation: share of the given normals that no member is fitted on; the scales come from them.
+    validation: share of the normal images that is held out from all members and sets the scales.
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
@@ -211,7 +210,7 @@ class HeadsConfig(Named):
         return {preset: cls(head=LESION_PRESETS[preset]) for preset in LESION_PRESETS}
 
     def ensemble(self) -> EnsembleConfig:
-        """Joins lesion heads that differ in the images' order, in what is pasted where, and in the decoder's start."""
+        """Averages lesion heads that differ in the order of images, the pasted lesions and the initial decoder."""
         heads = {str(i): Member("lesion-head", self.head.replace(seed=self.seed + i)) for i in range(self.members)}
         return EnsembleConfig(
             heads, equal(heads), equal(heads), unseen=self.validation, by_region=False, stride=2, seed=self.seed

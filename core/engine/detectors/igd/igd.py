@@ -55,11 +55,11 @@ class IGD(Detector):
     ) -> Self:
         if size < 32:
             raise ValueError(f"IGD needs images with a side of at least 32 pixels, not {size}")
-        whole = IGDModel(encoder, config, size, False).to(device)
+        global_model = IGDModel(encoder, config, size, False).to(device)
         local = None
         if config.uses_local(size):
             local = IGDModel(local_encoder or encoder, config, config.patch, True).to(device)
-        return cls(config, size, whole, local)
+        return cls(config, size, global_model, local)
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: IGDConfig, context: FitContext = FitContext()) -> Self:

@@ -351,8 +351,8 @@ class Learnt(Detector):
         rule = Rule(weight, score_weight, level, spot, **counts)
         before, dice = self._before(marks, sick, valid, held_out, check), np.full(len(sick), np.nan)
         for fold in np.unique(fold_of[judged]):
-            rows, others = fold_of == fold, judged & (fold_of != fold)
-            weight, level, spot = choose(others) if others.any() else (rule.weight, rule.threshold, rule.spot)
+            rows, training = fold_of == fold, judged & (fold_of != fold)
+            weight, level, spot = choose(training) if training.any() else (rule.weight, rule.threshold, rule.spot)
             dice[rows] = spotted(upsample(cells[weight][rows], side), level, spot, truth[rows], valid[rows])
         rows = np.flatnonzero(judged & ~np.isnan(dice))
         return rule.with_gain(tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in rows), marks.patients)
