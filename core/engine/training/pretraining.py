@@ -126,7 +126,7 @@ class Pretraining(Training):
         done, reported = 0, time.monotonic()
         for rows in np.array_split(chosen, math.ceil(len(chosen) / self.per_step)):
             if self.should_stop is not None and self.should_stop():
-                raise Stopped("pre-training was stopped while its centres were estimated; it begins with them anew")
+                raise Stopped("pre-training was stopped while its centres were estimated; it will estimate them again")
             if self.report is not None and time.monotonic() - reported >= SAY:
                 message = f"Estimating centres: {done} of {len(chosen)} images"
                 self.report({"step": self.step, "steps": self.steps, "message": message})

@@ -1,4 +1,4 @@
-"""The bin: a run or a study that is removed stays for a week, out of sight, and can be brought back."""
+"""The bin: runs and studies that were removed are hidden, can be restored, and are deleted after a week."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("run", "study")
 
 
 def put_run(store: Store, run_id: str, by: str) -> int:
-    """Put a run and its fits into the bin; return the bytes that emptying it frees. ValueError while one is running."""
+    """Puts a run and its fits into the bin; returns their size in bytes. Raises ValueError if one is running."""
     with store.write() as db:
         everything = [run_id, *runs.children(store, run_id)]
         for member in everything:
@@ -30,7 +30,7 @@ def put_run(store: Store, run_id: str, by: str) -> int:
 
 
 def put_study(store: Store, study: str, by: str) -> None:
-    """Put a study with its runs into the bin. Raises ValueError if it `holds_reviews`: those stay readable."""
+    """Puts a study with its runs into the bin. Raises ValueError if it `holds_reviews`, which must stay readable."""
     with store.write() as db:
         row = study_row(store, study)
         holds_reviews(store, study)
@@ -39,9 +39,9 @@ def put_study(store: Store, study: str, by: str) -> None:
 
 
 def contents(store: Store) -> list[Row]:
-    """List what is in the bin, newest first: [{"kind", "id", "name", "study", "binned", "until"}].
+    """Lists the contents of the bin, newest first: [{"kind", "id", "name", "study", "binned", "until"}].
 
-    Fits that went in with their encoder have no entry of their own.
+    Fits that were removed together with their encoder are not listed separately.
     """
     rows = store.query(
         "SELECT 'study' AS kind, id, name, id AS study, binned FROM studies WHERE binned IS NOT NULL UNION ALL "
@@ -52,7 +52,7 @@ def contents(store: Store) -> list[Row]:
 
 
 def restore(store: Store, kind: str, id: str, by: str) -> None:
-    """Bring a run with its fits, or a study, back. Raises NotFound if it is not in the bin."""
+    """Restores a run with its fits, or a study. Raises NotFound if it is not in the bin."""
     row = next((r for r in contents(store) if (r["kind"], r["id"]) == (kind, id)), None)
     if row is None:
         raise NotFound(f"there is no {kind} {id!r} in the bin; after {DAYS} days it is deleted for good")
@@ -68,7 +68,7 @@ def restore(store: Store, kind: str, id: str, by: str) -> None:
 
 
 def empty(store: Store, days: float = DAYS) -> int:
-    """Delete for good what has been in the bin for `days` days; return how many runs and studies these were."""
+    """Deletes permanently what has been in the bin for `days` days; returns the number of runs and studies."""
     before = _plus(now(), -days)
     deleted = 0
     for row in (row for row in contents(store) if row["binned"] <= before):

@@ -1,5 +1,5 @@
-"""How sure the system is of a reading: does it say the same when the image is mirrored or enlarged, and, where two
-detectors were put together, do the two agree. Kept in the reading's `extra`, described to the reader in words.
+"""How certain a reading is: whether it stays the same if the image is mirrored or enlarged, and whether the members of
+a combined detector agree. It is stored in the reading's `extra` and described to the reader in words.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from core.studio.runs import records as runs
 from core.studio.runs.operating import FLAG_PERCENTILE
 from core.studio.runs.readings import add_extra, size_of
 
-# Four more passes of the detector over every image: minutes on a processor for so many, an hour for a large study.
+# Each image takes four more passes of the detector: minutes on a CPU for this number, an hour for a large study.
 STEADY_CASES = 1000
-CHUNK = 32  # images between two looks at should_stop
-UNUSUAL = 1.645  # standard deviations of unseen normals: 5 % of a normal distribution lie above
+CHUNK = 32  # images between two calls of should_stop
+UNUSUAL = 1.645  # standard deviations of held-out normals; 5 % of a normal distribution are above
 MEMBERS = {"head": "the lesion head", "padim": "PaDiM"}
 
 
 def wanted(store: Store, run_id: str, asked: bool | None = None) -> bool:
-    """Decides whether a scoring checks steadiness too: as `asked`, else if it has at most `STEADY_CASES` readings."""
+    """Returns whether steadiness is checked: `asked`, or by default if the run has at most `STEADY_CASES` readings."""
     if asked is not None:
         return asked
     return store.first("SELECT count(*) AS n FROM readings WHERE run = ?", [run_id])["n"] <= STEADY_CASES
@@ -35,10 +35,10 @@ def add_steadiness(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> int:
-    """Scores a run's held-out and test cases mirrored and enlarged and stores the result; returns how many they are.
+    """Scores a run's held-out and test cases mirrored and enlarged, stores the results, and returns their number.
 
-    Each view has percentiles of its own, from held-out normals seen the same way: what all images share is not
-    unsteadiness.
+    The percentiles of each view come from the same view of held-out normals, so that a change that all images share
+    does not count as unsteadiness.
     """
     from core.engine.calibration.percentiles import Calibration
     from core.engine.detectors.uncertainty import steadiness
@@ -49,23 +49,23 @@ def add_steadiness(
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
     arrays = load_arrays(store, run["study"], size_of(store, run))
-    held, test = arrays.index("holdout", label="normal"), arrays.index("test")
+    holdout, test = arrays.index("holdout", label="normal"), arrays.index("test")
     done = 0
 
     def views(index: np.ndarray) -> np.ndarray:
-        """(V, n) scores inside the region of interest."""
+        """Scores views of the images `index` (n,) inside the region of interest: (V, n)."""
         nonlocal done
         if should_stop():
             raise Stopped("scoring was stopped; the scores are kept, how steady they are is not known")
-        report({"message": f"How steady the scores are: {done} of {len(held) + len(test)}"})
+        report({"message": f"How steady the scores are: {done} of {len(holdout) + len(test)}"})
         done += len(index)
         images, roi = np.array(rows_of(arrays.images, index)), np.array(rows_of(arrays.roi, index))
         return steadiness(detector, images, roi).scores.astype(np.float64)
 
-    normal = np.concatenate([views(held[i : i + CHUNK]) for i in range(0, len(held), CHUNK)], axis=1)
+    normal = np.concatenate([views(holdout[i : i + CHUNK]) for i in range(0, len(holdout), CHUNK)], axis=1)
     calibrations = [Calibration.of(scores) for scores in normal]
     spread = float(normal[0].std())
-    _write(store, run_id, arrays.case_ids[held], normal, calibrations, spread)
+    _write(store, run_id, arrays.case_ids[holdout], normal, calibrations, spread)
     for start in range(0, len(test), CHUNK):
         chunk = test[start : start + CHUNK]
         _write(store, run_id, arrays.case_ids[chunk], views(chunk), calibrations, spread)
@@ -75,7 +75,7 @@ def add_steadiness(
 def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calibrations: list, spread: float) -> None:
     percentiles = np.stack([c.percentile(s) for c, s in zip(calibrations, scores, strict=True)])
     flags = np.stack([c.flagged(s, FLAG_PERCENTILE) for c, s in zip(calibrations, scores, strict=True)])
-    said = {
+    by_case = {
         int(case_id): {
             "flagged": flags[:, i].tolist(),
             "percentile": [round(float(p), 2) for p in percentiles[:, i]],
@@ -84,22 +84,22 @@ def _write(store: Store, run_id: str, ids: np.ndarray, scores: np.ndarray, calib
         }
         for i, case_id in enumerate(ids)
     }
-    add_extra(store, run_id, "steady", said)
+    add_extra(store, run_id, "steady", by_case)
 
 
 def described(extra: dict) -> dict:
-    """Says in words how certain a reading is, from its `extra`.
+    """Describes in words how certain a reading is, from its `extra`.
 
-    {"steady": {"ok", "words", "more"} or None, "members": the same or None}.
+    Returns {"steady": {"ok", "words", "more"} or None, "members": the same or None}.
     """
     return {"steady": _steady(extra.get("steady")), "members": _members(extra)}
 
 
-def _steady(said: dict | None) -> dict | None:
-    if not said:
+def _steady(steady: dict | None) -> dict | None:
+    if not steady:
         return None
-    flagged, views = sum(said["flagged"]), len(said["flagged"])
-    low, high = min(said["percentile"]), max(said["percentile"])
+    flagged, views = sum(steady["flagged"]), len(steady["flagged"])
+    low, high = min(steady["percentile"]), max(steady["percentile"])
     more = f"Percentile {low:.1f} to {high:.1f} over {views} views: mirrored, enlarged, both, and as it is."
     if flagged in (0, views):
         return {"ok": True, "words": "Steady under mirroring and zoom.", "more": more}
@@ -108,7 +108,7 @@ def _steady(said: dict | None) -> dict | None:
 
 
 def _members(extra: dict) -> dict | None:
-    """What the parts of a combined detector or an ensemble say, in standard deviations above unseen normal images."""
+    """Describes the scores of the members of a combined detector, in standard deviations of held-out normals."""
     several = extra.get("members")
     if isinstance(several, list) and len(several) > 1:  # an ensemble: each member's score
         unusual = sum(value > UNUSUAL for value in several)
@@ -122,12 +122,12 @@ def _members(extra: dict) -> dict | None:
     values = {name: extra[name] for name in MEMBERS if isinstance(extra.get(name), (int, float))}
     if len(values) < 2:
         return None
-    parts = ", ".join(f"{MEMBERS[name].removeprefix('the ')} {value:+.1f}" for name, value in values.items())
+    readings = ", ".join(f"{MEMBERS[name].removeprefix('the ')} {value:+.1f}" for name, value in values.items())
     unusual = [name for name, value in values.items() if value > UNUSUAL]
-    more = f"{parts} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
+    more = f"{readings} standard deviations from the mean of normal images; above {UNUSUAL:.1f} is unusual."
     if len(unusual) == len(values):
-        return {"ok": True, "words": f"Both detectors find it unusual: {parts}.", "more": more}
+        return {"ok": True, "words": f"Both detectors find it unusual: {readings}.", "more": more}
     if not unusual:
-        return {"ok": True, "words": f"Neither detector finds it unusual: {parts}.", "more": more}
-    words = f"The detectors differ, only {MEMBERS[unusual[0]]} finds it unusual: {parts}."
+        return {"ok": True, "words": f"Neither detector finds it unusual: {readings}.", "more": more}
+    words = f"The detectors differ, only {MEMBERS[unusual[0]]} finds it unusual: {readings}."
     return {"ok": False, "words": words, "more": more}

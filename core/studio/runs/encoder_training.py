@@ -25,14 +25,14 @@ def train_encoder(
 ) -> tuple[PretrainResult, int]:
     """Pre-trains a run's encoder on its study's normal images; returns the result and the number of images.
 
-    Where several processes work as one, the first prepares the images and the others wait for them.
+    If several processes train together, the first prepares the images and the others wait for it.
     """
     from core.engine.training.pretrain import pretrain
     from core.engine.training.pretraining import Data
 
     config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
     arrays = processes.first_before_others(lambda: load_arrays(store, run["study"], config.size, loading(report)))
-    train, held = arrays.index("train"), arrays.index("holdout", label="normal")
+    train, holdout = arrays.index("train"), arrays.index("holdout", label="normal")
     if not len(train):
         raise ValueError(f"study {run['study']} has no normal images to train on")
     pool = processes.first_before_others(lambda: pool_of(store, config, loading(report)))
@@ -41,7 +41,7 @@ def train_encoder(
         Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool, marked),
         config,
         runs.run_folder(store, run["id"]),
-        Data(rows_of(arrays.images, held), rows_of(arrays.roi, held)) if len(held) else None,
+        Data(rows_of(arrays.images, holdout), rows_of(arrays.roi, holdout)) if len(holdout) else None,
         device=device,
         report=report,
         should_stop=should_stop,

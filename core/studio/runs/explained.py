@@ -1,4 +1,4 @@
-"""Explanation of a case: its most abnormal patch, the normal patch most like it, and the distance between them."""
+"""Explanation of a case: its most abnormal patch, the most similar normal patch, and the distance between them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from core.studio.runs.readings import size_of
 if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to explain
     from core.engine.detectors.nearest.nearest import Match, Nearest
 
-USUAL = 12  # held-out normals whose most abnormal patch says how far a normal patch may be
+USUAL = 12  # held-out normals whose most abnormal patches give the usual distances
 
 
 def explain(store: Store, run_id: str, case_id: int) -> dict:
-    """Finds the patch of a case that a run finds most abnormal, and the training patch nearest to it.
+    """Finds the most abnormal patch of a case according to a run, and the training patch nearest to it.
 
-    {"box", "there", "case", "distance", "usual"}. box, there: (x0, y0, x1, y1) as fractions of the case's image and of
-    the training image `case`. distance: between the two patches' features. usual: {"median", "largest", "count"} of the
-    same distance over held-out normal images, None without any. Raises ValueError for a run that does not compare
-    patches, and for a case outside its study.
+    Returns {"box", "there", "case", "distance", "usual"}. box, there: (x0, y0, x1, y1) as fractions of the case's image
+    and of the training image `case`. distance: between the two patches' features. usual: {"median", "largest", "count"}
+    of this distance over held-out normal images, None without any. Raises ValueError if the run does not compare
+    patches, or if the case is not in its study.
     """
     run = runs.get_run(store, run_id)
     if not DETECTORS.fact(run["method"], "compares"):
@@ -39,8 +39,8 @@ def explain(store: Store, run_id: str, case_id: int) -> dict:
     train = arrays.index("train")
     detector, fitted_on = _detector(runs.run_folder(store, run_id), run["method"], len(train))
     [match] = _matches(detector, arrays, at)
-    held = arrays.index("holdout", label="normal")[:USUAL]
-    usual = _usual(runs.run_folder(store, run_id), detector, arrays, held) if len(held) else None
+    holdout = arrays.index("holdout", label="normal")[:USUAL]
+    usual = _usual(runs.run_folder(store, run_id), detector, arrays, holdout) if len(holdout) else None
     other = int(arrays.case_ids[train[fitted_on[match.row]]])
     return {
         "box": [round(v / detector.size, 5) for v in match.box],
@@ -57,28 +57,28 @@ def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
 
 @functools.lru_cache(maxsize=2)
 def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
-    """A run's nearest patches, and the places of the images it holds among the `count` that it was fitted on."""
+    """Loads a run's nearest-patch detector, and the indices of the images of its fit among `count` training images."""
     from core.engine.detectors.ensemble.ensemble import Ensemble
     from core.engine.detectors.nearest.nearest import Nearest
 
     detector = DETECTORS.get(method).load(folder, "cpu")
-    places = np.arange(count)
+    fitted_rows = np.arange(count)
     if isinstance(detector, Ensemble):
         assert detector.kept is not None  # of a fit
-        places = detector.kept
+        fitted_rows = detector.kept
         blend = dict(detector.members).get("blend", detector)
         assert isinstance(blend, Ensemble)
         detector = blend.members["fine"]
     assert isinstance(detector, Nearest)
-    return detector, places
+    return detector, fitted_rows
 
 
 _usual_of: dict[Path, dict] = {}  # by run folder: read once
 
 
-def _usual(folder: Path, detector: Nearest, arrays, held: np.ndarray) -> dict:
+def _usual(folder: Path, detector: Nearest, arrays, holdout: np.ndarray) -> dict:
     if folder not in _usual_of:
-        distances = [match.distance for match in _matches(detector, arrays, held)]
+        distances = [match.distance for match in _matches(detector, arrays, holdout)]
         _usual_of[folder] = {
             "median": round(float(np.median(distances)), 4),
             "largest": round(float(max(distances)), 4),

@@ -1,9 +1,9 @@
 """Export and import of models: one folder with the weights, a card, an ONNX graph and a script that runs it.
 
 export_run(store, "blend-head-1a2b3c4d", Path("model"))     # here
-python model/screen.py IMAGES --out SCORES                  # anywhere: with what model/requirements.txt names
-import_model(other_store, Path("model"), "colon")           # in another home, each file checked by its digest
-take_in(store, "blend-head-1a2b3c4d", Path("scores"))       # scores made elsewhere, no image is read
+python model/screen.py IMAGES --out SCORES                  # anywhere, with the packages of model/requirements.txt
+import_model(other_store, Path("model"), "colon")           # in another home; the digest of each file is checked
+take_in(store, "blend-head-1a2b3c4d", Path("scores"))       # imports scores made elsewhere; no image is read
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ FORMAT = 1
 CARD, GRAPH, DETECTOR = "card.json", "model.onnx", "detector"
 ENCODER = ("encoder.json", "encoder.safetensors", "centres.safetensors")
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = {"cv2": "opencv-python", "PIL": "pillow", "gdcm": "python-gdcm"}  # where the module's name differs
-COMPARED = 8  # images that the graph is compared on
+PACKAGES = {"cv2": "opencv-python", "PIL": "pillow", "gdcm": "python-gdcm"}  # names of packages unlike their modules
+COMPARED = 8  # number of images on which graph and detector are compared
 USE = (
     "Research use; not a medical device. Scores say how unlike the normal images of one study an image is; a person "
-    "decides. On images of another kind, machine or preparation the thresholds do not hold: set them anew on normal "
-    "images of these (score a study of them with the imported run)."
+    "decides. The thresholds are not valid for images of another kind, machine or preparation: set them again on normal "
+    "images of that kind (score a study of them with the imported run)."
 )
 
 
 def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dict[str, Any]:
-    """Writes a finished fit to the folder `out`, which is made; returns its card.
+    """Writes a finished fit to the folder `out`, which is created if necessary; returns its card.
 
     If the detector can be exported as a graph, the graph is written and compared with the detector on images of the
-    study; otherwise the card says why not, and the folder holds the weights alone. Raises ValueError if the folder is
+    study; otherwise the card gives the reason, and only the weights are exported. Raises ValueError if the folder is
     not empty.
     """
     from core.engine.exported.graph_file import write_onnx
@@ -71,8 +71,8 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
     graph: dict[str, Any] = {"file": None, "why": None}
     try:
         arrays = load_arrays(store, run["study"], size)
-        places = arrays.index("holdout", "test")[:COMPARED]
-        images, roi = np.array(arrays.images[places]), np.array(arrays.roi[places])
+        rows = arrays.index("holdout", "test")[:COMPARED]
+        images, roi = np.array(arrays.images[rows]), np.array(arrays.roi[rows])
         written = write_onnx(detector, images, roi, out / GRAPH)
         graph |= {"file": GRAPH, "bytes": written.bytes, "compared_on": len(images), "difference": written.difference}
         _write_code(out)
@@ -86,15 +86,15 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
 
 
 def _write_code(out: Path) -> None:
-    """Writes screen.py, all of the studio's own code that it imports, and the names of the packages that need be there.
+    """Writes screen.py, the studio's modules that it imports, and requirements.txt with the packages that these need.
 
-    An image is thus read and prepared there by the same code as here.
+    Images are thus read and prepared by the same code as here.
     """
     waiting, packages, read = ["core.studio.runs.screen"], set[str](), set[Path]()
     while waiting:
-        parts = waiting.pop().split(".")
-        paths = [ROOT.joinpath(*parts[:i], "__init__.py") for i in range(1, len(parts) + 1)]
-        for file in [path for path in (*paths, ROOT.joinpath(*parts).with_suffix(".py")) if path.is_file()]:
+        names = waiting.pop().split(".")
+        paths = [ROOT.joinpath(*names[:i], "__init__.py") for i in range(1, len(names) + 1)]
+        for file in [path for path in (*paths, ROOT.joinpath(*names).with_suffix(".py")) if path.is_file()]:
             if file in read:
                 continue
             read.add(file)
@@ -116,7 +116,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _copy(file: Path, target: Path) -> None:
-    """JSON without the places of files on this machine, anything else as it is."""
+    """Copies a file; paths of this machine in a JSON file are replaced by the file's name."""
     if file.suffix == ".json":
         write_json(target, foreign_runs.nameless(json.loads(file.read_text())))
     else:
@@ -156,7 +156,7 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Numbers of an evaluation, without names."""
+    """Returns the figures of an evaluation, without names."""
     return {k: v for k, v in row.items() if isinstance(v, (int, float, bool)) or k == "protocol"}
 
 
@@ -169,7 +169,7 @@ def _licence(folder: Path) -> str:
 
 
 def _page(card: dict[str, Any]) -> str:
-    """The card for people."""
+    """Returns the card as a page for people."""
     counts = ", ".join(f"{n} {name}" for name, n in card["counts"].items())
     graph = card["graph"]
     how = (
@@ -190,14 +190,14 @@ def _page(card: dict[str, Any]) -> str:
 
 
 class Point(foreign_runs.Lenient):
-    """The operating point that a model left with; threshold None: by the percentile."""
+    """The operating point of an exported model. threshold: a score, or None for the default percentile."""
 
     source: Literal["dragged", "limit", "readers", "default"] = "default"
     threshold: Number | None = None
 
 
 class Card(foreign_runs.Lenient):
-    """What card.json says of a model, as far as another home reads it."""
+    """The fields of a model's card.json that are read when it is imported."""
 
     format: Literal[1]
     detector: Name
@@ -215,11 +215,11 @@ class Card(foreign_runs.Lenient):
 
 
 def import_model(store: Store, folder: Path, study: str, name: str | None = None) -> dict[str, str]:
-    """Imports what `export_run` wrote into a study of this home; returns the new runs' ids {'encoder', 'fit'}.
+    """Imports a model that `export_run` wrote into a study of this home; returns the new runs' ids {'encoder', 'fit'}.
 
-    All is checked before anything is stored: the card by its types, each file by its digest, the settings by the
-    detector's own, and the weights by loading them. Files are those that lie in the folder, and no name that the card
-    holds is a path. The model's thresholds come along until the run is scored whole here. Raises Refused.
+    Everything is checked before it is stored: the types of the card, the digest of each file, the settings by the
+    detector's configuration, and the weights by loading them. Only files inside the folder are read; no name on the
+    card is used as a path. The model's thresholds are used until the run has scored its study here. Raises Refused.
     """
     what = "the model"
     try:
@@ -227,8 +227,8 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
     except OSError:
         raise Refused(f"{folder} is no exported model: it holds no card.json that can be read") from None
     study = show_study(store, study)["id"]
-    given = {"size": card.size, "epochs": 0, **(card.encoder or {})}
-    encoder = foreign_runs.settings("pretrain", "imported", given, store.home, {}, "the model's encoder")
+    encoder_config = {"size": card.size, "epochs": 0, **(card.encoder or {})}
+    encoder = foreign_runs.settings("pretrain", "imported", encoder_config, store.home, {}, "the model's encoder")
     fit = foreign_runs.settings("fit", card.detector, card.config, store.home, {}, what)
     given_figures = {"calibration": card.calibration, "pixels": card.pixels}
     summary = {key: foreign_runs.kept(figures) for key, figures in given_figures.items() if figures}
@@ -245,7 +245,7 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
             moved.append(runs.run_folder(store, second))
             for source, run_id in (("encoder", first), (DETECTOR, second)):
                 weights.seal(staged / source)
-                (staged / source).rename(runs.run_folder(store, run_id))  # over the empty folder that was made
+                (staged / source).rename(runs.run_folder(store, run_id))  # replaces the run's empty folder
                 runs.update_run(store, run_id, status="done", finished=now(), seconds=0.0)
             runs.update_run(store, second, summary=summary | foreign_runs.kept(card.thresholds))
             if (point := card.operating_point).threshold is not None and point.source != "default":
@@ -261,7 +261,7 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
 
 
 def _stage(folder: Path, card: Card, staged: Path) -> None:
-    """Copies the detector's files, each checked by its digest, and beside it those of its encoder."""
+    """Copies the detector's files, after checking the digest of each, and the files of its encoder."""
     files = foreign_runs.files_of(folder / DETECTOR)
     listed = {name for name in card.digests if name.startswith(f"{DETECTOR}/")}
     here = {f"{DETECTOR}/{file.as_posix()}": file for file in files}
@@ -283,7 +283,7 @@ def _stage(folder: Path, card: Card, staged: Path) -> None:
             shutil.copyfile(staged / DETECTOR / inner / name, staged / "encoder" / name)
 
 
-MOST_BYTES = 256 << 20  # that a group of rows unpacks to; `screen` writes 16 rows in one
+MOST_BYTES = 256 << 20  # largest uncompressed size of a row group, in which `screen` writes 16 rows
 AT_ONCE = 16  # rows
 COLUMNS = {
     "sha256": "string", "frame": "int64", "score": "double", "score_roi": "double", "peak": "double", "map": "binary",
@@ -309,9 +309,9 @@ class Scored(foreign_runs.Lenient):
 def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
 
-    Rows are matched by the hash of the image's file; those of no test case of the study are left out. The run must have
-    been scored, so that it has thresholds. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
-    if a table lacks columns, was made by another model than this run, or holds what no reading can be.
+    Rows are matched with test cases by the hash of the image file; other rows are skipped and counted as unknown. The
+    run must have thresholds from a scoring. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
+    if a table lacks columns, was made by another model, or has values that no reading can have.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")
@@ -327,7 +327,7 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
     if not files or not files[0].exists():
         raise Refused(f"{source} holds no Parquet file")
     made_by = weights.digest(runs.run_folder(store, run_id))
-    for file in files:  # all of them are read once before the first row is stored
+    for file in files:  # all rows are checked before the first one is stored
         for row in _rows(file, made_by, run_id):
             if row is not None:
                 foreign_runs.check_map(row)
@@ -347,7 +347,7 @@ def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
 
 
 def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | None]:
-    """Yields the rows of a table, checked; None for an image that could not be read."""
+    """Yields the checked rows of a table; None for an image that could not be read."""
     import pyarrow.parquet as parquet
 
     with refusing(f"{file.name} is no Parquet file of `screen`: it", Refused):
@@ -371,19 +371,19 @@ def _reading(
     row: dict, run_id: str, ids: list[int], calibrations: dict[str, Calibration], scale: PixelScale | None,
     point: OperatingPoint,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    own: dict[str, Any] = {"run": run_id, "created": now()}
-    own |= {name: row[name] for name in ("map", "map_h", "map_w", "map_lo", "map_hi")}
+    reading: dict[str, Any] = {"run": run_id, "created": now()}
+    reading |= {name: row[name] for name in ("map", "map_h", "map_w", "map_lo", "map_hi")}
     for kind, ending in (("plain", ""), ("roi", "_roi")):
         score = row[f"score{ending}"]
         percentile = calibrations[kind].percentile(score)
-        own |= {
+        reading |= {
             f"score{ending}": score,
             f"percentile{ending}": float(percentile),
             f"flagged{ending}": bool(point.flagged(np.asarray(score), np.asarray(percentile))),
         }
     outlined = scale is not None and scale.apart
-    own["extra"] = json.dumps({OUTLINE: float(level_of(row["peak"], scale))} if outlined and scale else {})
-    return [{**own, "case_id": case} for case in ids]
+    reading["extra"] = json.dumps({OUTLINE: float(level_of(row["peak"], scale))} if outlined and scale else {})
+    return [{**reading, "case_id": case} for case in ids]
 
 
 def detector_digest(folder: Path) -> str:

@@ -22,7 +22,7 @@ from core.studio.runs.readings import size_of
 def fit_detector(
     store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
 ) -> tuple[Detector, int]:
-    """Fits a run's detector; returns it and the number of images it has seen. Interim results lie in the run's folder.
+    """Fits a run's detector; returns it and the number of training images. Checkpoints are in the run's folder.
 
     Raises ValueError if the encoder is not trained.
     """
@@ -54,7 +54,7 @@ def fit_detector(
 
 
 def _folder_of(store: Store, setting: str, value: Any) -> Any:
-    """`value`, or for an encoder or a base given as a run of this home (`local_encoder`, `base_run`) its folder."""
+    """Returns `value`, or the folder of the run that it names in the setting `base_run` or `local_encoder`."""
     if setting == "base_run" and value:
         weights.check(store, value)
         return str(runs.run_folder(store, value))

@@ -1,6 +1,6 @@
-"""What is believed of a run that another installation made: its settings, its summary, its readings and its results.
+"""Checks of runs from another installation: their settings, summary, readings and results.
 
-Settings are read by the configuration of the run's own method, and weights are named by places in this home alone.
+Settings are checked by the configuration of the run's method; weights can only be files of this home.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Side = Annotated[int, Interval(ge=16, le=8192)]  # of images, in pixels
 
 
 class Lenient(Record):
-    """A part of a document that other versions may have said more in; what is not known is left behind."""
+    """A part of a document in which other versions may have more fields; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class Pixels(Lenient):
-    """How heat maps are coloured and outlined, as `PixelScale` has it."""
+    """How heat maps are coloured and outlined, see `PixelScale`."""
 
     lo: Number
     hi: Number
@@ -69,7 +69,7 @@ class Thresholds(Lenient):
 
 
 class Gain(Lenient):
-    """What learning from marks gained, as `Rule` has it."""
+    """The gain by learning from marks, see `Rule`."""
 
     weight: Number
     score_weight: Number
@@ -87,7 +87,7 @@ class Gain(Lenient):
 
 
 class Beside(Lenient):
-    """A measure of a run and of the one that it learnt on from."""
+    """A measure of a run and of the run that it is based on."""
 
     old: Number | None
     new: Number | None
@@ -98,7 +98,7 @@ class Beside(Lenient):
 
 
 class Comparison(Lenient):
-    """A run compared with the one that it learnt on from."""
+    """A run compared with the run that it is based on."""
 
     base: Name
     run: Name
@@ -120,7 +120,7 @@ class Erased(Lenient):
 
 
 class Summary(Thresholds):
-    """What a run keeps beside its readings. `believe` is measured anew by the verb of that name."""
+    """A run's stored results other than readings. `believe` is not imported; the verb of that name measures it."""
 
     scored: Count | None = None
     score_seconds: Number | None = None
@@ -139,7 +139,7 @@ Interval95 = tuple[Number, Number] | None
 
 
 class Conformal(Lenient):
-    """The threshold that promises a rate of false alarms."""
+    """The threshold that guarantees a false alarm rate."""
 
     alpha: Number
     threshold: Number | None
@@ -152,7 +152,7 @@ class Conformal(Lenient):
 
 
 class Evaluation(Record):
-    """A row of metrics. A key that no field names holds a number, an interval, a short text or nothing."""
+    """A row of metrics. Other keys than the fields have a number, an interval, a short text or None."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Number | Interval95 | bool | Annotated[str, Len(0, 400)] | None]
@@ -167,7 +167,7 @@ class Evaluation(Record):
 
 
 class Marks(Lenient):
-    """The marks that a run learnt from, by the numbers of their cases and masks."""
+    """The marks that a run learnt from, with the numbers of their cases and masks."""
 
     masks: list[Count]
     cases: list[Count]
@@ -181,20 +181,20 @@ class Marks(Lenient):
 
 
 def kept(record: Record) -> dict[str, Any]:
-    """Returns a record as the JSON that is stored: without fields that were not given."""
+    """Converts a record to the JSON that is stored, without fields that were not set."""
     return record.model_dump(mode="json", exclude_unset=True)
 
 
 def summary(values: Any, what: str) -> dict[str, Any]:
-    """Reads a run's summary."""
+    """Checks a run's summary and returns its known fields."""
     return {name: value for name, value in kept(read(Summary, values, what)).items() if value is not None}
 
 
 def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str, str], what: str) -> dict[str, Any]:
-    """Reads the settings of a run, without its marks, as this installation would have made them.
+    """Checks the settings of a run and returns them without its marks, adapted to this installation.
 
-    kind: "pretrain" or "fit". runs: what the runs that came along are called here, by their first names. Weights that
-    the run began with are those of such a run, or a file of this home's list, which need not be there.
+    kind: "pretrain" or "fit". runs: the new ids of runs that are imported together, by their old ids. Initial weights
+    become those of such a run, or a file of this home's list, which need not exist.
     """
     values = read(dict[str, Any], values, what)
     values = {key: value for key, value in values.items() if key != "marks"}
@@ -225,7 +225,7 @@ def _weights(value: Any, home: Home, runs: Mapping[str, str]) -> Any:
 
 
 def _start(value: str, home: Home, runs: Mapping[str, str]) -> str:
-    """Names weights by a place in this home: a foreign path tells nothing, and nothing is looked for there."""
+    """Converts the name of initial weights to a path in this home, so that no foreign path is ever opened."""
     name = value.replace("\\", "/").rpartition("/")[2]
     if value in NAMES or not value:
         return value
@@ -235,7 +235,7 @@ def _start(value: str, home: Home, runs: Mapping[str, str]) -> str:
 
 
 def nameless(value: Any) -> Any:
-    """Returns a JSON value in which a path of this machine is the last part of it."""
+    """Returns a JSON value in which absolute paths are replaced by their file names."""
     if isinstance(value, dict):
         return {key: nameless(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -244,9 +244,9 @@ def nameless(value: Any) -> Any:
 
 
 def check_map(row: Mapping[str, Any]) -> None:
-    """Checks a packed heat map: 16 bits for each of its h x w values, and no more than that when it is unpacked.
+    """Checks that a packed heat map has exactly 16 bits for each of its h x w values when it is unpacked.
 
-    Raises Refused for any other.
+    Raises Refused otherwise.
     """
     height, width = row.get("map_h"), row.get("map_w")
     sides = [side for side in (height, width) if isinstance(side, int) and 0 < side <= LARGEST_MAP]
@@ -263,7 +263,7 @@ def check_map(row: Mapping[str, Any]) -> None:
 
 
 def files_of(folder: Path, suffixes: tuple[str, ...] = (".json", ".safetensors")) -> list[Path]:
-    """Lists the files of a foreign folder, at any depth, relative to it. Links and other kinds of files are refused."""
+    """Lists the files of a foreign folder, at any depth, as relative paths. Links and other suffixes are refused."""
     files = []
     for file in sorted(folder.rglob("*")):
         if file.is_symlink() or not (file.is_dir() or file.is_file()):

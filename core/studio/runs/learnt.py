@@ -1,4 +1,4 @@
-"""Learning from corrections: a new fit beside an old one, and both compared on cases that the new one has not seen."""
+"""Learning from marks: a new fit based on an old one, and their comparison on cases that the new one has not seen."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.sides import side_for_marks
 
 KEPT = "comparison"
-LEAST = 1  # patients, or images where these are not known
-DECIDED = "SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0"  # cases that are decided
-OFFERS = (5, 10, 20, 40)  # masks, at which learning is offered
-LESSONS = 600.0  # seconds on one core of the decoders, and of an encoder that learns with them
-PICTURED = 4  # unseen cases that are shown before and after
+LEAST = 1  # required number of patients, or of images if patients are unknown
+DECIDED = "SELECT count(*) FROM case_votes WHERE study = ? AND readers > 0"  # counts decided cases
+OFFERS = (5, 10, 20, 40)  # numbers of masks at which learning is offered
+LESSONS = 600.0  # seconds on one core for the decoders and the fine-tuned encoder
+PICTURED = 4  # number of unseen cases that are shown before and after
 NAMES = {"auroc": "image AUROC", "pixel_auroc": "pixel AUROC", "dice": "Dice", "pro": "PRO"}
 
 
 def offered(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """Counts what there is to learn from in a study: {"masks", "patients", "readers", "least", "unfinished", "normals",
-    "kinds", "whole", "contradicting", "notes", "next", "due", "decided"}.
+    """Counts the marks of a study from which a detector can learn: {"masks", "patients", "readers", "least",
+    "unfinished", "normals", "kinds", "whole", "contradicting", "notes", "none", "next", "due", "decided"}.
 
-    least: that many patients are needed. unfinished: cases with a mask whose reader has not said that all is marked.
-    normals: cases called normal. kinds: {label: masks}. whole: masks that cover their image and are left out.
-    contradicting: cases left out since their readers contradict each other. notes: sentences on what is left out or not
-    known. none: why there is nothing to learn from, or None. next: the next number of OFFERS, or None; due: whether one
-    was reached since the last run that learnt. decided: how many cases are decided.
+    least: required number of patients. unfinished: number of cases that a reader has not marked as complete. normals:
+    number of cases called normal. kinds: {label: number of masks}. whole: number of skipped masks, as they cover their
+    image. contradicting: number of skipped cases, as their readers contradict each other. notes: a sentence on each
+    thing that is skipped or unknown. none: why there are no marks, or None. next: the next number of OFFERS, or None.
+    due: whether one was reached since the last run that learnt. decided: number of decided cases.
     """
     cases = marks.accepted(store, study, reader)
     readers = sorted({row["reader"] for case in cases for row in (case, *case["others"])})
@@ -69,7 +69,7 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
 
 
 def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: int) -> list[str]:
-    """A sentence on each thing that is left out or not known."""
+    """Returns a sentence on each thing that is skipped or unknown."""
     notes = []
     if masks == 1:
         notes.append("Of one mask none can be left out to learn how good the result is.")
@@ -90,34 +90,34 @@ def _notes(masks: int, whole: int, contradicting: int, unfinished: int, held: in
 
 
 def seconds(store: Store, fit: str) -> float | None:
-    """Estimates how long learning on from a fit takes, from what its own scoring took; None if unknown."""
+    """Estimates the seconds that learning from marks takes, from the time of the fit's scoring; None if unknown."""
     summary = runs.get_run(store, fit)["summary"]
     if "score_seconds" not in summary:
         return None
-    each = summary["score_seconds"] / max(1, summary["scored"])
-    return float(1.5 * summary["score_seconds"] + 0.3 * each * summary.get("images", 0) + LESSONS)
+    per_case = summary["score_seconds"] / max(1, summary["scored"])
+    return float(1.5 * summary["score_seconds"] + 0.3 * per_case * summary.get("images", 0) + LESSONS)
 
 
 def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) -> dict[str, Any]:
-    """Returns the run, as `records.create_run` takes it, that learns on from the scored fit `fit` by readers' marks.
+    """Returns the arguments of `records.create_run` for a run that learns from readers' marks, based on the fit `fit`.
 
-    settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if `fit` is no scored fit, has
-    learnt from marks itself, or if too little is marked.
+    settings: options of `LearntConfig` that differ from its defaults. Raises ValueError if `fit` has not scored the
+    study, has learnt from marks itself, or if there are too few marks.
     """
     base = runs.get_run(store, fit)
     if base["kind"] != "fit" or base["status"] != "done" or "calibration" not in base["summary"]:
         raise ValueError(f"{fit} has not scored the study: fit and score a detector first")
     if base["method"] == LEARNT:
         raise ValueError(f"{fit} has learnt from marks itself: learn on from {base['config']['base_run']}")
-    there = offered(store, base["study"], reader)
-    if there["patients"] < there["least"]:
-        raise ValueError(" ".join([marks.none_accepted(store, base["study"], reader), *there["notes"]]))
+    available = offered(store, base["study"], reader)
+    if available["patients"] < available["least"]:
+        raise ValueError(" ".join([marks.none_accepted(store, base["study"], reader), *available["notes"]]))
     cases = marks.accepted(store, base["study"], reader)
     base_side = size_of(store, base)
     size = side_for_marks(store, base["study"], marks.diameters(cases), base_side)
     config = LearntConfig(base=base["method"], base_run=fit, base_side=base_side).replace(**settings).to_dict()
     config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
-    name = f"{DETECTORS.title(base['method'])}, {there['masks']} marked"
+    name = f"{DETECTORS.title(base['method'])}, {available['masks']} marked"
     return {
         "study": base["study"], "kind": "fit", "method": LEARNT, "config": config, "parent": base["parent"],
         "name": name,
@@ -125,41 +125,41 @@ def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) 
 
 
 def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
-    """Creates the run that `planned` returns; returns its id."""
+    """Creates the run of `planned` and returns its id."""
     return runs.create_run(store, **planned(store, fit, reader, **settings))
 
 
 def learn(
     store: Store, fit: str, reader: str | None = None, device: str = "auto", start: bool = True
 ) -> dict[str, Any]:
-    """Queues learning on from a fit; returns {"job", "run"}."""
+    """Queues a run that learns from marks, based on the fit `fit`; returns {"job", "run"}."""
     return submit(store, planned(store, fit, reader), device, start)
 
 
 def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool = True) -> dict[str, Any]:
-    """Queues a run that `planned` returned; returns {"job", "run"}."""
+    """Queues a run of `planned`; returns {"job", "run"}."""
     job = jobs.once(store, ["learn", run], lambda: steps(runs.create_run(store, **run), device), start)
     return {"job": job["id"], "run": jobs.runs_of(job, "fit")[0]}
 
 
 def steps(run: str, device: str) -> list[dict[str, Any]]:
-    """Lists the steps for `jobs.submit`: fit, score and evaluate, then compare with the run that it learnt on from."""
+    """Lists the steps for `jobs.submit`: fit, score and evaluate, then compare with the run that it is based on."""
     return [*chain(fits=[run], device=device, aids=False), {"step": "compare", "run": run, "args": {"device": device}}]
 
 
 def compare(store: Store, run_id: str) -> dict[str, Any]:
-    """Compares a run with the one that it learnt on from, over test cases that it has not seen; stores the result.
+    """Compares a run with the run that it is based on, on test cases that it has not learnt from; stores the result.
 
     Returns {"base", "run", "cases", "left_out", "against" (which masks, in words), "measures"
-    (core.engine.metrics.paired), "flags" (`_flags`; None without a known label), "pictured" (cases that show it,
-    from the largest gain to the largest loss), "verdict", "words"}. Labels are those of the import, else what most
-    readers decided. verdict: "better", "worse", "mixed", "same", or "few" if too few cases are left to tell.
+    (core.engine.metrics.paired), "flags" (`_flags`; None without a known label), "pictured" (example cases from the
+    largest gain to the largest loss), "verdict", "words"}. Labels are those of the import, else the majority of the
+    readers' decisions. verdict: "better", "worse", "mixed", "same", or "few" if there are too few cases.
     """
     from core.engine.metrics.paired import Read, Truth, compared
 
     run = runs.get_run(store, run_id)
-    base, known = run["config"]["base_run"], marks.truth_masks(store, run["study"])
-    arrays = load_arrays(store, run["study"], size_of(store, run), masks=known.masks)
+    base, truth_of = run["config"]["base_run"], marks.truth_masks(store, run["study"])
+    arrays = load_arrays(store, run["study"], size_of(store, run), masks=truth_of.masks)
     test = arrays.index("test")
     unseen = test[marks.unseen(store, run_id, arrays.case_ids[test])]
     labels = _labels(store, run["study"], arrays.label[unseen], arrays.case_ids[unseen])
@@ -167,7 +167,7 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
     unseen, labels = unseen[labels >= 0], labels[labels >= 0]
     cases = arrays.case_ids[unseen]
     figures: dict[str, Any] = {"base": base, "run": run_id, "cases": len(unseen), "left_out": len(test) - len(unseen),
-                               "against": known.words(cases.tolist())}  # fmt: skip
+                               "against": truth_of.words(cases.tolist())}  # fmt: skip
     if not len(unseen):
         figures |= {"measures": {}, "verdict": "few", "flags": None, "pictured": _highest(store, run_id, every)}
     else:
@@ -183,11 +183,11 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
             for side in (base, run_id)
         )  # fmt: skip
         measures = compared(old, new, truth)
-        each = sorted(measures["dice"].pop("each", []), key=lambda pair: pair[1] - pair[2])
-        spread = np.unique(np.linspace(0, len(each) - 1, min(PICTURED, len(each))).round().astype(int))
+        dice_pairs = sorted(measures["dice"].pop("each", []), key=lambda pair: pair[1] - pair[2])
+        spread = np.unique(np.linspace(0, len(dice_pairs) - 1, min(PICTURED, len(dice_pairs))).round().astype(int))
         figures |= {
             "measures": measures, "verdict": _verdict(measures), "flags": _flags(store, base, run_id, cases, labels),
-            "pictured": [int(cases[each[i][0]]) for i in spread] or _highest(store, run_id, every),
+            "pictured": [int(cases[dice_pairs[i][0]]) for i in spread] or _highest(store, run_id, every),
         }  # fmt: skip
     figures["words"] = _words(figures)
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: figures})
@@ -195,7 +195,7 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
 
 
 def _flags(store: Store, base: str, run: str, cases: np.ndarray, labels: np.ndarray) -> dict[str, list[int]]:
-    """Counts the cases that the old and the new run flag: {"abnormal", "normal": [of how many, old, new]}."""
+    """Counts cases by label: {"abnormal", "normal": [all of them, flagged by the old run, flagged by the new run]}."""
     query = (
         "SELECT count(*) AS n, coalesce(sum(coalesce(o.flagged_roi, o.flagged)), 0) AS old, "
         "coalesce(sum(coalesce(n.flagged_roi, n.flagged)), 0) AS new FROM readings o "
@@ -209,7 +209,7 @@ def _flags(store: Store, base: str, run: str, cases: np.ndarray, labels: np.ndar
 
 
 def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
-    """Returns the PICTURED of the cases that the run scores highest: what is shown where no mask is known."""
+    """Returns the PICTURED cases with the highest scores, which are shown if no mask is known."""
     query = (
         "SELECT case_id FROM readings WHERE run = ? AND map IS NOT NULL "
         "AND case_id IN (SELECT value FROM json_each(?)) ORDER BY coalesce(score_roi, score) DESC LIMIT ?"
@@ -218,9 +218,9 @@ def _highest(store: Store, run: str, cases: np.ndarray) -> list[int]:
 
 
 def headline(run: dict) -> str | None:
-    """Says in one sentence what learning changed, gains first; None before it was measured.
+    """Returns a sentence on what learning changed, gains first; None before it was measured.
 
-    On unseen cases if their labels are known, else on marked cases that were left out in turn.
+    It is about unseen cases if their labels are known, else about cross-validation on the marked cases.
     """
     comparison, rule = run["summary"].get(KEPT) or {}, run["summary"].get("rule") or {}
     dice, changes = comparison.get("measures", {}).get("dice") or {}, []
@@ -239,8 +239,8 @@ def headline(run: dict) -> str | None:
             sentence = "; ".join([*gains, *(text for _, text in changes if text not in gains)])
             return f"On {plural(comparison['cases'], 'unseen case')} it {sentence}."
     if rule.get("dice") is not None:
-        on = f"On {plural(rule['images'], 'marked case')}, each left out in turn, it "
-        return f"{on}{_overlap(rule['base_dice'], rule['dice'])}."
+        on = f"In cross-validation on {plural(rule['images'], 'marked case')}"
+        return f"{on} it {_overlap(rule['base_dice'], rule['dice'])}."
     return None
 
 
@@ -254,7 +254,7 @@ def _before(old: Any, new: Any) -> str:
 
 
 def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> np.ndarray:
-    """1 abnormal, 0 normal, -1 unknown, int (N,): by the label, else by most readers' decisions."""
+    """Returns int (N,): 1 abnormal, 0 normal, -1 unknown, by the label, else by the majority of decisions."""
     votes = {
         row["case_id"]: int(np.sign(row["abnormal"] - row["normal"]))
         for row in store.query(
@@ -262,15 +262,15 @@ def _labels(store: Store, study: str, labels: np.ndarray, cases: np.ndarray) -> 
             [study],
         )
     }
-    said = np.array([{1: 1, -1: 0}.get(votes.get(int(case), 0), -1) for case in cases], int)
-    return np.where(labels == "abnormal", 1, np.where(labels == "normal", 0, said))
+    decided = np.array([{1: 1, -1: 0}.get(votes.get(int(case), 0), -1) for case in cases], int)
+    return np.where(labels == "abnormal", 1, np.where(labels == "normal", 0, decided))
 
 
 def _verdict(measures: dict[str, dict[str, Any]]) -> str:
-    known = [m["interval"] for m in measures.values() if m["enough"] and m["interval"] is not None]
-    if not known:
+    intervals = [m["interval"] for m in measures.values() if m["enough"] and m["interval"] is not None]
+    if not intervals:
         return "few"
-    up, down = any(low > 0 for low, _ in known), any(high < 0 for _, high in known)
+    up, down = any(low > 0 for low, _ in intervals), any(high < 0 for _, high in intervals)
     return "mixed" if up and down else "better" if up else "worse" if down else "same"
 
 

@@ -1,4 +1,4 @@
-"""A first look at a study before any training: quick detectors on pretrained features, scored at once."""
+"""A first look at a study without training: quick detectors on pretrained features, fitted and scored in one job."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def create_look(
     detector: str = DETECTOR,
     init: str = "imagenet",
 ) -> dict[str, str]:
-    """Creates the runs {'encoder', 'fit'}: the pretrained encoder as it is, shared by looks, and `detector` on it.
+    """Creates the runs {'encoder', 'fit'}: a pretrained encoder, which several looks share, and `detector` on it.
 
     size: of the images; None for that of an earlier look, else `side_for` with ARCH. init: the encoder's weights, as in
-    an EncoderConfig. Raises UnknownName for a detector, and ValueError (BadWeights) when the fit runs if the weights
-    cannot be had.
+    an EncoderConfig. Raises UnknownName for an unknown detector. If the weights are not available, the fit raises
+    BadWeights (a ValueError).
     """
     DETECTORS.get(detector)
     encoder = _kept(store, study, {"arch": arch, "init": init}, size)
     if encoder is None:
-        # Others may be slower, or take one size alone.
+        # Other backbones may be slower, or accept a single size only.
         usual = side_for(store, study) if arch == ARCH else SIZE
         encoder = create_untrained(store, study, size or usual, init=init, arch=arch)
     return {"encoder": encoder, "fit": create_fit(store, encoder, detector, name=NAME)}
@@ -41,7 +41,7 @@ def create_look(
 def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args) -> list[dict]:
     """Lists the steps of one job: the encoder if it is new, fit, score, evaluate, and the map that Clusters shows.
 
-    Reading aids that cost time wait. A map that is there already is left alone.
+    Slow reading aids are computed later. An existing map is not drawn again.
     """
     new = get_run(store, runs["encoder"])["status"] == "new"
     steps = chain(runs["encoder"] if new else None, [runs["fit"]], evaluate=evaluate, aids=False, **args)
@@ -49,7 +49,7 @@ def look_steps(store: Store, runs: dict[str, str], evaluate: bool = True, **args
 
 
 def look(store: Store, study: str, device: str = "auto", start: bool = True, **args) -> dict:
-    """Queue a first look; returns {'job', 'encoder', 'fit'}. args: of its steps."""
+    """Queues a first look; returns {'job', 'encoder', 'fit'}. args: arguments of its steps."""
 
     def steps() -> list[dict]:
         return look_steps(store, create_look(store, study), device=device, **args)
@@ -58,11 +58,11 @@ def look(store: Store, study: str, device: str = "auto", start: bool = True, **a
     return {"job": job["id"], "encoder": jobs.runs_of(job, "embed")[0], "fit": jobs.runs_of(job, "fit")[0]}
 
 
-def _kept(store: Store, study: str, wanted: dict[str, str], size: int | None) -> str | None:
-    """The finished encoder run of an earlier look, of any size where none is asked for."""
+def _kept(store: Store, study: str, encoder: dict[str, str], size: int | None) -> str | None:
+    """Returns the finished encoder run of an earlier look, or None. size: None for any."""
     for run in list_runs(store, study, "pretrain"):
         config = run["config"]
-        same = size in (None, config.get("size")) and wanted.items() <= config.get("encoder", {}).items()
+        same = size in (None, config.get("size")) and encoder.items() <= config.get("encoder", {}).items()
         if same and run["method"] in ("imagenet", "weights") and run["status"] == "done":
             return run["id"]
     return None

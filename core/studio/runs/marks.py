@@ -1,10 +1,10 @@
-"""What readers marked and a detector can learn from: their accepted lesion masks, and the cases that it then has seen.
+"""Readers' annotations ("marks") from which detectors learn: accepted lesion masks, and the cases they belong to.
 
-Accepted is a mask that a reader saved, by hand or from a heat map, on a test case that the same reader's last decision
-calls abnormal. Drafts and imported masks are not: nobody here has said that they are right. Nor is what a reader marks
-in a blind session, before it is closed, or of a trial's cases while it goes on. Of several readers' masks of a case the
-adjudicator's counts; else what all have marked is lesion, and what only some have is ignored. A case of which readers
-contradict each other (marks without a common place, or one calls it normal) waits for its adjudication.
+A mask is accepted if a reader saved it, by hand or from a heat map, on a test case that the same reader's last decision
+calls abnormal. Drafts and imported masks are not accepted, because no reader has confirmed them, nor are masks of an
+open blind session or trial. If several readers marked a case, the adjudicator's mask counts; otherwise pixels that all
+have marked are lesion, and pixels that only some have marked are ignored. If readers contradict each other (marks
+without a common pixel, or one calls the case normal), the case is not used until it is adjudicated.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from core.studio.runs.readings import read_maps
 if TYPE_CHECKING:
     from core.engine.detectors.base import Marks
 
-WHOLE = 0.95  # of an image: a mask that covers more says nothing of where a lesion ends
+WHOLE = 0.95  # share of an image; a larger mask does not show where a lesion ends
 TRUTHS = {"reference": "reference mask", "readers": "accepted reader’s mask"}
-KIND = 5  # marks of a label that make it a kind of lesion of its own
+KIND = 5  # number of marks from which on a label is learnt as a separate kind of lesion
 HELD = "a trial or a blind session that they belong to is still open. Close it first."
-# alike for images of one patient, volume or recording
+# the same for images of one patient, volume or recording
 _UNIT = "coalesce('patient ' || c.patient, 'series ' || c.series, 'file ' || c.path) AS unit"
-# Cases of trials that go on: nothing of them teaches before the close.
+# Cases of open trials, from which nothing is learnt before the trial is closed.
 IN_TRIALS = """SELECT k.case_id FROM trial_cases k JOIN trials t ON t.id = k.trial
          WHERE t.started IS NOT NULL AND t.closed IS NULL"""
-# In a session that is still read blind a mark is no more than a note.
+# Marks of an open blind session are not accepted yet.
 _OPEN = f"""(EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
          WHERE o.case_id = c.id AND s.blind = 1 AND s.ended IS NULL{{whose}})
        OR c.id IN ({IN_TRIALS}))"""
-# of each case and reader the accepted masks; a reader's last decision is the second look where there is one
+# the accepted masks by case and reader; a reader's last decision is that of the second look, if any
 _ACCEPTED = f"""
   SELECT m.id AS mask, m.case_id, m.reader, m.version, m.source, m.png, {_UNIT},
     EXISTS (SELECT 1 FROM current_reviews k WHERE k.case_id = c.id AND k.reader = m.reader
@@ -76,73 +76,73 @@ _NORMAL = f"""
 
 
 def accepted(store: Store, study: str, reader: str | None = None) -> list[dict[str, Any]]:
-    """Lists the accepted mask that counts of each marked case, by the case's id: [{"mask", "case_id", "reader",
-    "version", "png", "unit", "finished", "places", "others"}].
+    """Lists the accepted mask of each marked case, ordered by the case's id: [{"mask", "case_id", "reader", "version",
+    "png", "unit", "finished", "places", "others"}].
 
-    others: masks of the case's other readers, in the same form; none if one adjudicated. reader: only masks of this
-    reader. unit: the same for images of one patient, volume or recording. finished: whether all is marked, as the
-    mask's reader says. places: PNG of those called normal, or None. Cases of `whole` and `contradicting` are left out.
+    others: masks of the case's other readers, in the same form; empty if one adjudicated. unit: the same for images of
+    one patient, volume or recording. finished: whether the reader has marked everything. places: PNG of the regions
+    called normal, or None. Cases of `whole` and `contradicting` are skipped. reader: only masks of this reader.
     """
     return [row for row in _last_accepted(store, study, reader) if _covers(row) <= WHOLE and not _contradicts(row)]
 
 
 def whole(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists the cases whose accepted mask covers more than WHOLE of the image, so that nothing is learnt from it."""
+    """Lists the cases whose accepted mask covers more than WHOLE of the image, so that it is not used for learning."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _covers(row) > WHOLE]
 
 
 def contradicting(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists the cases whose accepted masks do not teach, since their readers contradict each other."""
+    """Lists the cases whose accepted masks are not used, because their readers contradict each other."""
     return [row["case_id"] for row in _last_accepted(store, study, reader) if _contradicts(row)]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The lesion masks that figures are computed against: `kind` of them, and {case id: mask id}."""
+    """The lesion masks against which figures are computed. kind: one of TRUTHS. masks: {case id: mask id}."""
 
     kind: str
     masks: dict[int, int]
 
     def words(self, cases: Collection[int]) -> str:
-        """Says against which masks figures of these cases are: 'against 76 reference masks'."""
+        """Describes the masks of these cases in words, such as 'against 76 reference masks'."""
         n = len(self.masks.keys() & set(cases))
         return f"against {n} {TRUTHS[self.kind]}{'' if n == 1 else 's'}"
 
 
 def truth_masks(store: Store, study: str, kind: str = "") -> Truth:
-    """Returns the masks of one kind, which figures are computed against: the references, or readers' accepted masks.
+    """Returns the masks against which figures are computed: reference masks, or readers' accepted masks.
 
-    kind: one of TRUTHS; by default the references, or readers' masks in a study without a reference. Of several
-    readers' masks of a case the last one counts, unless one of them adjudicated. A mask that was taken from a run's
-    heat map never counts: the run would be measured against itself. Raises ValueError for another kind.
+    kind: one of TRUTHS; by default reference masks, or readers' masks if the study has no reference mask. If several
+    readers marked a case, the adjudicator's mask is used, else the last one. Masks that came from a run's heat map are
+    never used, because the run would be compared with itself. Raises ValueError for another kind.
     """
     if kind not in ("", *TRUTHS):
         raise ValueError(f"Figures are computed against masks of kind {' or '.join(TRUTHS)}, not {kind!r}.")
     if kind != "readers" and ((references := reference_masks(store, study)) or kind):
         return Truth("reference", references)
-    drawn: dict[int, int] = {}
+    last_by_hand: dict[int, int] = {}
     for row in accepted(store, study):
         for mask in (*row["others"], row):
             if mask["source"] == "hand":
-                drawn[row["case_id"]] = mask["mask"]
-    return Truth("readers", drawn)
+                last_by_hand[row["case_id"]] = mask["mask"]
+    return Truth("readers", last_by_hand)
 
 
 def held_back(store: Store, study: str, reader: str | None = None) -> int:
-    """Counts the cases whose accepted masks teach nothing yet, since a trial or a blind session holds them back."""
+    """Counts the cases whose accepted masks cannot be used yet, because of an open trial or blind session."""
     return len(_last_accepted(store, study, reader, held=True))
 
 
 def none_accepted(store: Store, study: str, reader: str | None = None) -> str:
-    """Says why there is no accepted mask in a study."""
-    held = held_back(store, study, reader)
-    if held:
-        return f"All accepted masks, of {held} case{'s' * (held != 1)}, are held back: {HELD}"
+    """Returns a sentence on why a study has no accepted mask that can be used."""
+    held_cases = held_back(store, study, reader)
+    if held_cases:
+        return f"All accepted masks, of {held_cases} case{'s' * (held_cases != 1)}, are held back: {HELD}"
     return "There is no accepted mask to learn from: mark what is abnormal, save it, and decide “abnormal”."
 
 
 def lesion_of(row: dict[str, Any]) -> np.ndarray:
-    """Returns the mask of what all readers of a case have marked, their masks' intersection. row: of `accepted`."""
+    """Returns the intersection of all readers' masks of a case, uint8 (H, W). row: one of `accepted`."""
     return np.asarray(np.min([decode_mask(mask["png"]) for mask in (row, *row["others"])], 0))
 
 
@@ -165,18 +165,18 @@ def _last_accepted(store: Store, study: str, reader: str | None, held: bool = Fa
         marked = [row for row in rows.values() if decode_mask(row["png"]).any()]
         counted = [row for row in marked if row["adjudicated"]] or marked
         if counted:
-            *others, last = sorted(counted, key=lambda row: row["mask"])
-            out.append({**last, "others": [] if last["adjudicated"] else others})
+            *earlier, last = sorted(counted, key=lambda row: row["mask"])
+            out.append({**last, "others": [] if last["adjudicated"] else earlier})
     return out
 
 
 def normal_cases(store: Store, study: str, reader: str | None = None) -> list[int]:
-    """Lists test cases that whoever adjudicated, else every reader (`reader` among them, if named), called normal."""
+    """Lists test cases that the adjudicator, or else every reader (including `reader`, if given), called normal."""
     return [row["id"] for row in store.query(_NORMAL, {"study": study, "reader": reader})]
 
 
 def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """Groups masks by the label of their findings: {label: masks}, of labels that KIND masks or more bear alone."""
+    """Groups masks by the label of their findings: {label: masks}, for labels that are the only one of KIND masks."""
     by_label: dict[str, list[int]] = {}
     for row in rows:
         labels = store.query(
@@ -189,20 +189,20 @@ def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any]:
-    """Collects all that a run stores of the marks as they are now, to learn from them and to be repeated exactly.
+    """Collects the current marks as a run stores them, so that it can learn from them and be repeated exactly.
 
-    {"masks", "cases", "reader", "others": {case: masks}, "unfinished": cases, "places": {case: PNG, base64}, "normals":
-    cases, "kinds": {label: masks}, "sha256": fingerprint of the masks}.
+    Returns {"masks", "cases", "reader", "others": {case: masks}, "unfinished": cases, "places": {case: PNG, base64},
+    "normals": cases, "kinds": {label: masks}, "sha256": fingerprint of the masks}.
     """
     rows = accepted(store, study, reader)
-    places = {row["case_id"]: row["places"] for row in rows if row["places"]}
+    normal_places = {row["case_id"]: row["places"] for row in rows if row["places"]}
     return {
         "masks": [row["mask"] for row in rows],
         "cases": [row["case_id"] for row in rows],
         "reader": reader,
         "others": {str(row["case_id"]): [o["mask"] for o in row["others"]] for row in rows if row["others"]},
         "unfinished": [r["case_id"] for r in rows if not all(mask["finished"] for mask in (r, *r["others"]))],
-        "places": {str(case): base64.b64encode(png).decode() for case, png in places.items()},
+        "places": {str(case): base64.b64encode(png).decode() for case, png in normal_places.items()},
         "normals": normal_cases(store, study, reader),
         "kinds": kinds(store, rows),
         "sha256": _fingerprint([*rows, *itertools.chain(*(row["others"] for row in rows))]),
@@ -210,7 +210,7 @@ def chosen(store: Store, study: str, reader: str | None = None) -> dict[str, Any
 
 
 def as_donors(store: Store, study: str) -> dict[str, Any]:
-    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError if there are none, with why."""
+    """Returns the `chosen` marks for a pre-training that pastes them. Raises ValueError, with the reason, if none."""
     donors = chosen(store, study)
     if not donors["masks"]:
         raise ValueError(none_accepted(store, study))
@@ -218,9 +218,9 @@ def as_donors(store: Store, study: str) -> dict[str, Any]:
 
 
 def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Loads images uint8 (M, size, size, 3) and masks (M, size, size) of the lesions to be pasted by a pre-training.
+    """Loads images uint8 (M, size, size, 3) and masks (M, size, size) of the lesions that a pre-training pastes.
 
-    None for a run that pastes none.
+    Returns None for a run that pastes no marked lesions.
     """
     marked = marks_of(store, run, size)
     if marked is None:
@@ -230,18 +230,18 @@ def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarra
 
 
 def units(rows: list[dict[str, Any]]) -> np.ndarray:
-    """Numbers the units of the rows, (M,): masks of one patient, volume or recording have the same number."""
+    """Returns the number of each row's unit, (M,): the same for masks of one patient, volume or recording."""
     return np.asarray(np.unique([row["unit"] for row in rows], return_inverse=True)[1])
 
 
 def fault(store: Store, run: dict) -> str | None:
-    """Says why a run cannot be learnt again from the marks that it names; None if it can."""
+    """Returns why a run cannot be repeated with the marks that it learnt from; None if it can."""
     marks = run["config"].get("marks")
     if not marks:
         return None
-    wanted = [*marks["cases"], *marks.get("normals", [])]
-    there = {row["id"] for row in _of(store, "SELECT id FROM cases WHERE id IN ({})", wanted)}
-    gone = len(set(wanted) - there)
+    case_ids = [*marks["cases"], *marks.get("normals", [])]
+    existing = {row["id"] for row in _of(store, "SELECT id FROM cases WHERE id IN ({})", case_ids)}
+    gone = len(set(case_ids) - existing)
     if gone:
         cases = "a case that it has learnt from is" if gone == 1 else f"{gone} cases that it has learnt from are"
         return f"{run['id']} cannot be repeated any more: {cases} no longer in the study. Learn anew without it."
@@ -251,9 +251,9 @@ def fault(store: Store, run: dict) -> str | None:
 
 
 def marks_of(store: Store, run: dict, size: int) -> Marks | None:
-    """Loads the marks that a run learns from at side `size`; None for a run that learns from none.
+    """Loads the marks that a run learns from, with images of side `size`; None if it does not learn from marks.
 
-    Raises ValueError if cases or masks that it names have gone, or are not what they were.
+    Raises ValueError if cases or masks were deleted or changed.
     """
     from core.engine.detectors.base import Marks  # torch, which the page's process does not load
 
@@ -277,10 +277,10 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
         lesion, union = np.min(several, 0), np.max(several, 0)
         unknown = union & ~lesion & 1
         if case in marks.get("unfinished", []):
-            known = union.copy()
+            judged = union.copy()
             if str(case) in marks["places"]:
-                known |= decode_mask(base64.b64decode(marks["places"][str(case)]))
-            unknown |= 1 - known
+                judged |= decode_mask(base64.b64decode(marks["places"][str(case)]))
+            unknown |= 1 - judged
         masks[i], ignored[i] = mask_at(lesion, size), mask_at(unknown, size)
         ignored[i] &= 1 - masks[i]
         named[i] = masks[i] * of_kind.get(mask, 0)
@@ -293,7 +293,7 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
 
 
 def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.ndarray) -> np.ndarray | None:
-    """bool (M, S, S), what a scored run outlines of the cases; None if it has not read all of them."""
+    """Computes a scored run's outlines of the cases, bool (M, S, S); None if it has not scored all of them."""
     from core.engine.calibration.heatmap import upsample
     from core.engine.calibration.outlines import level_of, outlined, peaks
 
@@ -302,7 +302,7 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
     if calibration is None or store.first(query, [run_id, json.dumps(cases)])["n"] < len(cases):
         return None
     scale = Calibration.from_dict(calibration["roi"]).pixels
-    assert scale is not None  # scoring made it of maps
+    assert scale is not None  # scoring sets it from the maps
     maps = read_maps(store, run_id, np.array(cases))
     return outlined(upsample(maps, size), level_of(peaks(maps, roi, scale), scale), scale, roi > 0)
 
@@ -322,10 +322,10 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
-    """Returns the cases that a run, or the encoder under it, has learnt from, and all cases of the same patient,
-    volume, recording or content as one of them.
+    """Returns the cases that a run or its encoder has learnt from, and all cases of the same patient, volume or
+    recording, or with the same content.
 
-    What such a run says of them is no evidence of how well it reads.
+    The run must not be evaluated on them.
     """
     run = runs.get_run(store, run_id)
     above = [runs.get_run(store, run["parent"])] if run["parent"] else []
@@ -345,22 +345,22 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
 
 
 def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
-    """Says which of the cases a run has not learnt from: bool (N,)."""
+    """Returns which of the cases a run has not learnt from: bool (N,)."""
     return ~np.isin(case_ids, list(learnt_from(store, run_id)))
 
 
 def _masks(store: Store, marks: dict[str, Any]) -> list[dict]:
-    wanted = [*marks["masks"], *itertools.chain(*marks.get("others", {}).values())]
-    return _of(store, "SELECT id AS mask, case_id, png FROM lesion_masks WHERE id IN ({}) ORDER BY case_id", wanted)
+    mask_ids = [*marks["masks"], *itertools.chain(*marks.get("others", {}).values())]
+    return _of(store, "SELECT id AS mask, case_id, png FROM lesion_masks WHERE id IN ({}) ORDER BY case_id", mask_ids)
 
 
 def _of(store: Store, query: str, numbers: list[int]) -> list[dict]:
-    """Rows of a query whose {} stands for a list of numbers."""
+    """Returns the rows of a query in which {} stands for a list of numbers."""
     return store.query(query.format("SELECT value FROM json_each(?)"), [json.dumps(numbers)])
 
 
 def fingerprint(store: Store, marks: dict[str, Any]) -> str:
-    """Computes the SHA-256 of the masks that `chosen` names, as they are now."""
+    """Computes the SHA-256 of the current masks that `marks`, a result of `chosen`, refers to."""
     return _fingerprint(_masks(store, marks))
 
 

@@ -1,8 +1,7 @@
-"""The training images most like a case, as the run's encoder sees them: what the system regards as normal there.
+"""The normal training images that are most similar to a case, by the Euclidean distance of the backbone's features.
 
-The distance is the Euclidean one of the backbone's features. Scoring finds the neighbours of every case and keeps
-them in the reading's `extra`; for a reading from before that, they are found whenever they are asked for, which stores
-nothing: an answer changes no row.
+Scoring finds the neighbours of every case and stores them in the reading's `extra`. For older readings they are
+computed at each request and not stored, because requests must not change the database.
 """
 
 from __future__ import annotations
@@ -66,9 +65,9 @@ def add_nearest(
     from core.engine.tensors import pick_device
 
     run, arrays = _arrays(store, run_id)
-    place = pick_device(device)
-    encoder = load_encoder(_encoder_folder(store, run_id), place)
-    index, find = arrays.index("holdout", "test"), Finder(store, run, arrays, encoder, place)
+    torch_device = pick_device(device)
+    encoder = load_encoder(_encoder_folder(store, run_id), torch_device)
+    index, find = arrays.index("holdout", "test"), Finder(store, run, arrays, encoder, torch_device)
     for start in range(0, len(index), CHUNK):
         if should_stop():
             raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
@@ -93,24 +92,24 @@ def _loaded(folder: Path):
 
 
 class Finder:
-    """Nearest training images by an encoder: their features are read once, for as many cases as are asked for."""
+    """Finds nearest training images by an encoder; the features of the training images are computed only once."""
 
     def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
         self.arrays, self.encoder, self.device = arrays, encoder, device
         self.normal = arrays.index("train", label="normal")
         self.features = _training(store, run, arrays, encoder, self.normal, device)
-        # A case's row in its study is the same in every home that a bundle brings the study to; its id is not.
+        # A case keeps its row in the study when a bundle is imported in another home, but not its id.
         rows = store.query('SELECT id, "row" FROM cases WHERE study = ?', [run["study"]])
         self.places = {c["id"]: c["row"] for c in rows}
 
     def __call__(self, index: np.ndarray) -> dict[int, list]:
-        """{case id: [[row of a training case, distance], ...]} of the rows `index` of the arrays."""
+        """Returns {case id: [[row of a training case, distance], ...]} for the rows `index` of the arrays."""
         from core.engine.backbones.embed import encode
 
         images = np.array(self.arrays.images[index])
         neighbours = {}
         for row, vector in zip(index, encode(self.encoder, images, "backbone", device=self.device), strict=True):
-            # Row by row in double precision, as the clusters' neighbours: equal images have distance 0, not almost.
+            # Differences in double precision, as in clusters, so that equal images have a distance of exactly 0.
             distance = np.sqrt(((self.features - vector).astype(np.float64) ** 2).sum(1))
             neighbours[int(self.arrays.case_ids[row])] = [
                 [self.places[int(self.arrays.case_ids[self.normal[i]])], round(float(distance[i]), 4)]
@@ -120,19 +119,19 @@ class Finder:
 
 
 def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
-    """Backbone features float32 (N, F) of the normal training images, kept by encoder and images."""
+    """Returns backbone features float32 (N, F) of the normal training images, cached by encoder and images."""
     from core.engine.backbones.embed import encode
 
     marks = store.query("SELECT id, sha256, frame FROM cases WHERE study = ?", [run["study"]])
     mark = {m["id"]: f"{m['sha256']} {m['frame']}" for m in marks}
-    parts = [Snapshot(0, _encoder_folder(store, run["id"])).digest, str(arrays.images.shape[1])]
-    parts += [mark[int(i)] for i in arrays.case_ids[normal]]
-    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:24]
+    key_fields = [Snapshot(0, _encoder_folder(store, run["id"])).digest, str(arrays.images.shape[1])]
+    key_fields += [mark[int(i)] for i in arrays.case_ids[normal]]
+    key = hashlib.sha256("\n".join(key_fields).encode()).hexdigest()[:24]
     file = store.home.cache / run["study"] / f"training-features-{key}.npy"
     if not len(normal):
         raise ValueError("The study has no normal training images to compare with.")
     images, gone = Some(arrays.images, normal), erasures(store)
     features = seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))
-    if erasures(store) != gone:  # they may be of somebody who was erased meanwhile
+    if erasures(store) != gone:  # the features may be of a patient who was erased meanwhile
         file.unlink(missing_ok=True)
     return features

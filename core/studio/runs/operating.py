@@ -1,7 +1,7 @@
 """The operating point of a run: the score above which an image is flagged, and who or what set it.
 
-A run has one history of operating points, of which the last one is in effect. `readings.flagged` follows it, and with
-that worklist, figures, maps and exports.
+Each run has a history of operating points; the last one is in effect. It sets `readings.flagged`, on which worklist,
+figures, maps and exports depend.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ SOURCES = {
 class OperatingPoint:
     """The rule by which a run's images are flagged, and who or what set it.
 
-    threshold: flagged above it; None: by the percentile. labels: whether the study's labels were in sight when it was
-    chosen. reader, created: who chose it and when; "" of the default.
+    threshold: the score above which images are flagged; None for the default percentile. labels: whether the study's
+    labels were visible when it was chosen. reader, created: who chose it and when; "" for the default.
     """
 
     source: str = "default"
@@ -45,7 +45,7 @@ class OperatingPoint:
         return f"{SOURCES[self.source]}{sight}"
 
     def flagged(self, scores: np.ndarray, percentiles: np.ndarray) -> np.ndarray:
-        """Says which images are flagged, bool (N,), from their scores and percentiles (N,)."""
+        """Returns which images are flagged, bool (N,), from their scores and percentiles (N,)."""
         return np.asarray(percentiles >= FLAG_PERCENTILE if self.threshold is None else scores > self.threshold)
 
 
@@ -84,7 +84,7 @@ def of_row(row: dict[str, Any] | None) -> OperatingPoint:
 def choose(
     store: Store, study: str, run: str, source: str, threshold: float | None, reader: str, labels: bool = False
 ) -> OperatingPoint:
-    """Puts an operating point into effect, flags anew, writes it to the audit trail, and returns it.
+    """Sets a run's operating point, updates all flags, records the change in the audit trail, and returns the point.
 
     source: one of SOURCES; `default` resets the run and takes no threshold. Raises ValueError for another source, or if
     the threshold is missing.
@@ -98,15 +98,15 @@ def choose(
         before = in_effect(store, run)[run]
         db.table("operating_points").insert({"run": run, **asdict(point), "labels": int(labels)})
         flag(store, run, point)
-        facts: list[dict[str, Any]] = [{"run": run, **asdict(each)} for each in (before, point)]
+        facts: list[dict[str, Any]] = [{"run": run, **asdict(setting)} for setting in (before, point)]
         audit.record(store, reader, "operating-point", study=study, before=facts[0], after=facts[1])
     return point
 
 
 def flag(store: Store, run: str, point: OperatingPoint) -> None:
-    """Sets the flags of all the run's readings by that point.
+    """Sets the flags of all readings of a run by an operating point.
 
-    `flagged_roi` goes by the score inside the region of interest.
+    `flagged_roi` depends on the score inside the region of interest.
     """
     name, sign, level = "percentile", ">=", FLAG_PERCENTILE
     if point.threshold is not None:

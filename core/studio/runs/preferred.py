@@ -1,4 +1,4 @@
-"""Which detector is shown first where several have scored."""
+"""Which detector is shown first if several have scored a study."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ ADOPTED = "adopted:{}"  # the setting that holds a study's adopted run
 
 
 def preference(method: str) -> int:
-    """Ranks a detector: its place in PREFERRED, from 0; those that are not in it come after and are equal.
+    """Ranks a detector: its index in PREFERRED; all detectors not listed there have the next rank.
 
-    One that has learnt from marks comes last: it is shown when somebody chooses it.
+    A detector that has learnt from marks comes last, because it is only shown when somebody chooses it.
     """
     if method == LEARNT:
         return len(PREFERRED) + 1
@@ -23,9 +23,9 @@ def preference(method: str) -> int:
 
 
 def adopt(store: Store, study: str, run: str | None, reader: str) -> None:
-    """Put a run first among the study's detectors, for all its readers; None rolls that back. The runs stay.
+    """Shows a run first among the study's detectors, for all readers; None resets this. Runs are not changed.
 
-    The choice and who made it are in the audit trail.
+    The choice and the reader are recorded in the audit trail.
     """
     with store.write():
         before = store.setting(ADOPTED.format(study))

@@ -15,14 +15,14 @@ from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
 from core.studio.runs.operating import in_effect
 
-OUTLINE = "outline"  # among a reading's extras: the level at which its heat map is outlined
-NOT_JUDGED = "not_judged"  # among a reading's extras: the share of its image that is not judged
-SCORED = "scored:"  # key of a setting, with the study: when a score was last stored
-MOST_EXTRAS = 16  # numbers of one image that are kept under one name beside its score
+OUTLINE = "outline"  # key of a reading's extras: the level at which its heat map is outlined
+NOT_JUDGED = "not_judged"  # key of a reading's extras: the share of its image that is not judged
+SCORED = "scored:"  # prefix of a setting, before the study: when a score was last stored
+MOST_EXTRAS = 16  # largest number of values per image that are stored under one name in the extras
 
 
 def size_of(store: Store, run: dict) -> int:
-    """Returns the side of a run's images: its own setting, else its encoder's (for a fit, the one for detectors)."""
+    """Returns the side of a run's images in pixels: its setting, else its encoder's (for a fit, that for detectors)."""
     fit = run["kind"] == "fit"
     while "size" not in run["config"] and run["parent"]:
         run = runs.get_run(store, run["parent"])
@@ -30,9 +30,9 @@ def size_of(store: Store, run: dict) -> int:
 
 
 def pack_map(heat: np.ndarray) -> dict:
-    """Packs a heat map float32 (h, w) into a reading's columns.
+    """Packs a heat map float32 (h, w) into the columns of a reading.
 
-    They are map (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi.
+    These are map (zlib of little-endian uint16), map_h, map_w, map_lo, map_hi.
     """
     codes, low, high = quantise(heat)
     data = zlib.compress(np.ascontiguousarray(codes, "<u2").tobytes(), 6)
@@ -46,7 +46,7 @@ def unpack_map(reading: dict) -> np.ndarray:
 
 
 def unpack_not_judged(reading: dict) -> np.ndarray:
-    """Unpacks where a reading's heat map says nothing: bool (h, w)."""
+    """Unpacks where a reading's heat map is not judged: bool (h, w)."""
     shape = reading["map_h"], reading["map_w"]
     if reading["not_judged"] is None:
         return np.zeros(shape, bool)
@@ -55,7 +55,7 @@ def unpack_not_judged(reading: dict) -> np.ndarray:
 
 
 def marks(store: Store) -> dict[str, str]:
-    """Returns {study: text}; the text changes when one of its runs came, changed or went, or a score was stored."""
+    """Returns {study: text}; the text changes if a run is added, changed or deleted, or a score is stored."""
     runs_by_study: dict[str, list] = {}
     for row in store.query("SELECT study, id, name, status, note, archived, binned FROM runs ORDER BY id"):
         runs_by_study.setdefault(row["study"], []).append(list(row.values()))
@@ -75,9 +75,9 @@ def reading_rows(
     extras: dict[str, np.ndarray],
     not_judged: np.ndarray | None = None,
 ) -> list[dict]:
-    """Builds a reading per case, by the operating point in effect; scores and calibrations by 'plain' and 'roi'.
+    """Builds a reading per case, flagged by the current operating point; scores, calibrations: by 'plain' and 'roi'.
 
-    not_judged: bool (N, h, w), where the maps say nothing. A reading keeps it, and its share of the image in `extra`.
+    not_judged: bool (N, h, w), where the maps are not judged; a reading stores it, and its share in `extra`.
     """
     columns, point = {}, in_effect(store, run_id)[run_id]
     for kind, ending in (("plain", ""), ("roi", "_roi")):
@@ -86,7 +86,7 @@ def reading_rows(
         columns[f"percentile{ending}"] = np.asarray(calibration.percentile(values))
         columns[f"flagged{ending}"] = point.flagged(values, columns[f"percentile{ending}"])
     rows = []
-    for i, case_id in enumerate(case_ids):  # packed before the database is locked: another process may wait to write
+    for i, case_id in enumerate(case_ids):  # packed before the database is locked, so that no other writer waits
         row = {"run": run_id, "case_id": int(case_id), "created": now(), **pack_map(maps[i])}
         row |= {name: (bool(v[i]) if v.dtype == bool else float(v[i])) for name, v in columns.items()}
         # Per-image terms of the score; whole maps among them are already in `map`.
@@ -99,7 +99,7 @@ def reading_rows(
 
 
 def write_readings(store: Store, rows: list[dict]) -> None:
-    """Stores readings, and when that was; earlier ones of the same run and case are replaced."""
+    """Stores readings and the time; earlier readings of the same run and case are replaced."""
     with store.write() as db:
         db.table("readings").insert_all(rows, pk=("run", "case_id"), replace=True)
         for run in {row["run"] for row in rows}:
@@ -107,7 +107,7 @@ def write_readings(store: Store, rows: list[dict]) -> None:
 
 
 def add_extra(store: Store, run_id: str, name: str, values: dict[int, Any]) -> None:
-    """Adds to the `extra` of a run's readings, under `name`: {case id: what JSON can hold}."""
+    """Adds values, {case id: JSON value}, to the `extra` of a run's readings under the key `name`."""
     change = f"UPDATE readings SET extra = json_set(extra, '$.{name}', json(?)) WHERE run = ? AND case_id = ?"
     with store.write() as db:
         db.conn.executemany(change, [[json.dumps(value), run_id, case_id] for case_id, value in values.items()])
@@ -127,7 +127,7 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """Reads a heat map as it is stored (map, map_h, map_w, map_lo, map_hi, not_judged, created), with its level.
+    """Reads a stored heat map (map, map_h, map_w, map_lo, map_hi, not_judged, created), with its level.
 
     Raises ValueError if there is none.
     """
@@ -151,7 +151,7 @@ def read_maps(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:
 
 
 class StoredMaps:
-    """A run's heat maps float32 (N, h, w) of the cases, read when they are asked for. case_ids: int (N >= 1,)."""
+    """A run's heat maps float32 (N, h, w) of the cases, read on demand. case_ids: int (N,), at least one."""
 
     def __init__(self, store: Store, run_id: str, case_ids: np.ndarray) -> None:
         self._store, self._run, self._ids = store, run_id, case_ids
@@ -162,5 +162,5 @@ class StoredMaps:
 
     def __getitem__(self, index: slice | np.ndarray) -> np.ndarray:
         cases = self._ids[index]
-        none = np.zeros((0, *self.shape[1:]), np.float32)  # as where no image of a block has a lesion
+        none = np.zeros((0, *self.shape[1:]), np.float32)  # for an empty index, if no image of a block has a lesion
         return read_maps(self._store, self._run, cases) if len(cases) else none

@@ -1,4 +1,4 @@
-"""Runs: one training or fit each, with its whole configuration, its folder, its metrics by step and its log."""
+"""Runs: each is a training or a fit with its complete configuration, folder, metrics by step and log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EDITABLE = {
 
 @functools.cache
 def code_version() -> str:
-    """Returns the short commit of the code, with '+' when files differ from it, or '' outside a clone."""
+    """Returns the short commit of the code, with '+' if files differ from it, or '' outside a clone."""
     root = Path(__file__).resolve().parents[3]
     try:
         line = ["git", "-C", str(root), "describe", "--always", "--dirty=+", "--exclude=*"]
@@ -45,7 +45,7 @@ def code_version() -> str:
 
 @functools.cache
 def version() -> str:
-    """Returns the version of the installed studio, or of the clone that it runs from."""
+    """Returns the version of the installed studio or of the clone."""
     try:
         return metadata.version("pmsacl-studio")
     except metadata.PackageNotFoundError:
@@ -56,7 +56,7 @@ def version() -> str:
 
 @functools.cache
 def package_versions() -> dict[str, str]:
-    """Returns the versions of what decides a result: Python and the numerical packages."""
+    """Returns the versions of Python and of the numerical packages, on which results depend."""
     versions = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -98,23 +98,23 @@ def create_run(
 
 
 def get_run(store: Store, run_id: str) -> dict:
-    """Returns the run's row with config, packages and summary as values. Raises NotFound that lists the latest runs."""
+    """Returns a run's row with config, packages and summary as values. Raises NotFound, listing the latest runs."""
     row = store.one("SELECT * FROM runs WHERE id = ?", [run_id])
     if row is None:
-        known = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]
-        raise NotFound(f"there is no run {run_id!r}; the latest are: {', '.join(known) or 'none yet'}")
+        latest = [r["id"] for r in store.query("SELECT id FROM runs ORDER BY created DESC LIMIT 8")]
+        raise NotFound(f"there is no run {run_id!r}; the latest are: {', '.join(latest) or 'none yet'}")
     return parsed(row, *_JSON)
 
 
 def exists(store: Store, run_id: str) -> bool:
-    """Says whether there is such a run."""
+    """Returns whether a run with this id exists."""
     return store.one("SELECT 1 FROM runs WHERE id = ?", [run_id]) is not None
 
 
 def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
-    """Lists runs, oldest first, without those in the bin; `archived` None lists both."""
+    """Lists runs, oldest first, without those in the bin. archived: None for archived and other runs."""
     where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("kind", kind)):
         if value is not None:
@@ -129,7 +129,7 @@ def list_runs(
 
 
 def update_run(store: Store, run_id: str, **changes: Any) -> None:
-    """Change columns of a run. Its configuration can change only before it has started."""
+    """Changes columns of a run. Its configuration can only be changed before it has started."""
     unknown = set(changes) - _EDITABLE
     if unknown:
         raise ValueError(f"a run's {', '.join(sorted(unknown))} cannot be changed")
@@ -142,19 +142,19 @@ def update_run(store: Store, run_id: str, **changes: Any) -> None:
 
 
 def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any) -> str:
-    """Creates a run with the same configuration (and `changes` to its top-level keys): "repeat this run"."""
+    """Creates a run with the same configuration, to repeat a run. changes: new values of top-level keys."""
     run = get_run(store, run_id)
     config = {**run["config"], **changes}
     return create_run(store, run["study"], run["kind"], run["method"], config, run["parent"], name)
 
 
 def settings_of(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns a run's configuration without what the studio keeps beside it: the marks that it learns from."""
+    """Returns a run's configuration without the marks that it learns from, which the studio adds to it."""
     return {key: value for key, value in config.items() if key != "marks"}
 
 
 def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Flattens nested settings to {name: value}, in their order: `lr` in the group `head` becomes `head.lr`."""
+    """Flattens nested settings to {name: value} in the same order: `lr` in the group `head` becomes `head.lr`."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         flat |= dotted(value, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
@@ -162,7 +162,7 @@ def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def marks_count(run: dict) -> int:
-    """Counts the masks that a run has learnt from; 0 for one that came from another home, which does not say."""
+    """Counts the masks that a run has learnt from; 0 for an imported run, for which the number is unknown."""
     return len((run["config"].get("marks") or {}).get("masks", []))
 
 
@@ -172,17 +172,17 @@ def children(store: Store, run_id: str) -> list[str]:
 
 
 def run_folder(store: Store, run_id: str) -> Path:
-    """Names the folder of the run's checkpoints."""
+    """Returns the folder of a run's files."""
     return store.home.path / get_run(store, run_id)["folder"]
 
 
 def folder_bytes(store: Store, run_id: str) -> int:
-    """Counts what deleting the run frees on disk, in bytes."""
+    """Computes the size of a run's folder in bytes, which deleting the run frees."""
     return sum(f.stat().st_size for f in run_folder(store, run_id).rglob("*") if f.is_file())
 
 
 def delete_run(store: Store, run_id: str) -> int:
-    """Deletes a run with its metrics, readings and files; returns the bytes freed. ValueError while it is used."""
+    """Deletes a run with its metrics, readings and files; returns the freed bytes. Raises ValueError if it is used."""
     run = get_run(store, run_id)
     if run["status"] == "running":
         raise ValueError(f"{run_id} is running: cancel it first")

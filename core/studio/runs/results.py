@@ -1,4 +1,4 @@
-"""Results: rows of metrics of scored runs, and of the baseline that any method must beat."""
+"""Results: rows of metrics of scored runs, and of a baseline that every method should exceed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def evaluate_run(
 ) -> dict:
     """Computes a scored run's row of metrics and stores it in `evaluations`.
 
-    masks: the kind of lesion masks, as `truth_masks` takes it; the row says which under `masks`. options: pixel_rule,
-    seed, bootstrap.
+    masks: the kind of lesion masks, see `truth_masks`; the row has it under `masks`. options: pixel_rule, seed,
+    bootstrap.
     """
     from core.engine.metrics.evaluate import evaluate
 
@@ -37,10 +37,10 @@ def evaluate_run(
     truth = truth_masks(store, run["study"], masks)
     arrays = load_arrays(store, run["study"], size_of(store, run), masks=truth.masks)
     learnt = learnt_from(store, run_id)
-    test, held = known_test(arrays, learnt), arrays.index("holdout", label="normal")
+    test, holdout = known_test(arrays, learnt), arrays.index("holdout", label="normal")
     labels = (arrays.label[test] == "abnormal").astype(int)
-    scores, unseen = (read_scores(store, run_id, arrays.case_ids[rows], roi) for rows in (test, held))
-    patients, held_patients = (patients_of(store, run["study"], arrays.case_ids[rows]) for rows in (test, held))
+    scores, unseen = (read_scores(store, run_id, arrays.case_ids[rows], roi) for rows in (test, holdout))
+    patients, held_patients = (patients_of(store, run["study"], arrays.case_ids[rows]) for rows in (test, holdout))
     row = evaluate(
         scores,
         labels,
@@ -48,9 +48,9 @@ def evaluate_run(
         Some(arrays.masks, test),
         arrays.has_mask[test],
         roi=Some(arrays.roi, test) if roi else None,
-        holdout_roi=Some(arrays.roi, held) if roi else None,
+        holdout_roi=Some(arrays.roi, holdout) if roi else None,
         holdout_scores=unseen,
-        holdout_maps=StoredMaps(store, run_id, arrays.case_ids[held]),
+        holdout_maps=StoredMaps(store, run_id, arrays.case_ids[holdout]),
         protocol=protocol,
         patients=patients,
         holdout_patients=held_patients,
@@ -69,14 +69,14 @@ def evaluate_run(
 
 
 def pixels_of(run: dict, roi: bool = True) -> PixelScale | None:
-    """Returns the scale of a scored run's heat maps and outlines; None before it was scored."""
+    """Returns the scale of a run's heat maps and outlines; None before it has scored its study."""
     calibration = run["summary"].get("calibration")
     return Calibration.from_dict(calibration["roi" if roi else "plain"]).pixels if calibration else None
 
 
 def _compared_on(arrays: StudyArrays, test: np.ndarray, truth: Truth) -> dict[str, Any]:
-    """What a row of results is of: the number of `cases`, the kind of `masks`, and `set`, the same for rows of the same
-    cases with the same labels and masks: only these may be ranked."""
+    """Returns what identifies the test set of a row: the number of `cases`, the kind of `masks`, and `set`, a digest of
+    cases, labels and masks. Only rows with the same `set` may be ranked."""
     cases = arrays.case_ids[test].tolist()
     facts = sorted(zip(cases, arrays.label[test].tolist(), (truth.masks.get(case, 0) for case in cases), strict=True))
     digest = hashlib.sha256(repr(facts).encode()).hexdigest()
@@ -86,9 +86,9 @@ def _compared_on(arrays: StudyArrays, test: np.ndarray, truth: Truth) -> dict[st
 def baseline_row(
     store: Store, study: str, size: int, roi: bool = True, protocol: str = "held-out", masks: str = "", **options
 ) -> dict:
-    """Evaluates the mean-colour baseline, which learns from the training normals alone, and stores its row.
+    """Evaluates the mean-colour baseline, which is fitted on the training normals, and stores its row.
 
-    It has no heat maps, so no localisation: `masks` only says beside which rows it stands.
+    It has no heat maps and so no localisation; `masks` only decides with which rows it is listed.
     """
     from core.engine.metrics.detection import mean_colour_scores
     from core.engine.metrics.evaluate import evaluate
@@ -96,17 +96,17 @@ def baseline_row(
     started = time.monotonic()
     truth = truth_masks(store, study, masks)
     arrays = load_arrays(store, study, size, masks=truth.masks)
-    train, test, held = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
+    train, test, normal = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
 
     def scores(index: np.ndarray) -> np.ndarray:
-        train_images, asked = rows_of(arrays.images, train), rows_of(arrays.images, index)
+        train_images, images = rows_of(arrays.images, train), rows_of(arrays.images, index)
         inside = (rows_of(arrays.roi, train), rows_of(arrays.roi, index)) if roi else None
-        return mean_colour_scores(train_images, asked, inside)
+        return mean_colour_scores(train_images, images, inside)
 
     options.pop("pixel_rule", None)
     labels = (arrays.label[test] == "abnormal").astype(int)
     patients = patients_of(store, study, arrays.case_ids[test])
-    row = evaluate(scores(test), labels, holdout_scores=scores(held), protocol=protocol, patients=patients, **options)
+    row = evaluate(scores(test), labels, holdout_scores=scores(normal), protocol=protocol, patients=patients, **options)
     who = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
     who |= _compared_on(arrays, test, truth)
     return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
@@ -132,17 +132,17 @@ def flagged_counts(store: Store, run_id: str) -> dict:
 
 
 def has_known_test(store: Store, study: str) -> bool:
-    """Says whether a study has labelled normal and abnormal test cases, so that it can be evaluated."""
+    """Returns whether a study has labelled normal and abnormal test cases, so that it can be evaluated."""
     labels = "SELECT count(DISTINCT label) AS n FROM cases WHERE study = ? AND split = 'test' AND label != 'unknown'"
     return store.first(labels, [study])["n"] == 2
 
 
 def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None = None, alpha: float = 0.05) -> dict:
-    """Computes the conformal threshold of held-out scores, and how many of the test's normals it flags.
+    """Computes the conformal threshold from held-out scores, and how many of the test normals it flags.
 
-    It flags at most `alpha` of all normals, as surely as so many held-out scores allow; patients (those of `held`) are
-    counted where they are known. Returns {"alpha", "threshold" or None, "guarantee", "caveat" or None, "held",
-    "needed", "flagged", "normals"}.
+    At most the share `alpha` of all normals exceeds it, with the strongest guarantee that the number of held-out scores
+    allows. patients: those of `held`, which are counted instead of images if known. Returns {"alpha", "threshold" or
+    None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
     """
     from core.engine.calibration.conformal import promised
 
@@ -157,9 +157,9 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
 
 
 def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
-    """Returns the test rows whose label is known, without the cases `but`, such as those that a run has learnt from.
+    """Returns the test rows with a known label, except the cases `but`, such as those that a run has learnt from.
 
-    Raises ValueError unless there are normals and abnormals among them.
+    Raises ValueError unless both normal and abnormal ones are among them.
     """
     test = arrays.index("test")
     test = test[(arrays.label[test] != "unknown") & ~np.isin(arrays.case_ids[test], list(but))]
@@ -169,7 +169,7 @@ def known_test(arrays: StudyArrays, but: Collection[int] = ()) -> np.ndarray:
 
 
 def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
-    """Stores a row of results; it replaces one of the same run, detector, region of interest, protocol and masks."""
+    """Stores a row of results in place of one with the same run, detector, region of interest, protocol and masks."""
     same = "study = ? AND run IS ? AND json_extract(\"row\", '$.roi') = ? AND json_extract(\"row\", '$.protocol') = ?"
     same += " AND json_extract(\"row\", '$.detector') = ? AND json_extract(\"row\", '$.masks') IS ?"
     with store.write() as db:
@@ -180,7 +180,7 @@ def keep_row(store: Store, study: str, run_id: str | None, row: dict) -> dict:
 
 
 def evaluations(store: Store, study: str, run_id: str | None = None) -> list[dict]:
-    """Lists the rows of results stored for a study (or one of its runs), oldest first."""
+    """Lists the stored rows of results of a study, or of one of its runs, oldest first."""
     where, params = ("study = ? AND run = ?", [study, run_id]) if run_id else ("study = ?", [study])
     rows = store.query(f'SELECT "row" FROM evaluations WHERE {where} ORDER BY id', params)
     return [parsed(r, "row")["row"] for r in rows]

@@ -1,4 +1,4 @@
-"""From a fitted detector to readings: of every held-out and test case, or of the cases that came in later."""
+"""Computes readings by a fitted detector, of all held-out and test cases, or of cases that were imported later."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from core.studio.runs.next_marks import keep_order
 from core.studio.runs.operating import FLAG_PERCENTILE
 from core.studio.runs.readings import MOST_EXTRAS, OUTLINE, reading_rows, size_of, write_readings
 
-SEEN_SIDE = 32  # of the grid on which places that normal images show are kept
-CHUNK = 64  # images scored between two looks at should_stop
+SEEN_SIDE = 32  # side of the grid that stores which positions normal images show
+CHUNK = 64  # images scored between two calls of should_stop
 
 Seen = tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def load_detector(store: Store, run_id: str, device: str = "auto"):
-    """Loads the fitted detector of a run with its encoder. Raises Damaged if its files are not what was written."""
+    """Loads the fitted detector of a run with its encoder. Raises Damaged if its files were changed."""
     run = runs.get_run(store, run_id)
     if run["kind"] != "fit" or run["status"] != "done":
         raise ValueError(f"{run_id} is no finished fit (it is a {run['kind']}, {run['status']})")
@@ -54,31 +54,31 @@ def load_detector(store: Store, run_id: str, device: str = "auto"):
 def score_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Scores every held-out and test case; returns {"cases", "seconds", "threshold", "threshold_roi"}.
+    """Scores all held-out and test cases; returns {"cases", "seconds", "threshold", "threshold_roi"}.
 
-    Held-out normals come first: percentiles and flags of all others are set by them alone, never by a test image.
+    Held-out normals are scored first, because all percentiles and flags depend on them only, never on a test image.
     """
     started = time.monotonic()
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
-    arrays, held, test = _arrays(store, run, report)
+    arrays, holdout, test = _arrays(store, run, report)
     with tempfile.TemporaryFile(dir=runs.run_folder(store, run_id)) as file:
-        maps, scores, extras = _whole(detector, arrays, held, should_stop, file)
-        patients = patients_of(store, run["study"], arrays.case_ids[held])
+        maps, scores, extras = _whole(detector, arrays, holdout, should_stop, file)
+        patients = patients_of(store, run["study"], arrays.case_ids[holdout])
         calibrations = {
             "plain": Calibration.of(scores["plain"], maps, patients=patients),
-            "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, held), patients),
+            "roi": Calibration.of(scores["roi"], maps, rows_of(arrays.roi, holdout), patients),
         }
-        outline = _outline(detector, arrays, held, calibrations["roi"].pixels, should_stop)
+        outline = _outline(detector, arrays, holdout, calibrations["roi"].pixels, should_stop)
         calibrations = {kind: calibration.outlined_by(**outline) for kind, calibration in calibrations.items()}
-        for start in range(0, len(held), CHUNK):
+        for start in range(0, len(holdout), CHUNK):
             rows = slice(start, start + CHUNK)
             looked = (maps[rows], _cut(scores, rows), _cut(extras, rows))
-            ids = arrays.case_ids[held[rows]]
-            write_readings(store, _rows(store, run_id, ids, looked, calibrations, rows_of(arrays.roi, held[rows])))
+            ids = arrays.case_ids[holdout[rows]]
+            write_readings(store, _rows(store, run_id, ids, looked, calibrations, rows_of(arrays.roi, holdout[rows])))
     for start in range(0, len(test), CHUNK):
         chunk = test[start : start + CHUNK]
-        report({"step": len(held) + start, "steps": len(held) + len(test)})
+        report({"step": len(holdout) + start, "steps": len(holdout) + len(test)})
         _check(should_stop)
         looked = _look_at(detector, arrays, chunk)
         roi = rows_of(arrays.roi, chunk)
@@ -87,7 +87,7 @@ def score_run(
     assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
     summary = {
-        "scored": len(held) + len(test),
+        "scored": len(holdout) + len(test),
         "score_seconds": seconds,
         "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
         "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
@@ -97,22 +97,22 @@ def score_run(
     runs.update_run(store, run_id, summary={**run["summary"], **summary})
     keep_order(store, run_id)
     return {
-        "cases": len(held) + len(test),
+        "cases": len(holdout) + len(test),
         "seconds": seconds,
         **{k: summary[k] for k in ("threshold", "threshold_roi")},
     }
 
 
 def _outline(
-    detector: Detector, arrays: StudyArrays, held: np.ndarray, scale: PixelScale | None, should_stop: Stop
+    detector: Detector, arrays: StudyArrays, holdout: np.ndarray, scale: PixelScale | None, should_stop: Stop
 ) -> dict[str, Any]:
-    """How a run's images are outlined: `places`, those that the training normals show, and `share`, how far up the
-    outline is drawn, by lesions pasted into held-out normals, or the `level` that the detector knows itself.
+    """Returns how a run's images are outlined: `places`, the positions that training normals show, and `share`, learnt
+    from lesions pasted into held-out normals, or `level`, if the detector itself has an outline level.
     """
     assert scale is not None  # it was made of maps
     train = arrays.index("train")
-    shown = Some(arrays.roi, train if len(train) else held)
-    scale = scale._replace(seen=seen_rows(shown, SEEN_SIDE))
+    regions = Some(arrays.roi, train if len(train) else holdout)
+    scale = scale._replace(seen=seen_rows(regions, SEEN_SIDE))
     level = detector.outline_level()
     if level is not None:
         return {"share": None, "places": scale.seen, "level": level}
@@ -122,32 +122,32 @@ def _outline(
         return detector.predict(images, roi=roi).maps
 
     return {
-        "share": learn_share(predict, Some(arrays.images, held), Some(arrays.roi, held), scale),
+        "share": learn_share(predict, Some(arrays.images, holdout), Some(arrays.roi, holdout), scale),
         "places": scale.seen,
     }
 
 
 def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArrays, np.ndarray, np.ndarray]:
-    """A study's arrays, and its held-out normals and test cases as rows of them."""
+    """Returns a study's arrays, and the rows of its held-out normals and of its test cases."""
     arrays = load_arrays(store, run["study"], size_of(store, run), loading(report))
-    held = arrays.index("holdout", label="normal")
-    if not len(held):
+    holdout = arrays.index("holdout", label="normal")
+    if not len(holdout):
         raise ValueError(
             f"study {run['study']} has no held-out normals to set a threshold by: import more normal images"
         )
-    return arrays, held, arrays.index("test")
+    return arrays, holdout, arrays.index("test")
 
 
 def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
-    """`look` at these rows of the arrays."""
+    """Runs `look` on these rows of the arrays."""
     images, roi = (np.array(rows_of(of, rows)) for of in (arrays.images, arrays.roi))
     return look(detector, images, roi)
 
 
 def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
-    """Runs the detector on images uint8 (N, S, S, 3), roi (N, S, S).
+    """Runs the detector on images uint8 (N, S, S, 3) with regions of interest roi (N, S, S).
 
-    -> maps (N, h, w), scores {"plain", "roi"} float64 (N,), extras.
+    Returns maps (N, h, w), scores {"plain", "roi"}, each float64 (N,), and extras.
     """
     prediction = detector.predict(images, roi=roi)
     scores = {"plain": detector.image_score(prediction), "roi": detector.image_score(prediction, roi)}
@@ -156,7 +156,7 @@ def look(detector: Detector, images: np.ndarray, roi: np.ndarray) -> Seen:
 
 
 def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_stop: Stop, file: IO[bytes]) -> Seen:
-    """As `look` of all rows `index`, the maps in `file` and the extras without those that are maps themselves."""
+    """Runs `look` on all rows `index`, with the maps in `file` and without the extras that are maps."""
     scores, extras, shape = [], [], (0, 0)
     for start in range(0, len(index), CHUNK):
         _check(should_stop)
@@ -174,8 +174,8 @@ def _cut(values: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
     return {name: of[rows] for name, of in values.items()}
 
 
-def _joined(parts: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([batch[name] for batch in parts]) for name in parts[0]}
+def _joined(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def _check(should_stop: Stop) -> None:
@@ -201,9 +201,9 @@ def score_new(
     should_stop: Stop = never,
     report: Report = nothing,
 ) -> int:
-    """Scores the test cases that have no reading of this run; returns how many. A run never scored is scored whole.
+    """Scores the test cases that have no reading of this run; returns their number. A new run scores all cases.
 
-    If it is stopped between two batches, what is read stays. A case whose file is gone is passed over and logged.
+    If it is stopped between two batches, the stored readings are kept. A case without its file is skipped and logged.
     """
     run = runs.get_run(store, run_id)
     calibration = run["summary"].get("calibration")

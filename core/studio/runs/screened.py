@@ -1,7 +1,7 @@
-"""An exported model run on many images: by this machine's processes into a table, or by many machines through Ray.
+"""Runs an exported model on many images: in this process, or on many machines through Ray.
 
-Ray's own engine reads the list, hands batches to workers that each hold the model, and gives a batch whose worker was
-lost to another. Both ways write the Parquet that `exported.take_in` reads.
+Ray distributes batches to workers that each have loaded the model, and repeats a batch if its worker is lost. Both
+ways write the Parquet that `exported.take_in` reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH = 16
 
 
 def files_of(source: Path) -> list[str]:
-    """Lists the paths of the images in a folder, or those that the first column of a Parquet list names."""
+    """Lists the paths of the images in a folder, or the paths in the first column of a Parquet file."""
     if source.suffix != ".parquet":
         if not source.exists():
             raise Refused(f"there is no {source}")
@@ -39,7 +39,7 @@ def files_of(source: Path) -> list[str]:
 
 
 def schema(model: Path) -> Any:
-    """Makes the schema of the Parquet that is written, with the digest of the weights that made it."""
+    """Returns the schema of the written Parquet, with the digest of the model's weights."""
     import pyarrow
 
     types = {"string": pyarrow.string(), "float64": pyarrow.float64(), "int64": pyarrow.int64()}
@@ -48,9 +48,9 @@ def schema(model: Path) -> Any:
 
 
 class Scorer:
-    """A worker that opens the model once, then scores batches of paths.
+    """A worker that loads the model once, then scores batches of paths.
 
-    The rows of a batch are one file, named by the batch's number, so that a batch that is done twice is there once.
+    Each batch is written to one file, named by the batch's number, so that repeating a batch adds no rows.
     """
 
     def __init__(self, model: str, out: str) -> None:
@@ -58,33 +58,33 @@ class Scorer:
         self.schema = schema(Path(model))
 
     def __call__(self, row: dict[str, Any]) -> dict[str, int]:
-        """row {"batch", "files"} -> {"images", "failed", "worker"}."""
+        """Scores the batch {"batch", "files"} and writes its file; returns {"images", "failed", "worker"}."""
         import pyarrow
         import pyarrow.parquet as parquet
 
         target = part_of(self.out, int(row["batch"]))
         rows = [screen.packed(result) for result in self.screen.files([Path(file) for file in row["files"]])]
         columns = {name: [result.get(name) for result in rows] for name in COLUMNS}
-        with files.replacing(target) as own:
-            parquet.write_table(pyarrow.table(columns, schema=self.schema), own, compression="zstd")
+        with files.replacing(target) as draft:
+            parquet.write_table(pyarrow.table(columns, schema=self.schema), draft, compression="zstd")
         return {"images": len(rows), "failed": sum("error" in result for result in rows), "worker": os.getpid()}
 
 
 def part_of(out: Path, number: int) -> Path:
-    """Names the file for the rows of a batch."""
+    """Returns the path of a batch's file."""
     return out / f"part-{number:08d}.parquet"
 
 
 def _todo(model: Path, source: Path, out: Path) -> list[dict[str, Any]]:
-    """Rows {"batch", "files"} of the batches that `out` does not hold yet. Raises Refused where what it holds was made
-    of other images or by another model.
+    """Lists the batches {"batch", "files"} whose files are not in `out` yet. Raises Refused if `out` has files of other
+    images or of another model.
     """
     import pyarrow.parquet as parquet
 
     screen.read_card(model)
     files = files_of(source)
     out.mkdir(parents=True, exist_ok=True)
-    wanted = schema(model).metadata[b"pmsacl.detector"]
+    expected = schema(model).metadata[b"pmsacl.detector"]
     todo = []
     for number, start in enumerate(range(0, len(files), BATCH)):
         batch, target = files[start : start + BATCH], part_of(out, number)
@@ -94,7 +94,7 @@ def _todo(model: Path, source: Path, out: Path) -> list[dict[str, Any]]:
         table = parquet.ParquetFile(target)
         made_by = (table.schema_arrow.metadata or {}).get(b"pmsacl.detector")
         names = list(dict.fromkeys(table.read(["file"]).column(0).to_pylist()))
-        if made_by != wanted or names != list(map(screen.printed, batch)):
+        if made_by != expected or names != list(map(screen.printed, batch)):
             raise Refused(f"{target} was made of other images or by another model: give another --out")
     return todo
 
@@ -105,18 +105,18 @@ def _counted(rows: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def screen_here(model: Path, source: Path, out: Path) -> dict[str, int]:
-    """Screens as `screen_on_ray` does, by this process alone."""
+    """Does the same as `screen_on_ray`, but in this process."""
     todo = _todo(model, source, out)
     scorer = Scorer(str(model), str(out)) if todo else None
     return _counted([scorer(row) for row in todo] if scorer else [])
 
 
 def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: int = 2) -> dict[str, int]:
-    """Score the images of `source` (a folder, or a Parquet list of paths that all machines see) into `out`/*.parquet.
+    """Scores the images of `source`, a folder or a Parquet list of paths valid on all machines, into `out`/*.parquet.
 
-    address: of a cluster that runs ("auto", "ray://HOST:PORT"), or "local" for one of this machine's processes. Batches
-    that `out` holds are not made again. Returns {"images", "failed", "workers"}. Raises Refused where Ray is not
-    installed, or where `out` holds scores of another model or of other images.
+    address: of a running cluster ("auto", "ray://HOST:PORT"), or "local" to start one on this machine. Batches that are
+    in `out` already are skipped. Returns {"images", "failed", "workers"}. Raises Refused if Ray is not installed, or
+    if `out` has scores of another model or of other images.
     """
     try:
         import ray
@@ -134,7 +134,7 @@ def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: i
         ray.init(address, log_to_driver=False)
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
-        scorer: Any = Scorer  # Ray makes one of each worker
+        scorer: Any = Scorer  # Ray creates one per worker
         rows = ray.data.from_items(todo, override_num_blocks=len(todo)).map(
             scorer, fn_constructor_args=(str(model), str(out)), num_cpus=1,
             compute=ray.data.ActorPoolStrategy(size=workers),

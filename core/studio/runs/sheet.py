@@ -1,4 +1,4 @@
-"""A sheet of cases, best and worst by Dice: each with its lesion mask, its heat map and what the run said of it."""
+"""A sheet of the cases with the best and the worst Dice: lesion mask, heat map, the run's outline and percentile."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TRUTH, FOUND = "#4dd0a8", "#ffb454"
 
 @dataclass
 class Shown:
-    """One case of the sheet: image uint8 (S, S, 3), masks bool (S, S), heat float32 (S, S), percentile 0..100,
-    hidden bool (S, S), where nothing is judged.
+    """A case of the sheet: image uint8 (S, S, 3); truth and found, the run's outline, bool (S, S); heat float32 (S, S);
+    percentile 0 to 100; hidden bool (S, S), where the map is not judged.
     """
 
     name: str
@@ -42,15 +42,14 @@ class Shown:
 
 
 def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") -> tuple[list[Shown], str]:
-    """Lists the test cases with a lesion mask, best Dice first, outlined as the run outlines them, and the masks in
-    words.
+    """Lists the test cases with a lesion mask, best Dice first, with the run's outlines; also describes the masks.
 
-    masks: the kind, as `truth_masks` takes it. Cases that the run has learnt from are left out.
-    Raises ValueError if none is left.
+    masks: the kind, see `truth_masks`. Cases that the run has learnt from are skipped.
+    Raises ValueError if no case is left.
     """
     run = runs.get_run(store, run_id)
-    known = truth_masks(store, run["study"], masks)
-    arrays = load_arrays(store, run["study"], size_of(store, run), masks=known.masks)
+    ground_truth = truth_masks(store, run["study"], masks)
+    arrays = load_arrays(store, run["study"], size_of(store, run), masks=ground_truth.masks)
     rows = arrays.index("test")
     rows = rows[arrays.has_mask[rows].astype(bool) & unseen(store, run_id, arrays.case_ids[rows])]
     if not len(rows):
@@ -59,7 +58,7 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
     cells, scale = read_maps(store, run_id, arrays.case_ids[rows]), PixelScale.of(run["summary"]["pixels"])
     maps, levels = upsample(cells, size), level_of(peaks(cells, np.asarray(rows_of(arrays.roi, rows)), scale), scale)
     column = "percentile_roi" if roi else "percentile"
-    shown = []
+    cases = []
     for row, heat, level in zip(rows, maps, levels, strict=True):
         case = int(arrays.case_ids[row])
         inside = arrays.roi[row].astype(bool) if roi else np.ones((size, size), bool)
@@ -70,15 +69,15 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
         reading = store.first(query, [run_id, case])
         hidden = upsample(unpack_not_judged(reading)[None], size)[0] >= 0.5
         name = store.first("SELECT name FROM cases WHERE id = ?", [case])["name"]
-        shown.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, outline, dice, reading["p"], hidden))
-    return sorted(shown, key=lambda s: -s.dice), known.words(arrays.case_ids[rows].tolist())
+        cases.append(Shown(name, np.asarray(arrays.images[row]), truth, heat, outline, dice, reading["p"], hidden))
+    return sorted(cases, key=lambda s: -s.dice), ground_truth.words(arrays.case_ids[rows].tolist())
 
 
 def draw_sheet(
     store: Store, run_id: str, out: Path, best: int = 12, worst: int = 12, roi: bool = True, masks: str = ""
 ) -> dict:
-    """Write the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", "against", the Dice of "best"
-    and "worst". masks: the kind, as `truth_masks` takes it."""
+    """Writes the sheet to `out` (PNG, JPEG, SVG or PDF); returns "out", "cases", "against" and the Dice of the "best"
+    and the "worst" cases. masks: the kind, see `truth_masks`."""
     cases, against = cases_by_dice(store, run_id, roi, masks)
     best = min(best, len(cases))
     worst = min(worst, len(cases) - best)
@@ -93,17 +92,17 @@ def draw_sheet(
     offset = -(-best // columns) * columns
     for i, case in enumerate(chosen):
         at = i if i < best else offset + i - best
-        left, right = axes[at // columns, 2 * (at % columns)], axes[at // columns, 2 * (at % columns) + 1]
-        left.imshow(case.image)
-        _outline(left, case.truth, TRUTH)
-        left.set_title(f"Dice {case.dice:.2f}", color=INK, fontsize=8, loc="left", pad=3)
-        right.imshow(case.image)
-        right.imshow(case.heat, cmap="inferno", alpha=0.55, vmin=scale["lo"], vmax=scale["hi"])
+        image_axis, map_axis = axes[at // columns, 2 * (at % columns)], axes[at // columns, 2 * (at % columns) + 1]
+        image_axis.imshow(case.image)
+        _outline(image_axis, case.truth, TRUTH)
+        image_axis.set_title(f"Dice {case.dice:.2f}", color=INK, fontsize=8, loc="left", pad=3)
+        map_axis.imshow(case.image)
+        map_axis.imshow(case.heat, cmap="inferno", alpha=0.55, vmin=scale["lo"], vmax=scale["hi"])
         if case.hidden.any():
-            right.contourf(case.hidden.astype(float), levels=[0.5, 1.5], colors="none", hatches=["////"])
-        _outline(right, case.truth, TRUTH)
-        _outline(right, case.found, FOUND)
-        right.set_title(f"above {case.percentile:.0f} % of normals", color=INK, fontsize=8, loc="left", pad=3)
+            map_axis.contourf(case.hidden.astype(float), levels=[0.5, 1.5], colors="none", hatches=["////"])
+        _outline(map_axis, case.truth, TRUTH)
+        _outline(map_axis, case.found, FOUND)
+        map_axis.set_title(f"above {case.percentile:.0f} % of normals", color=INK, fontsize=8, loc="left", pad=3)
     title = f"{run['study']}, {run['method']}: {best} best and {worst} worst of {len(cases)} cases by Dice, {against}"
     figure.text(0.01, 0.99, title, color=INK, fontsize=12, va="top")
     figure.text(0.99, 0.99, "lesion mask", color=TRUTH, fontsize=10, va="top", ha="right")

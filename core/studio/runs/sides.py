@@ -1,6 +1,6 @@
-"""How closely detectors on pretrained features look at a study: the side of the images that they see.
+"""The side of the images that detectors on pretrained features use for a study.
 
-It follows from the number and the sizes of the images alone, so that nothing of what they show has a say in it.
+It depends only on the number and the sizes of the images, and never on their content.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import numpy as np
 
 from core.studio.db.store import Store
 
-ARCH = "efficientnet-lite0"  # its ImageNet weights come with the installation; others may be slower, or take one side
-SIZE, STEP, MOST = 224, 32, 384  # the side that they were trained at; and how far from it they are used
-CLOSEST = 512  # for small lesions that readers marked; what learns from them sees parts of such images
-USUAL = 0.05  # diameter of a lesion, in parts of the short side, that SIZE shows well; smaller ones ask for more
-PIXELS = 500 * SIZE**2  # of all images together, what two cores look at within a minute
+ARCH = "efficientnet-lite0"  # its ImageNet weights are installed; others may be slower, or accept a single side only
+SIZE, STEP, MOST = 224, 32, 384  # side at which its weights were trained, step of larger sides, and the largest side
+CLOSEST = 512  # largest side for small marked lesions; decoders learn from crops of such images
+USUAL = 0.05  # diameter of a lesion, as a share of the short side, that is clearly visible at SIZE
+PIXELS = 500 * SIZE**2  # pixels of all images together that two cores process within a minute
 
 
 def side_for(store: Store, study: str) -> int:
-    """Chooses the side at which detectors see a study: SIZE, or more for few and large images, as small lesions need.
+    """Chooses the image side in pixels for detectors on a study: SIZE, or more for few and large images.
 
-    It is no more than the short side of the study's usual image, than MOST, and than keeps all images within PIXELS.
+    A larger side shows small lesions. It is limited by the median short side of the study's images, by MOST, and by
+    PIXELS for all images together.
     """
     shorts = _shorts(store, study)
     if not shorts:
@@ -29,15 +30,15 @@ def side_for(store: Store, study: str) -> int:
 
 
 def _shorts(store: Store, study: str) -> list[int]:
-    """Short sides of a study's images, ascending."""
+    """Returns the short sides of a study's images in pixels, ascending."""
     rows = store.query("SELECT min(width, height) AS s FROM cases WHERE study = ? ORDER BY s", [study])
     return [row["s"] or SIZE for row in rows]
 
 
 def closer(store: Store, study: str, config: dict) -> int:
-    """Chooses the side at which detectors see a study if an encoder of that configuration lets them look closer.
+    """Chooses the image side for detectors on an encoder whose configuration has the option `fit_closer`.
 
-    Returns 0 for the side that the encoder has.
+    Returns 0 for the encoder's side.
     """
     usual = config.get("fit_size") or config.get("size", 0)
     arch = config.get("encoder", {}).get("arch")
@@ -46,15 +47,14 @@ def closer(store: Store, study: str, config: dict) -> int:
 
 
 def side_for_marks(store: Store, study: str, diameters: np.ndarray, side: int) -> int:
-    """Chooses the side at which a detector learns from marked lesions: a multiple of STEP from `side` to CLOSEST.
+    """Chooses the image side in pixels for learning from marked lesions: a multiple of STEP from `side` to CLOSEST.
 
-    diameters (L,): of the lesions, as fractions of the image's short side; at the side chosen, their median spans as
-    many pixels as USUAL does at SIZE. The side is no larger than the short side of the study's usual image, unless
-    `side` is.
+    diameters: (L,), of the lesions, as fractions of the image's short side. At the chosen side their median has as many
+    pixels as USUAL has at SIZE. The side is at most the median short side of the study's images, but at least `side`.
     """
     shorts = _shorts(store, study)
     if not len(diameters) or not shorts:
         return side
-    wanted = SIZE * USUAL / max(float(np.median(diameters)), 1e-6)
+    ideal = SIZE * USUAL / max(float(np.median(diameters)), 1e-6)
     most = min(CLOSEST, shorts[len(shorts) // 2] // STEP * STEP)
-    return int(np.clip(-(-wanted // STEP) * STEP, side, max(side, most)))
+    return int(np.clip(-(-ideal // STEP) * STEP, side, max(side, most)))

@@ -1,4 +1,4 @@
-"""The encoders that a run has saved, by epoch."""
+"""The saved encoders of a run, by epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """Digest of its weights and centres."""
+        """Digest of the encoder's weights and centres."""
         return "".join(_digest(f, f.stat().st_mtime_ns) for f in sorted(self.folder.glob("*.safetensors")))
 
 
@@ -30,7 +30,7 @@ def _digest(file: Path, changed: int) -> str:
 
 
 def encoder_run(store: Store, run_id: str) -> dict:
-    """Returns the pre-training run that `run_id` is, or that it was fitted on."""
+    """Returns the run itself if it is a pre-training, else the pre-training that it was fitted on."""
     run = runs.get_run(store, run_id)
     if run["kind"] == "pretrain":
         return run

@@ -1,5 +1,5 @@
-"""The files that a training or a fit leaves in its run's folder: sealed when they are written, checked before use; and
-what a training may name its first weights by.
+"""The files that a training or a fit writes into its run's folder, sealed when they are written and checked before use;
+and the allowed names of initial weights.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from core.studio.runs import records as runs
 from core.studio.runs.screen import digest_of
 
 KINDS = ("*.safetensors", "*.npz", "*.npy", "*.json")
-NAMES = ("random", "imagenet", "auto")  # first weights that are no file
-KEYS = ("init", "local_encoder")  # of a configuration, at any depth: what names first weights
-FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")  # of the list, by administrators
+NAMES = ("random", "imagenet", "auto")  # initial weights other than files
+KEYS = ("init", "local_encoder")  # options of initial weights, at any depth of a configuration
+FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(safetensors|pth|pt|npz)")  # name of a file on the list
 LEFT_OUT = ("partial", "epochs")  # folders of a run that scoring does not need
-STATE = ("checkpoint", "process.json")  # of work that is going on: written again and again
+STATE = ("checkpoint", "process.json")  # prefixes of files of running work, which change all the time
 
 
 def files(folder: Path) -> list[Path]:
-    """Lists a folder's weights and the files that describe them, at any depth; not those of work that is going on."""
+    """Lists a folder's weights and the files that describe them, at any depth, without the state of running work."""
     paths = (file for kind in KINDS for file in folder.rglob(kind))
     return sorted(f for f in paths if not f.name.startswith((*STATE, ".")))
 
 
 def there(store: Store, run_id: str) -> bool:
-    """Says whether a run's files are in this home: a bundle may have left them out."""
+    """Returns whether a run's files are in this home; a bundle need not contain them."""
     return bool(files(runs.run_folder(store, run_id)))
 
 
 def digest(folder: Path) -> str:
-    """Computes the SHA-256 over the digests of a fitted run's weights, the same in its folder and exported.
+    """Computes the SHA-256 over the digests of a fitted run's weights, the same in its folder and after an export.
 
-    "" without weights.
+    It is "" without weights.
     """
     weights = [
         f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}
@@ -44,13 +44,13 @@ def digest(folder: Path) -> str:
 
 
 def seal(folder: Path) -> None:
-    """Seal what a finished step has written."""
+    """Seals the files that a finished step has written."""
     for file in files(folder):
         seals.seal(file)
 
 
 def problems(folder: Path, full: bool = False) -> list[str]:
-    """Says what is wrong with a run's files. Those of versions before 0.2 have no seals, and are not checked."""
+    """Lists the problems of a run's files. Files of versions before 0.2 have no seals and are not checked."""
     return seals.problems(_sealed(folder), full)
 
 
@@ -59,8 +59,8 @@ def _sealed(folder: Path) -> list[Path]:
 
 
 def check(store: Store, run_id: str) -> None:
-    """Raises Damaged if the run's files are not what was written, or did not come along; encoders of epochs check
-    themselves."""
+    """Raises Damaged if the run's files were changed or are missing. Encoders of epochs are checked when they are
+    loaded."""
     folder = runs.run_folder(store, run_id)
     if not there(store, run_id):
         run = runs.get_run(store, run_id)
@@ -71,6 +71,6 @@ def check(store: Store, run_id: str) -> None:
 
 
 def sentence(run: Row, problem: str) -> str:
-    """Says that a run's files are damaged, and what to do."""
-    what = "the encoder" if run["kind"] == "pretrain" else "the detector"
-    return f"{what} {run['id']} is damaged ({problem}): repeat that run, or bring its files back from a backup"
+    """Returns a sentence on the damage of a run's files and what to do."""
+    subject = "the encoder" if run["kind"] == "pretrain" else "the detector"
+    return f"{subject} {run['id']} is damaged ({problem}): repeat that run, or bring its files back from a backup"
