@@ -42,7 +42,7 @@ PACKAGES = {"cv2": "opencv-python", "PIL": "pillow", "gdcm": "python-gdcm"}  # n
 COMPARED = 8  # number of images on which graph and detector are compared
 USE = (
     "Research use; not a medical device. Scores say how unlike the normal images of one study an image is; a person "
-    "decides. The thresholds are not valid for images of another kind, machine or preparation: set them again on normal "
+    "decides. Thresholds are not valid for images of another kind, machine or preparation: set them again on normal "
     "images of that kind (score a study of them with the imported run)."
 )
 
