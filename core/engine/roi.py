@@ -90,14 +90,9 @@ def insets(bright: np.ndarray, view: np.ndarray) -> list[tuple[int, int, int, in
             h, w = max(boxes, key=lambda box: box[0] * box[1], default=(0, 0))
             if h * w == 0:
                 continue
-            regions.append(
-                (
-                    height - h if down else 0,
-                    height if down else h,
-                    width - w if mirrored else 0,
-                    width if mirrored else w,
-                )
-            )
+            rows = (height - h, height) if down else (0, h)
+            columns = (width - w, width) if mirrored else (0, w)
+            regions.append((*rows, *columns))
     return regions
 
 
@@ -132,9 +127,8 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 def find_text(image: np.ndarray) -> np.ndarray:
     """Finds burned-in text in an image uint8 (h, w, 3): bool (h, w), boxes around its lines.
 
-    Letters are thin, bright and equally bright, and stand on a common baseline before a smooth background. Specular
-    highlights and speckle are bright as well, but crowded, and a bright rim is long without the strokes of letters. A
-    line of fewer than four letters must also be white.
+    Letters are thin and equally bright, on one baseline before a smooth background, and white if fewer than four.
+    Specular highlights and speckle are bright but crowded, and a bright rim is long without the strokes of letters.
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)
