@@ -1,8 +1,8 @@
 """A study in one zip: its rows, images, runs, cluster maps and audit trail, for moving it between installations.
 
-A bundle keeps names and times as they are, so it is not for publishing. Whoever brings one in treats it as data from a
-stranger: what this database holds alone, new numbers for everything, limits on sizes, nothing stored before all is
-checked.
+A bundle keeps names and times as they are, so it is not for publishing. An import treats it as data from a stranger:
+only what this database can hold, new ids for everything, limits on sizes, and nothing is stored before everything has
+been checked.
 """
 
 from core.studio.bundle.pack import BundleWriter, Limits, export_bundle

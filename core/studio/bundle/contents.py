@@ -1,8 +1,8 @@
-"""What a bundle holds of the database, derived from the database itself, and what each column may hold.
+"""What a bundle contains of the database, derived from the database itself, and what each column may hold.
 
-Every table and every column travels, unless `STAYS` gives the reason why not. The rows of a study are those that refer
-to it, directly or through others. A value is checked by its column's type, or by its kind in `KINDS`; a reference
-becomes the new number of the row that it refers to.
+Every table and every column is exported, unless `STAYS` gives the reason why not. The rows of a study are those that
+refer to it, directly or through others. A value is checked by its column's type, or by its kind in `KINDS`; a reference
+becomes the new id of the row that it refers to.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from core.studio.medmix.presets import checked as checked_preset
 from core.studio.runs import foreign_runs
 from core.studio.trials.options import TrialPlan
 
-STAYS = {  # tables, or columns of tables: why
+STAYS = {  # tables, or columns of tables: why they are not exported
     "answered": "answers kept for requests that are sent twice",
     "case_tags": "made by a trigger from the cases",
     "case_votes": "made by a trigger from the reviews",
@@ -77,14 +77,14 @@ class Duplicate(Record):
 
 
 class Straddling(Record):
-    """Names of one patient's images, in training and in test."""
+    """Names of one patient's images that are in training and in test."""
 
     train: list[Text]
     test: list[Text]
 
 
 class Report(foreign_runs.Lenient):
-    """What the import of a study took in."""
+    """The report of a study's import."""
 
     study: Name
     accepted: Count
@@ -100,7 +100,7 @@ class Report(foreign_runs.Lenient):
     odd: list[Rejected] = []
 
 
-SETTINGS: dict[str, Any] = {  # of a study, KEY:STUDY; its key for de-identified names and its times stay
+SETTINGS: dict[str, Any] = {  # of a study, KEY:STUDY; its key for de-identified names and its times are not exported
     "adopted": Name | None, "blind": bool, "import": Report, "kind": Name, "labels": list[Name],
     "tags": list[Name],
 }  # fmt: skip
@@ -110,7 +110,7 @@ LINKS = {
     "case_id": "cases",
     "review_id": "reviews",
     "trial_cases.mask": "lesion_masks",
-}  # where no key is declared
+}  # references without a declared key
 READERS = ("reader", "by", "made_by")
 TIMES = ("added", "closed", "created", "ended", "frozen", "started", "updated")
 WHICH = {  # rows that no reference leads to
@@ -118,18 +118,18 @@ WHICH = {  # rows that no reference leads to
     "settings": "key IN (" + ", ".join(f"'{name}:' || :study" for name in SETTINGS) + ")",
     "presets": "removed = 0",
 }
-ORDINALS = ("first_review", "last_review")  # the last review before something, which need not be of the study
+ORDINALS = ("first_review", "last_review")  # the last review before something, possibly of another study
 JSON, MADE = "json", "made"  # a JSON value of a type, or one that a function reads
 
 
 def stays(name: str) -> bool:
-    """Says whether a table, or a column as TABLE.COLUMN, stays at home."""
+    """Returns whether a table, or a column as TABLE.COLUMN, is not exported."""
     return any(fnmatch.fnmatch(name, pattern) for pattern in STAYS)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that travels. refers: the table whose key it holds, if any."""
+    """A column that is exported. refers: the table whose key it holds, if any."""
 
     name: str
     type: str
@@ -139,7 +139,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that travels. key: its column of numbers or names that are given anew. where: the rows of :study."""
+    """An exported table. key: its column of ids that are replaced on import. where: selects the rows of :study."""
 
     name: str
     key: str | None
@@ -187,31 +187,31 @@ def _columns(store: Store, table: str) -> list[Column]:
 
 
 def _key(store: Store, table: str, columns: tuple[Column, ...]) -> str | None:
-    """The only column of the primary key, unless it is another table's."""
+    """Returns the only column of the primary key, unless it refers to another table."""
     keys = [c["name"] for c in store.query(f'SELECT * FROM pragma_table_info("{table}")') if c["pk"]]
-    own = [c.name for c in columns if c.name in keys and c.refers is None]
-    return own[0] if len(keys) == 1 and own and table != "settings" else None
+    plain_keys = [c.name for c in columns if c.name in keys and c.refers is None]
+    return plain_keys[0] if len(keys) == 1 and plain_keys and table != "settings" else None
 
 
 def _rows_of(store: Store, table: str, columns: tuple[Column, ...], done: dict[str, Table]) -> str:
     if table in WHICH:
         return WHICH[table]
-    parts = [
+    conditions = [
         f'"{c.name}" = :study' if c.refers == "studies"
         else f'"{c.name}" IN (SELECT "{done[c.refers].key}" FROM "{c.refers}" WHERE {done[c.refers].where})'
         for c in columns if c.refers and c.refers != table and c.required
     ]  # fmt: skip
-    if not parts:
+    if not conditions:
         raise ValueError(f"no reference says which rows of {table} are of a study: name them in WHICH, or in STAYS")
     binned = store.query(f"SELECT 1 FROM pragma_table_info(\"{table}\") WHERE name = 'binned'")
-    return " AND ".join([*parts, *(["binned IS NULL"] if binned else [])])
+    return " AND ".join([*conditions, *(["binned IS NULL"] if binned else [])])
 
 
 @dataclass
 class Ids:
-    """New numbers and names by old ones, for one bundle. files: where the study's images will lie.
+    """New ids and names by old ones, for one bundle. files: the future folder of the study's images.
 
-    taken: names of accounts here, since a stranger's reader of that name is another person.
+    taken: names of accounts here, because a reader with such a name in the bundle is another person.
     """
 
     study: str
@@ -227,7 +227,7 @@ class Ids:
         return self.new.setdefault(table, {})
 
     def name_of(self, reader: str) -> str:
-        """Returns the name under which a reader's work is kept. It is no account, so nobody signs in by it."""
+        """Returns the name under which a reader's work is kept. It is not an account, so nobody can sign in with it."""
         if reader not in self.reader:
             self.reader[reader] = f"{reader[:64]} ({self.study})" if reader in self.taken else reader[:64]
         return self.reader[reader]
@@ -243,7 +243,7 @@ class Ids:
         return self.of("runs").get(value) or self.of("cluster_maps").get(value) or value
 
     def before(self, review: int, first: int) -> int:
-        """Returns the last new review that was given up to an old one; the last of this home, `first`, if none was."""
+        """Returns the largest new review id of an old one up to `review`; `first`, this home's last, without any."""
         return max((new for old, new in self.of("reviews").items() if old <= review), default=first)
 
 
@@ -262,9 +262,9 @@ def _evaluation(value: Any, row: Row, ids: Ids) -> Any:
     return ids.renamed(foreign_runs.kept(foreign_runs.Evaluation.model_validate_json(json.dumps(value))))
 
 
-Read = Callable[[Any, Row, Ids], Any]  # a JSON value and its row so far -> what is stored
+Read = Callable[[Any, Row, Ids], Any]  # a JSON value and its row so far -> the stored value
 Extra = Number | bool | None | list[Number] | list[list[Number]] | list[tuple[Integer, Number]]
-KINDS: dict[str, Any] = {  # of columns that hold more than their type says; a function, or a type of pydantic's
+KINDS: dict[str, Any] = {  # columns that hold more than their type says: a function, or a pydantic type
     "cases.name": Name,
     "cases.scale": (JSON, tuple[Number, Number]),
     "cases.tags": (JSON, list[Name]),
@@ -304,22 +304,22 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
     """Checks a value of a bundle and returns it as it is stored here.
 
-    row: what was read of the row before this column. Raises Refused if the column cannot hold it.
+    row: the row's columns read so far. Raises Refused if the column cannot hold the value.
     """
     if value is None:
-        return None  # whether that may be is the database's to say
-    place = f"{table}.{column.name}"
+        return None  # the database decides whether that is allowed
+    name = f"{table}.{column.name}"
     try:
         if column.refers == "studies":
             return ids.study
         if column.refers is not None:
             new = ids.of(column.refers).get(value)
             if new is None and column.required:
-                raise Refused(f"the bundle's {place} refers to nothing in it: {str(value)[:80]!r}")
+                raise Refused(f"the bundle's {name} refers to nothing in it: {str(value)[:80]!r}")
             return new
-        if place == "cases.path":
+        if name == "cases.path":
             return _path(value, ids)
-        kind = KINDS.get(place)
+        kind = KINDS.get(name)
         if isinstance(kind, tuple):
             return _json(kind[0], kind[1], value, row, ids)
         if column.type == "REAL" and isinstance(value, float) and not math.isfinite(value) and not column.required:
@@ -331,9 +331,9 @@ def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
     except (Refused, BadConfig, UnknownName) as error:
         raise Refused(str(error)) from None
     except ValidationError as error:
-        raise Refused(f"the bundle's {place} cannot be used: {fault(error.errors()[0])}") from None
+        raise Refused(f"the bundle's {name} cannot be used: {fault(error.errors()[0])}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise Refused(f"the bundle's {place} holds what it cannot hold: {str(value)[:80]!r}") from None
+        raise Refused(f"the bundle's {name} holds what it cannot hold: {str(value)[:80]!r}") from None
 
 
 def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:
@@ -345,8 +345,8 @@ def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:
 
 
 def _path(value: Any, ids: Ids) -> str:
-    """Where the image lies here, also of a file that the bundle lacks: nothing outside the study's folder is read."""
-    parts = parts_of(_adapter(Text).validate_python(value))
-    if parts[0] != "images" or len(parts) != 3:
+    """Returns the path of an image here, even if the bundle lacks it: nothing outside the study's folder is read."""
+    components = parts_of(_adapter(Text).validate_python(value))
+    if components[0] != "images" or len(components) != 3:
         raise ValueError
-    return str(ids.files.joinpath(*parts[1:]))
+    return str(ids.files.joinpath(*components[1:]))

@@ -1,6 +1,6 @@
-"""Cluster maps in a bundle: their coordinates, points and features, with new keys and the new numbers of the cases.
+"""Cluster maps in a bundle: their coordinates, points and features, with new keys and the new ids of the cases.
 
-Projected images stay behind: they may belong to other studies.
+Projected images are not exported: they may belong to other studies.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
         if facts is None or not (points / "about.json").is_file():
             missing.append(row["key"])
             continue
-        wanted = [folder / name for name in _MAP] + [points / name for name in _POINTS]
-        wanted += [root / "features" / f"{epoch['features_key']}.npy" for epoch in facts["epochs"]]
-        files |= {f"clusters/{file.relative_to(root).as_posix()}": file for file in wanted if file.is_file()}
+        map_files = [folder / name for name in _MAP] + [points / name for name in _POINTS]
+        map_files += [root / "features" / f"{epoch['features_key']}.npy" for epoch in facts["epochs"]]
+        files |= {f"clusters/{file.relative_to(root).as_posix()}": file for file in map_files if file.is_file()}
     return [(file, name) for name, file in files.items()], missing
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
-    """Rewrites the unpacked maps of a bundle for this home; ([(staged, where it will lie)], maps without files).
+    """Rewrites the unpacked maps of a bundle for this home; ([(staged, final path)], maps without files).
 
-    Rows of maps without files are taken out again. Raises Refused for arrays that are no map of this bundle.
+    Rows of maps without files are deleted again. Raises Refused for arrays that do not form a map of this bundle.
     """
     root, home = staged / "clusters", store.home.clusters
     moves: list[tuple[Path, Path]] = []
@@ -73,10 +73,10 @@ def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]]
                     if (root / "features" / f"{name}.npy").is_file():
                         moves.append((root / "features" / f"{name}.npy", home / "features" / f"{features[name]}.npy"))
             _check_coords(folder, len(facts["epochs"]), points[key][1])
-            whole = _about(facts, ids) | {"points_key": points[key][0]}
-            for epoch in whole["epochs"]:
+            description = _about(facts, ids) | {"points_key": points[key][0]}
+            for epoch in description["epochs"]:
                 epoch["features_key"] = features[epoch["features_key"]]
-            (folder / "map.json").write_text(json.dumps(whole))
+            (folder / "map.json").write_text(json.dumps(description))
         except Refused:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, OSError, MemoryError, RecursionError) as error:
@@ -92,7 +92,7 @@ def _plain(key: Any) -> str:
 
 
 def _about(facts: dict, ids: Ids) -> dict:
-    """The known parts of map.json, with the new ids of the run and of its snapshots."""
+    """Returns the known entries of map.json, with the new ids of the run and of its snapshots."""
     known_facts = {name: ids.renamed(facts[name]) for name in _ABOUT}
     for epoch in known_facts["epochs"]:
         where = _SNAPSHOT.fullmatch(epoch["snapshot"])
@@ -103,7 +103,7 @@ def _about(facts: dict, ids: Ids) -> dict:
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:
-    """All arrays of an .npz file that is no larger unpacked than a map needs."""
+    """Reads all arrays of an .npz file. Raises Refused if it unpacks to more than a map needs."""
     with zipfile.ZipFile(file) as packed:
         if sum(i.file_size for i in packed.infolist()) > _LARGEST:
             raise Refused("a map in the bundle is larger than any map")
@@ -112,7 +112,7 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
 
 
 def _adopt_points(folder: Path, ids: Ids) -> int:
-    """Give a point set the new numbers of its cases; returns how many points it has."""
+    """Gives a point set the new ids of its cases; returns how many points it has."""
     columns = _arrays(folder / "points.npz")
     count = len(columns["case_id"])
     if any(c.shape != (count,) or c.dtype != np.int64 for c in columns.values()):
@@ -139,7 +139,7 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
 
 
 def _check_coords(folder: Path, epochs: int, points: int) -> None:
-    """(E, N, 2) of float32, N the points."""
+    """Raises Refused unless the coordinates are float32 (E, N, 2) for E epochs and N points."""
     coords = np.load(folder / "coords.npy", mmap_mode="r", allow_pickle=False)
     if coords.shape != (epochs, points, 2) or coords.dtype != np.float32:
         raise Refused("a map in the bundle has other coordinates than points")

@@ -22,18 +22,18 @@ from core.studio.db.store import Store, now
 from core.studio.ingest import burned_in
 from core.studio.runs.foreign_runs import nameless
 
-# A bundle's zip is unpacked into a folder of its own, every byte counted and hashed, before anything is believed.
+# A bundle's zip is unpacked into a separate folder, every byte counted and hashed, before any of it is trusted.
 
 FORMAT = 3
 ROWS = "rows.sqlite"
 MANIFEST = "manifest.json"
 FOLDERS = ("images", "runs", "clusters")
-SHRINK = (ROWS, ".npy", ".jsonl")  # files that are compressed; images and weights gain nothing by it
+SHRINK = (ROWS, ".npy", ".jsonl")  # files that are compressed; images and weights would not shrink
 BLOCK = 1 << 20
 
 
 EVENTS = (*audit.SEALED, "hash")
-NOT_OF_THE_RUN = ("process.json",)  # who is at work on it, on this machine
+NOT_OF_THE_RUN = ("process.json",)  # the process that works on it, on this machine
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Limits:
 
     entries: int = 1_000_000
     bytes: int = 1 << 40
-    ratio: int = 20  # unpacked bytes for each byte of the zip: images and heat maps are compressed already
-    always: int = 64 << 20  # unpacked bytes that are allowed whatever the ratio
+    ratio: int = 20  # unpacked bytes per byte of the zip: images and heat maps are already compressed
+    always: int = 64 << 20  # unpacked bytes that are always allowed
     manifest: int = 256 << 20
     spare: int = 1 << 30  # bytes that stay free on the disk
 
@@ -83,7 +83,7 @@ def manifest_of(bundle: zipfile.ZipFile, limits: Limits) -> Manifest:
 
 
 def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list[zipfile.ZipInfo]:
-    """The entries to unpack. Raises Refused for names that are unknown, given twice, missing, or too many."""
+    """Returns the entries to unpack. Raises Refused for names that are unknown, repeated, missing, or too many."""
     entries = [i for i in bundle.infolist() if i.filename != MANIFEST]
     names = [i.filename for i in entries]
     if len(names) > limits.entries:
@@ -91,8 +91,8 @@ def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list
     if len(set(names)) != len(names):
         raise Refused("the bundle holds two files of one name")
     for name in names:
-        parts = parts_of(name)
-        if name != ROWS and (parts[0] not in FOLDERS or len(parts) < 3):
+        components = parts_of(name)
+        if name != ROWS and (components[0] not in FOLDERS or len(components) < 3):
             raise Refused(f"the bundle holds a file that belongs to no study: {name[:200]!r}")
     differ = set(manifest.files).symmetric_difference(names)
     if differ:
@@ -103,7 +103,7 @@ def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list
 
 
 def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Path, limits: Limits) -> dict[str, str]:
-    """Unpacks into `folder`; {name: sha256}. Raises Refused if a limit is passed or a hash is not the listed one."""
+    """Unpacks into `folder`; {name: sha256}. Raises Refused if a limit is exceeded or a hash differs from the list."""
     entries = _listed(bundle, manifest, limits)
     room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
     free = shutil.disk_usage(folder).free - limits.spare
@@ -132,7 +132,7 @@ def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Pa
 
 
 class _Sink(io.RawIOBase):
-    """What the zip writes, until it is handed on."""
+    """Collects what the zip writes until it is sent on."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -152,9 +152,9 @@ class _Sink(io.RawIOBase):
 class BundleWriter:
     """One export of a study, streamed as a zip.
 
-    What is missing is known before the first byte; `rows` and `changed` are complete after the last. missing:
-    {"images": names of cases whose file has gone, "maps": maps whose files were cleared from the cache}; changed: names
-    of cases whose file is not the one that was imported. Raises ValueError for an unknown study.
+    `missing` is known before the first byte; `rows` and `changed` are complete after the last. missing: {"images":
+    names of cases whose file is missing, "maps": maps whose files were cleared from the cache}; changed: names of cases
+    whose file differs from the imported one. Raises ValueError for an unknown study.
     """
 
     def __init__(self, store: Store, study: str, by: str, images: bool = True, runs: bool = True):
@@ -170,9 +170,9 @@ class BundleWriter:
         for number, path in enumerate(self._images):
             self._images[path] = f"images/{number:06d}/{safe_name(path)}"
         self._cases = {c["path"]: c for c in cases}
-        there = [p for p in self._images if images and Path(p).is_file()]
-        self._send: list[tuple[Path, str]] = [(Path(p), self._images[p]) for p in there]
-        gone = set(self._images) - set(there) if images else set()
+        existing = [p for p in self._images if images and Path(p).is_file()]
+        self._send: list[tuple[Path, str]] = [(Path(p), self._images[p]) for p in existing]
+        gone = set(self._images) - set(existing) if images else set()
         self.missing: dict[str, list[str]] = {"images": [self._cases[p]["name"] for p in self._images if p in gone]}
         if runs:
             self._send += self._run_files()
@@ -189,7 +189,7 @@ class BundleWriter:
                 yield file, f"runs/{run['id']}/{file.relative_to(root).as_posix()}"
 
     def chunks(self) -> Iterator[bytes]:
-        """Yields the zip in pieces of about a mebibyte, without the zip ever lying on this disk."""
+        """Yields the zip in pieces of about a mebibyte, without ever storing it on this disk."""
         sink = _Sink()
         with (
             leftovers.folder(self.store.home.cache) as folder,
@@ -236,14 +236,14 @@ class BundleWriter:
     def _write_rows(self, file: Path) -> None:
         db = self.store.db
         out = sqlite3.connect(file)
-        db.conn.execute("BEGIN")  # all tables as they are at one moment, while readers go on
+        db.conn.execute("BEGIN")  # a consistent state of all tables, while readers continue
         try:
             for table in tables(self.store).values():
                 query = f'SELECT {quoted(table.names)} FROM "{table.name}" WHERE {table.where}'
                 selected = db.execute(query, {"study": self.study})
                 rows = (self._without_paths(table.name, dict(zip(table.names, row, strict=True))) for row in selected)
                 self.rows[table.name] = _copy(out, table.name, table.names, rows)
-            # Of other studies only the links of the chain go along, not what was done there.
+            # Events of other studies are exported only as links of the chain, without their content.
             sealed = ", ".join(f"CASE WHEN study IS :study THEN {c} END" for c in EVENTS[1:-2])
             query = f"SELECT id, {sealed}, previous, hash FROM events ORDER BY id"
             self.rows["events"] = _copy(out, "events", list(EVENTS), db.execute(query, {"study": self.study}))
@@ -253,7 +253,7 @@ class BundleWriter:
         out.close()
 
     def _without_paths(self, table: str, row: dict[str, Any]) -> tuple[Any, ...]:
-        """A row with the names that files have inside the bundle, instead of this machine's paths."""
+        """Returns a row with the names of files inside the bundle instead of this machine's paths."""
         if table == "cases":
             row["path"] = self._images[row["path"]]
         elif table == "runs":
@@ -262,7 +262,7 @@ class BundleWriter:
 
 
 def quoted(columns: Iterable[str]) -> str:
-    """Quotes names of columns for SQL."""
+    """Quotes column names for SQL."""
     return ", ".join(f'"{column}"' for column in columns)
 
 
@@ -275,7 +275,7 @@ def export_bundle(store: Store, study: str, target: Path, by: str, images: bool 
     """Writes a study as the zip `target`; {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
     target = Path(target)
     writer = BundleWriter(store, study, by, images, runs)
-    with replacing(target) as own, own.open("wb") as out:
+    with replacing(target) as draft, draft.open("wb") as out:
         for chunk in writer.chunks():
             out.write(chunk)
     done = {"rows": writer.rows, "burned_in": writer.burned_in, "missing": writer.missing, "changed": writer.changed}

@@ -1,4 +1,4 @@
-"""Reading a bundle: its rows with new numbers, its audit trail as a foreign one, its files into a new study."""
+"""Reads a bundle: its rows with new ids, its audit trail as a foreign one, its files into a new study."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from core.studio.ingest.studies import slug
 from core.studio.review.people import list_readers
 from core.studio.runs import foreign_runs, marks
 
-# A bundle's rows: read from a database file of a stranger, checked value by value, given new numbers and stored.
+# A bundle's rows: read from a stranger's database file, checked value by value, given new ids and stored.
 
-_PLAIN = re.compile(r'CREATE TABLE "?\w+"? \(("\w+"(, "\w+")*)\)')  # no view, no virtual or computed column
+_PLAIN = re.compile(r'CREATE TABLE "?\w+"? \(("\w+"(, "\w+")*)\)')  # excludes views, virtual and computed columns
 _METHOD = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 _UNFINISHED = ("new", "queued", "running")
 
 
 def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
-    """Yields rows of a plain table of a bundle's database; none if it has no such table. Raises Refused for views."""
+    """Yields rows of a plain table of a bundle's database; none if the table is missing. Raises Refused for views."""
     source = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     try:
         source.row_factory = sqlite3.Row
@@ -43,8 +43,8 @@ def read_rows(file: Path, table: str, columns: Iterable[str]) -> Iterator[Row]:
             return
         if declared["type"] != "table" or not _PLAIN.fullmatch(declared["sql"] or ""):
             raise Refused(f"the bundle's {table} is no plain table")
-        there = {d[1] for d in source.execute(f'PRAGMA table_info("{table}")')}
-        listed = [column for column in columns if column in there]
+        existing = {d[1] for d in source.execute(f'PRAGMA table_info("{table}")')}
+        listed = [column for column in columns if column in existing]
         if not listed:
             raise Refused(f"the bundle's {table} has none of its columns")
         order = "parent IS NOT NULL, created" if table == "runs" else "id" if "id" in listed else "rowid"
@@ -63,7 +63,7 @@ def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
     """
     counts = {}
     last = store.first("SELECT coalesce(max(id), 0) AS id FROM reviews")["id"]
-    learnt: dict[str, Any] = {}  # what runs say of their marks, whose numbers come later
+    learnt: dict[str, Any] = {}  # the runs' descriptions of their marks, whose ids are known later
     for name, table in tables(store).items():
         counts[name] = 0
         for source in read_rows(file, name, table.names):
@@ -85,17 +85,17 @@ def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
                 ids.of(name)[old] = row.get(table.key, number)
             if name == "cases":
                 ids.sizes[number or 0] = (row.get("width"), row.get("height"))
-            if name == "runs" and isinstance(said := json.loads(source["config"]), dict) and said.get("marks"):
-                learnt[row["id"]] = said["marks"]
+            if name == "runs" and isinstance(config := json.loads(source["config"]), dict) and config.get("marks"):
+                learnt[row["id"]] = config["marks"]
         if name == "studies" and counts[name] != 1:
             raise Refused("a bundle holds one study")
-    for run, said in learnt.items():
-        _learnt(store, run, said, ids)
+    for run, run_marks in learnt.items():
+        _learnt(store, run, run_marks, ids)
     return counts
 
 
 def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: Any) -> bool:
-    """Gives a row its new name, and what its table alone needs. Returns whether it is stored."""
+    """Gives a row its new id, and checks that apply only to its table. Returns whether it is stored."""
     name = table.name
     if name == "studies":
         row["id"] = ids.study
@@ -134,7 +134,7 @@ def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: An
 
 
 def _preset(store: Store, row: Row, ids: Ids) -> bool:
-    """Names a preset, apart from another one of that name here. Returns whether it is not here already."""
+    """Renames a preset if its name is in use here. Returns whether it is new here."""
     here = store.query("SELECT * FROM presets WHERE name = ?", [row["name"]])
     if any(
         (preset["strong"], json.loads(preset["config"])) == (row["strong"], json.loads(row["config"]))
@@ -148,12 +148,12 @@ def _preset(store: Store, row: Row, ids: Ids) -> bool:
     return True
 
 
-def _learnt(store: Store, run: str, said: Any, ids: Ids) -> None:
-    """Keeps what a run has learnt from, and the cases that show it, under the new numbers of cases and masks.
+def _learnt(store: Store, run: str, value: Any, ids: Ids) -> None:
+    """Stores what a run was trained on, and the cases that show it, under the new ids of cases and masks.
 
-    What it has learnt from is kept only if all of it came along.
+    The training marks are stored only if the bundle contains all of them.
     """
-    had: foreign_runs.Marks = read(foreign_runs.Marks, said, "the marks of a run in the bundle")
+    had: foreign_runs.Marks = read(foreign_runs.Marks, value, "the marks of a run in the bundle")
     case, mask = ids.of("cases"), ids.of("lesion_masks")
     row = store.first("SELECT config, summary FROM runs WHERE id = ?", [run])
     summary = json.loads(row["summary"])
@@ -173,7 +173,7 @@ def _learnt(store: Store, run: str, said: Any, ids: Ids) -> None:
             "kinds": {label: [mask[number] for number in of] for label, of in had.kinds.items()},
         }
     except (KeyError, ValueError):
-        return  # the run stays, and cannot be repeated exactly
+        return  # the run is kept, but cannot be repeated exactly
     now["sha256"] = marks.fingerprint(store, now)
     config = {**json.loads(row["config"]), "marks": now}
     store.db.execute("UPDATE runs SET config = ? WHERE id = ?", [json.dumps(config), run])
@@ -183,11 +183,11 @@ def _png_size(png: bytes) -> tuple[int, int]:
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
-# Audit trails that come with bundles are kept beside this home's own, never among it, and checked by their own chain.
+# Audit trails from bundles are stored separately from this home's trail, and checked by their own chains.
 
 
 class Event(Record):
-    """An event of another home; of other studies than the bundle's only its place in the chain is known."""
+    """An event of another home; for studies outside the bundle only its position in the chain is known."""
 
     id: Count
     at: Text | None
@@ -204,7 +204,7 @@ class Event(Record):
 
 
 def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
-    """Stores a bundle's events under the bundle's own name; returns how many. Their numbers are those of their home."""
+    """Stores a bundle's events under the bundle's name; returns how many. They keep the ids of their home."""
     count = 0
     names = ", ".join(("bundle", *EVENTS))
     statement = f"INSERT INTO foreign_events ({names}) VALUES ({', '.join('?' * (1 + len(EVENTS)))})"
@@ -217,7 +217,7 @@ def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
 
 
 def verify_foreign(store: Store) -> list[str]:
-    """Lists problems in the audit trails of bundles: links of every event, seals of those whose content came along."""
+    """Lists problems in the audit trails of bundles: the links of all events, and the seals of those with content."""
     problems: list[str] = []
     last: dict[str, str] = {}
     for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
@@ -230,16 +230,16 @@ def verify_foreign(store: Store) -> list[str]:
     return problems
 
 
-# A bundle in: unpacked and checked in a folder of its own, then stored in one transaction, then moved into place.
+# Import: the bundle is unpacked and checked in a separate folder, stored in one transaction, then moved into place.
 
 
 def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = None) -> dict:
-    """Brings the study of a bundle into this home, all or nothing.
+    """Imports the study of a bundle into this home, entirely or not at all.
 
     Returns {"study", "rows": {table: n}, "readers": {name: name here}, "missing", "changed"}. missing: {"images": names
-    of cases without an image, "maps": maps without files}; changed: names of cases whose image is not the one that was
-    imported first. Raises Refused if the study is already here, or the file is damaged, too large, or holds what no
-    bundle holds; the home is then as it was.
+    of cases without an image, "maps": maps without files}; changed: names of cases whose image differs from the one
+    imported originally. Raises Refused, and changes nothing, if the study is already here, or if the file is damaged,
+    too large, or has content that is not part of a bundle.
     """
     source = Path(source)
     DETECTORS.names()  # imports torch, for which other writers would wait below
@@ -288,7 +288,7 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
             }
             audit.record(store, by, "import", study=study, after=record)
             if (staged / "images").is_dir():
-                leftovers.hold(staged / "images")  # it is moved before the study's row is there for others
+                leftovers.hold(staged / "images")  # it is moved before others can see the study's row
                 moves.append((staged / "images", files))
             moves += _runs(store, staged, ids)
             _move(moves, moved)
@@ -302,7 +302,7 @@ def _store(store: Store, staged: Path, manifest: Manifest, digests: dict[str, st
 
 
 def _report(store: Store, study: str, digests: dict[str, str], files: Path) -> dict:
-    """Cases without an image, and with another one than was imported first."""
+    """Lists the cases without an image, and those whose image differs from the one imported originally."""
     gone, changed = [], []
     for case in store.query("SELECT name, path, sha256 FROM cases WHERE study = ? ORDER BY id", [study]):
         digest = digests.get(f"images/{Path(case['path']).relative_to(files).as_posix()}")
@@ -314,16 +314,16 @@ def _report(store: Store, study: str, digests: dict[str, str], files: Path) -> d
 
 
 def _runs(store: Store, staged: Path, ids: Ids) -> list[tuple[Path, Path]]:
-    """Every run's own folder. Raises Refused for files of a run that the bundle does not list."""
+    """Lists the moves of run folders into place. Raises Refused for files of a run that the bundle does not list."""
     root = staged / "runs"
-    there = sorted(root.iterdir()) if root.is_dir() else []
-    unknown = [f.name for f in there if f.name not in ids.of("runs")]
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    unknown = [f.name for f in folders if f.name not in ids.of("runs")]
     if unknown:
         raise Refused(f"the bundle holds files of a run that it does not list: {unknown[0][:80]!r}")
-    for folder in there:
+    for folder in folders:
         for name in NOT_OF_THE_RUN:
             (folder / name).unlink(missing_ok=True)
-    moves = [(folder, store.home.runs / ids.of("runs")[folder.name]) for folder in there]
+    moves = [(folder, store.home.runs / ids.of("runs")[folder.name]) for folder in folders]
     for new in set(ids.of("runs").values()) - {target.name for _, target in moves}:
         (staged / "new" / new).mkdir(parents=True)
         moves.append((staged / "new" / new, store.home.runs / new))
@@ -331,7 +331,7 @@ def _runs(store: Store, staged: Path, ids: Ids) -> list[tuple[Path, Path]]:
 
 
 def _move(moves: list[tuple[Path, Path]], moved: list[Path]) -> None:
-    """Into place, on the same disk. Nothing is overwritten: every target's name is new."""
+    """Moves files into place, on the same disk. Nothing is overwritten: every target is new."""
     for source, target in moves:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
