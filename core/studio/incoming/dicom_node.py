@@ -1,8 +1,8 @@
-"""A DICOM node (C-ECHO, C-STORE) that puts what it is sent into a study's watched folder, where `watch` takes it in.
+"""A DICOM node (C-ECHO, C-STORE) that writes received images into a study's watched folder, where `watch` imports them.
 
-It listens only while it is asked to (verb `dicom serve`), under one AE title, and only to the senders that it was told
-of: a calling AE title with an address or network. An image is answered as stored once it is whole, can be decoded and
-is on the disk; anything else is refused with a sentence, and nothing of it stays.
+It listens only while `dicom serve` runs, under one AE title, and only to the senders that it was given: a calling AE
+title with an address or network. An image is acknowledged as stored once it is complete, can be decoded and is on the
+disk; anything else is refused with a sentence and leaves no trace.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from core.studio.ingest.decode import probe, read_image
 from core.studio.ingest.unreadable import Unreadable, refusing
 
 PORT = 11112  # of DICOM over plain TCP
-LARGEST, IN_ALL = 1 << 30, 2 << 30  # bytes of one object, of those that are on their way
+LARGEST, IN_ALL = 1 << 30, 2 << 30  # bytes of one object, and of all objects in transit
 MOST_ASSOCIATIONS = 8
-SILENT, PATIENCE = 16, 10.0  # connections that have not said who they are, and seconds for which they may be silent
+SILENT, PATIENCE = 16, 10.0  # unidentified connections, and seconds for which they may be silent
 C_STORE = 0x0001  # of a message's CommandField
 NAMELESS, CT_IMAGE = "2.25.0", "1.2.840.10008.5.1.4.1.1.2"  # stand for UIDs that a message leaves empty
 MISSING = "this needs {}: pip install 'pmsacl-studio[dicom]'"
@@ -39,7 +39,7 @@ NOT_UNDERSTOOD, NO_SPACE = 0xC000, 0xA700  # statuses of C-STORE (PS3.4, B.2.3)
 
 @dataclass(frozen=True)
 class Peer:
-    """A sender that is allowed: a calling AE title from an address or network."""
+    """An allowed sender: a calling AE title from an address or network."""
 
     title: str
     network: ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -65,14 +65,14 @@ class Peer:
 
 
 def checked_title(title: str) -> str:
-    """Checks an AE title (PS3.5, 6.2) and returns it without spaces around it. Raises ValueError if it is none."""
+    """Checks an AE title (PS3.5, 6.2) and returns it without spaces around it. Raises ValueError if it is invalid."""
     if not 0 < len(title.strip()) <= 16 or not title.isascii() or not title.isprintable() or "\\" in title:
         raise ValueError(f"an AE title has 1 to 16 letters, digits or signs, not {title!r}")
     return title.strip()
 
 
 def folder_of(store: Store, study: str) -> Path:
-    """Returns the folder that is watched for a study. Raises ValueError if there is none: nothing would be imported."""
+    """Returns the folder watched for a study. Raises ValueError if there is none: nothing would be imported."""
     watched = watch.get_watch(store, study)
     if watched is None or not watched["active"] or not Path(watched["folder"]).is_dir():
         raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
@@ -80,9 +80,9 @@ def folder_of(store: Store, study: str) -> Path:
 
 
 def place(folder: Path, data: bytes) -> bool:
-    """Writes a DICOM file into `folder`, whole and flushed to the disk; False if the same image is there already.
+    """Writes a DICOM file into `folder`, complete and flushed to disk; False if the same image is already there.
 
-    Raises Unreadable if it is no image that can be decoded; nothing of it stays then.
+    Raises Unreadable, and leaves nothing, if it is not an image that can be decoded.
     """
     if data[128:132] != b"DICM":
         raise Unreadable("it is not DICOM")
@@ -91,13 +91,13 @@ def place(folder: Path, data: bytes) -> bool:
     if not uid or not pydicom.uid.UID(uid).is_valid:
         raise Unreadable("it names no SOP instance")
     for target in (folder / f"{uid}.dcm", folder / f"{uid}-{hashlib.sha256(data).hexdigest()[:12]}.dcm"):
-        with replacing(target) as own:
+        with replacing(target) as draft:
             if not target.exists():
-                own.write_bytes(data)
-                for frame in {0, probe(own).frames - 1}:
-                    read_image(own, frame)
+                draft.write_bytes(data)
+                for frame in {0, probe(draft).frames - 1}:
+                    read_image(draft, frame)
                 return True
-            if pydicom.dcmread(target) == pydicom.dcmread(io.BytesIO(data)):  # but for the header of the file
+            if pydicom.dcmread(target) == pydicom.dcmread(io.BytesIO(data)):  # except for the file's meta header
                 return False
     return False
 
@@ -110,7 +110,7 @@ def _header(data: bytes) -> pydicom.Dataset:
 class Node:
     """A server, open in its block: `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
 
-    say: called with a line per association. Raises ValueError where pynetdicom is missing, the study is not watched,
+    say: called with a line per association. Raises ValueError if pynetdicom is missing, the study is not watched,
     nobody may send, or the address cannot be listened on.
     """
 
@@ -128,13 +128,13 @@ class Node:
             import pynetdicom
         except ImportError:
             raise ValueError(MISSING.format("pynetdicom")) from None
-        pynetdicom._config.LOG_HANDLER_LEVEL = "none"  # its own handlers fail on empty UIDs, and ours is then not asked
+        pynetdicom._config.LOG_HANDLER_LEVEL = "none"  # its handlers fail on empty UIDs, and ours would not be called
         if not peers:
             raise ValueError("nobody may send: name each sender as AETITLE@ADDRESS")
         self._store, self._study, self._folder, self._peers = store, study, folder_of(store, study), peers
         self._say, self._host, self.port = say, host, port
         self._counts, self._received = dict[Any, Counter[str]](), dict[Any, int]()
-        self._lock, self._places = threading.Lock(), set[Any]()
+        self._lock, self._slots = threading.Lock(), set[Any]()
         self._ae = pynetdicom.AE(checked_title(title))
         self._ae.require_called_aet = True
         self._ae.maximum_associations = MOST_ASSOCIATIONS + SILENT
@@ -163,7 +163,7 @@ class Node:
         self._server.shutdown()
 
     def _admits(self, request: Any, address: tuple[str, int]) -> bool:
-        """Says whether a connection is taken: from where a sender may be. Too many silent ones lose their oldest."""
+        """Returns whether a connection comes from a sender's address. Too many silent ones lose their oldest."""
         if not any(peer.is_from(address[0]) for peer in self._peers):
             self._say(f"Refused a connection from {address[0]}: no sender has this address")
             return False
@@ -184,16 +184,16 @@ class Node:
             event.assoc.kill()
 
     def _claim(self, association: Any) -> bool:
-        """Takes one of MOST_ASSOCIATIONS places for an association; False if there is none."""
+        """Reserves one of MOST_ASSOCIATIONS slots for an association; False if none is free."""
         with self._lock:
-            self._places = {a for a in self._places if a.is_alive()}
-            if len(self._places) >= MOST_ASSOCIATIONS:
+            self._slots = {a for a in self._slots if a.is_alive()}
+            if len(self._slots) >= MOST_ASSOCIATIONS:
                 return False
-            self._places.add(association)
+            self._slots.add(association)
             return True
 
     def _counted(self, event: Any) -> None:
-        """Ends a connection that sends one object without end, before the memory is full."""
+        """Ends a connection that sends an object without end, before memory is exhausted."""
         size = self._received.get(event.assoc, 0) + int(getattr(event.pdu, "pdu_length", 0))
         self._received[event.assoc] = size
         if size > LARGEST or sum(list(self._received.values())) > IN_ALL:
@@ -225,21 +225,21 @@ class Node:
             self._counts.setdefault(association, Counter())[kind] += 1
 
     def _ended(self, event: Any) -> None:
-        """Writes to the audit trail who sent how many."""
+        """Records in the audit trail who sent how many images."""
         self._received.pop(event.assoc, None)
         with self._lock:
-            self._places.discard(event.assoc)
+            self._slots.discard(event.assoc)
             counts = self._counts.pop(event.assoc, None)
         if counts:
             who = str(event.assoc.requestor.ae_title).strip()
             after = {name: counts[name] for name in ("stored", "again", "refused")}
             audit.record(self._store, f"DICOM {who}", "received", study=self._study, after=after)
-            self._store.close()  # this thread's connection
+            self._store.close()  # the connection of this thread
             self._say(f"{who}: {after['stored']} stored, {after['again']} there already, {after['refused']} refused")
 
 
 def _named_message(event: Any) -> None:
-    """Fills in UIDs that a C-STORE leaves empty, so that it is refused: pynetdicom would not answer it at all."""
+    """Fills in UIDs that a C-STORE leaves empty, so that it is refused; pynetdicom would not answer it at all."""
     command = event.message.command_set
     if command is None or command.get("CommandField") != C_STORE:
         return
@@ -248,7 +248,7 @@ def _named_message(event: Any) -> None:
 
 
 def _decodable() -> list[str]:
-    """Transfer syntaxes that are decoded here; a sender turns its images into one of them, or says that it cannot."""
+    """Lists transfer syntaxes that can be decoded here; a sender converts to one of them, or reports failure."""
     from pydicom.pixels import get_decoder
 
     syntaxes = []

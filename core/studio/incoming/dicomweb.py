@@ -1,7 +1,7 @@
-"""A DICOMweb client: images come by QIDO and WADO into a watched folder, results go out by STOW.
+"""A DICOMweb client: images are fetched by QIDO and WADO into a watched folder, results are sent by STOW.
 
 Servers that the page may send to are named by an administrator of the machine (verb `dicom server`); no address comes
-from the page. Passwords are kept nowhere: they are read from the variable PASSWORD.
+from the page. Passwords are not stored: they are read from the variable PASSWORD.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ NO_DICOMWEB = "{} does not answer as a DICOMweb server does: check its address, 
 
 
 class Refusal(ValueError):
-    """A request that a server refuses or does not answer; the message says which and why."""
+    """Raised if a server refuses a request or does not answer it; the message says which and why."""
 
 
 class NoDicomWeb(Refusal):
-    """An answer that is no DICOMweb."""
+    """Raised if an answer is not valid DICOMweb."""
 
 
 def fetch(
@@ -55,22 +55,22 @@ def fetch(
 ) -> dict:
     """Fetches the images of each series that matches the filters into the study's watched folder.
 
-    filters: QIDO's, by keyword ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID").
-    limit: at most so many new images. Returns {"fetched", "again": there already, "refused": [{"uid", "reason"}]}.
-    Raises Refusal, and keeps what had come, if the server does not answer.
+    filters: QIDO's, by keyword ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID"). limit:
+    the maximum number of new images. Returns {"fetched", "again": already there, "refused": [{"uid", "reason"}]}.
+    Raises Refusal, and keeps what has arrived, if the server does not answer.
     """
     folder, client = folder_of(store, study), _client(url, sign_in)
     fetched, again, refused = 0, 0, list[dict[str, str]]()
     try:
-        wanted = []
+        queue = []
         for series in _listed(url, client.search_for_series, search_filters=filters):
             of = tuple(_uid(series, tag) for tag in ("0020000D", "0020000E"))
             if not all(of):
                 refused.append({"uid": "", "reason": NAMELESS.format("series")})
                 continue
-            wanted += [(*of, _uid(instance, "00080018")) for instance in _listed(url, client.search_for_instances, *of)]
-        for done, uids in enumerate(wanted):
-            on_progress(done, len(wanted))
+            queue += [(*of, _uid(instance, "00080018")) for instance in _listed(url, client.search_for_instances, *of)]
+        for done, uids in enumerate(queue):
+            on_progress(done, len(queue))
             if limit is not None and fetched >= limit:
                 break
             if not uids[2]:
@@ -93,26 +93,26 @@ def fetch(
     return {"fetched": fetched, "again": again, "refused": refused}
 
 
-def _listed(url: str, ask: Callable[..., Any], *args: Any, **given: Any) -> Iterator[dict[str, Any]]:
-    """All that a server lists, page by page, each entry once; a page that brings nothing new is the last.
+def _listed(url: str, ask: Callable[..., Any], *args: Any, **options: Any) -> Iterator[dict[str, Any]]:
+    """Yields everything that a server lists, page by page, each entry once, up to a page without new entries.
 
-    Some servers give the first page again whatever is asked for.
+    Some servers always return the first page.
     """
-    known, there = set[str](), 0
+    seen_entries, offset = set[str](), 0
     while True:
-        page = _asked(url, ask, *args, **given, **({"offset": there} if there else {}))
+        page = _asked(url, ask, *args, **options, **({"offset": offset} if offset else {}))
         if not isinstance(page, list) or not all(isinstance(entry, dict) for entry in page):
             raise Refusal(NO_DICOMWEB.format(url))
-        new = {key: entry for entry in page if (key := json.dumps(entry, sort_keys=True)) not in known}
+        new = {key: entry for entry in page if (key := json.dumps(entry, sort_keys=True)) not in seen_entries}
         if not new:
             return
-        known |= set(new)
-        there += len(page)
+        seen_entries |= set(new)
+        offset += len(page)
         yield from new.values()
 
 
 def _uid(entry: dict[str, Any], tag: str) -> str | None:
-    """The UID that an entry has at a tag; None if it has none."""
+    """Returns the UID at a tag of an entry; None if it has no valid one."""
     try:
         uid = entry[tag]["Value"][0]
         return uid if isinstance(uid, str) and pydicom.uid.UID(uid).is_valid else None
@@ -121,7 +121,7 @@ def _uid(entry: dict[str, Any], tag: str) -> str | None:
 
 
 def _retrieved(url: str, client: Any, uids: tuple[Any, ...]) -> bytes:
-    """An instance as a file. Raises Unreadable if the answer is not that instance."""
+    """Fetches an instance as a file. Raises Unreadable if the answer is not that instance."""
     try:
         ds = _asked(url, client.retrieve_instance, *uids)
         data, uid = as_file(ds), str(ds.get("SOPInstanceUID"))
@@ -140,32 +140,32 @@ def servers(store: Store) -> dict[str, dict[str, str | None]]:
 
 
 def name_server(store: Store, name: str, url: str | None, user: str | None, by: str) -> None:
-    """Lets the page send to a server, or, with url None, no longer. Raises ValueError for a bad address or name."""
+    """Allows the page to send to a server; with url None, forbids it. Raises ValueError for a bad address or name."""
     with store.write():
-        known = servers(store)
-        before = known.pop(name, None)
+        servers_by_name = servers(store)
+        before = servers_by_name.pop(name, None)
         if url is not None:
             if not name.strip() or len(name) > 60 or not name.isprintable():
                 raise ValueError(f"a server's name has 1 to 60 letters or signs, not {name!r}")
-            known[name] = {"url": _checked(url), "user": user}
+            servers_by_name[name] = {"url": _checked(url), "user": user}
         elif before is None:
-            raise ValueError(f"no server is called {name!r}; there are: {', '.join(known) or 'none'}")
-        store.set_setting(SERVERS, known)
-        audit.record(store, by, "dicomweb server", before=before, after={"name": name, **known.get(name, {})})
+            raise ValueError(f"no server is called {name!r}; there are: {', '.join(servers_by_name) or 'none'}")
+        store.set_setting(SERVERS, servers_by_name)
+        audit.record(store, by, "dicomweb server", before=before, after={"name": name, **servers_by_name.get(name, {})})
 
 
 def sign_in_of(user: str | None) -> tuple[str, str] | None:
-    """Returns name and password of a user, None without one. Raises ValueError where no password is set."""
+    """Returns name and password of a user, None without one. Raises ValueError if no password is set."""
     if user and PASSWORD not in os.environ:
         raise ValueError(f"signing in as {user} needs the password in the variable {PASSWORD}")
     return (user, os.environ[PASSWORD]) if user else None
 
 
-def submit_send(store: Store, study: str, server: str, by: str, **asked: Any) -> int:
-    """Queues `send_study` to a server by its name; returns the job's id. asked: kinds, keep_names, run."""
+def submit_send(store: Store, study: str, server: str, by: str, **options: Any) -> int:
+    """Queues `send_study` to a server by its name; returns the job's id. options: kinds, keep_names, run."""
     if server not in servers(store):
         raise ValueError(f"no server is called {server!r}; there are: {', '.join(servers(store)) or 'none'}")
-    steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **asked}}]
+    steps = [{"step": "send", "args": {"study": study, "server": server, "by": by, **options}}]
     return int(jobs.once(store, steps, lambda: steps)["id"])
 
 
@@ -173,10 +173,10 @@ def submit_send(store: Store, study: str, server: str, by: str, **asked: Any) ->
 def send_step(work: Work) -> None:
     """Executes `send_study` as a job. args: those of `submit_send`.
 
-    A server keeps what it already has, so the job can be repeated.
+    A server keeps what it already has, so that the job can be repeated.
     """
-    asked = dict(work.args)
-    server = servers(work.store)[name := asked.pop("server")]
+    options = dict(work.args)
+    server = servers(work.store)[name := options.pop("server")]
 
     def on_progress(kind: str, done: int, total: int) -> None:
         if work.should_stop():
@@ -184,8 +184,8 @@ def send_step(work: Work) -> None:
         work.report({"step": done, "steps": total, "message": f"Sending {kind} to {name}: {done} of {total}"})
 
     send_study(
-        work.store, asked.pop("study"), str(server["url"]), sign_in=sign_in_of(server["user"]),
-        on_progress=on_progress, **asked,
+        work.store, options.pop("study"), str(server["url"]), sign_in=sign_in_of(server["user"]),
+        on_progress=on_progress, **options,
     )  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def send_study(
 ) -> dict[str, int]:
     """Sends a study's masks, maps and reports to a server; returns how many of each kind.
 
-    Raises NothingToExport where it has none of them, Refusal at the first file that the server does not take.
+    Raises NothingToExport if the study has none of them, Refusal at the first file that the server does not accept.
     """
     sent = dict[str, int]()
     for kind in kinds:
@@ -226,7 +226,7 @@ def send(
     sign_in: tuple[str, str] | None = None,
     on_progress: Said = lambda done, total: None,
 ) -> int:
-    """Sends files to a server, one by one; returns how many. Raises Refusal at the first that it does not take."""
+    """Sends files to a server, one by one; returns how many. Raises Refusal at the first one that is not accepted."""
     client, files = _client(url, sign_in), list(files)
     for done, file in enumerate(files):
         on_progress(done, len(files))
@@ -253,19 +253,19 @@ def _client(url: str, sign_in: tuple[str, str] | None) -> Any:
     _checked(url)
     session = create_session_from_user_pass(*sign_in) if sign_in else create_session()
     client = DICOMwebClient(url, session=session)
-    client.set_http_retry_params(retry=False)  # what had come is kept, and the same command goes on
+    client.set_http_retry_params(retry=False)  # files that have arrived are kept, and the same command continues
     return client
 
 
-def _asked(url: str, ask: Callable[..., Any], *args: Any, **given: Any) -> Any:
+def _asked(url: str, ask: Callable[..., Any], *args: Any, **options: Any) -> Any:
     from pydicom.errors import InvalidDicomError
 
     try:
-        return ask(*args, **given)
+        return ask(*args, **options)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, InvalidDicomError):
-        raise NoDicomWeb(NO_DICOMWEB.format(url)) from None  # what the client makes of an answer of another kind
-    except OSError as error:  # all that requests raises is one
-        said: Any = getattr(error, "response", None)
-        if said is not None:
-            raise Refusal(f"{url} answers {said.status_code} {said.reason}") from None
+        raise NoDicomWeb(NO_DICOMWEB.format(url)) from None  # how the client fails on any other answer
+    except OSError as error:  # all errors of requests are OSErrors
+        response: Any = getattr(error, "response", None)
+        if response is not None:
+            raise Refusal(f"{url} answers {response.status_code} {response.reason}") from None
         raise Refusal(f"{url} cannot be reached ({type(error).__name__})") from None

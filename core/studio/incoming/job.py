@@ -1,7 +1,7 @@
 """The job step `import`: imports the files that a watched folder holds ready, then scores the new cases.
 
-In a study that is not watched it only scores (cases that were added by hand). It can be repeated at any time.
-Each file ends as 'taken' (a case), 'double' (its bytes are a case already) or 'failed' with the reason.
+In a study that is not watched it only scores (cases that were added by hand). It can be repeated at any time. Each file
+ends as 'taken' (a case), 'double' (its bytes are already a case) or 'failed' with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.scoring import score_new
 
 BATCH = 200  # files imported in one transaction
-TRIES = 3  # a file in whose reading the process ended so often is left out
+TRIES = 3  # a file is skipped after the process has ended this many times while reading it
 
 
 @step("import")
@@ -47,7 +47,7 @@ def import_incoming(work: Work) -> None:
         else:
             scored = score_new(store, run, work.device, work.should_stop, work.report)
             text = f"{scored} scored by {runs.get_run(store, run)['name']}"
-    except ValueError as error:  # the cases are in; why they have no score is kept where the watch is shown
+    except ValueError as error:  # the cases are imported; the watch shows why they have no score
         text = f"not scored: {error}"
     watch.say(store, study, f"{added} {'case' if added == 1 else 'cases'} taken; {text}.", changed=True)
 
@@ -58,7 +58,7 @@ def _ready(store: Store, study: str) -> list[dict]:
 
 
 def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
-    """Imports one batch of incoming files and notes how each ended; returns the number of cases added."""
+    """Imports one batch of incoming files and records how each ended; returns the number of cases added."""
     store, study = work.store, row["study"]
     hashes: dict[str, str] = {}
     fresh, added = list[dict](), 0
@@ -68,7 +68,7 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
             fresh.append(file)
         else:
             _note(store, file, state, note)
-    with store.write() as db:  # before the reading: should it end this process, the count has been kept
+    with store.write() as db:  # before reading, so that the count is stored even if reading ends this process
         db.conn.executemany(
             "UPDATE incoming SET tries = tries + 1 WHERE study = ? AND path = ?", [(study, f["path"]) for f in fresh]
         )
@@ -90,12 +90,12 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
 
 
 def _judge(store: Store, study: str, file: dict, hashes: dict[str, str]) -> tuple[str | None, str]:
-    """(state, note) of a file that is not to be imported, or (None, ""). hashes: digest -> path, of this batch."""
+    """Returns (state, note) of a file not to import, or (None, ""). hashes: digest -> path, of this batch."""
     path = Path(file["path"])
     try:
         stat = path.stat()
         if (stat.st_size, stat.st_mtime_ns) != (file["size"], file["mtime"]):
-            return "waiting", ""  # written to again: the next look starts anew
+            return "waiting", ""  # it was written to again: the next check starts over
         digest = file_sha256(path)
     except OSError as error:
         return "failed", f"cannot be read: {error.strerror or error}"
@@ -123,9 +123,9 @@ def _note(store: Store, file: dict, state: str, note: str) -> None:
 
 
 def chosen_run(store: Store, study: str, run: str | None) -> str | None:
-    """Returns the run named; else the one that Review opens with; else the newest finished fit; None if there is none.
+    """Returns the given run; else the one that Review opens with; else the newest finished fit; None if there is none.
 
-    A run that waits for its first scoring is passed over: the job that does it scores the new cases with the others.
+    A run that waits for its first scoring is skipped: that job also scores the new cases.
     """
     return next((c for c in _candidates(store, study, run) if to_be_scored(store, c) is None), None)
 
@@ -142,12 +142,12 @@ def _candidates(store: Store, study: str, run: str | None) -> list[str]:
 
 def to_be_scored(store: Store, run: str) -> int | None:
     """Returns the job of the long queue that is about to score a run for the first time, if any."""
-    known = runs.get_run(store, run)["summary"].get("calibration")
-    return None if known else queues.awaited(store, [run], "score")
+    calibration = runs.get_run(store, run)["summary"].get("calibration")
+    return None if calibration else queues.awaited(store, [run], "score")
 
 
 def _unscored(store: Store, study: str, run: str | None) -> str:
-    """Why no run scores what came in."""
+    """Returns why no run scores the new cases."""
     awaited = [to_be_scored(store, c) for c in _candidates(store, study, run)]
     if awaited:
         return f"job {awaited[0]} is about to score them with the others"

@@ -1,6 +1,6 @@
 """Watched folders: files put into one are imported into its study and scored, and so appear in the worklist.
 
-A look at the folder is cheap and repeated (by `Lookout` in the app, by the verb `watch`): it writes the files it finds
+Checking the folder is cheap and repeated (by `Lookout` in the app, by the verb `watch`): it writes the files it finds
 into the table `incoming` and, when a file has not changed for a while, queues one job with the step `import` (job.py).
 A watch belongs to this machine: it is not part of a study's bundle.
 """
@@ -21,11 +21,11 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs.records import NOT_ENDED
 from core.studio.runs import records as runs
 
-SETTLE = 4.0  # seconds for which size and time of a file must not change
-EVERY = 3.0  # seconds between two looks
-SHARE = 20  # looking takes at most one part in so many of the time, however large the folder
+SETTLE = 4.0  # seconds during which size and time of a file must not change
+EVERY = 3.0  # seconds between two checks
+SHARE = 20  # checking takes at most this fraction (1 / SHARE) of the time, however large the folder
 UNFINISHED = {".part", ".partial", ".tmp", ".temp", ".crdownload", ".filepart", ".download"}  # renamed when complete
-LISTED = 50  # files left out that are listed by name
+LISTED = 50  # skipped files that are listed by name
 
 
 def set_watch(
@@ -33,7 +33,7 @@ def set_watch(
 ) -> dict:
     """Watches `folder` for a study, or stops it; returns `get_watch`. run None: the one that Review opens with.
 
-    Raises ValueError if the folder is not there, or the run is no finished fit of the study.
+    Raises ValueError if the folder does not exist, or the run is not a finished fit of the study.
     """
     study_row(store, study)
     path = Path(folder.strip()).expanduser().absolute() if folder.strip() else None
@@ -57,9 +57,9 @@ def set_watch(
 
 
 def get_watch(store: Store, study: str) -> dict | None:
-    """Returns the study's watch as `shown` gives it, or None."""
-    there = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
-    return shown(store, study) if there else None
+    """Returns the study's watch as `shown` does, or None."""
+    exists = store.one("SELECT 1 FROM watches WHERE study = ?", [study])
+    return shown(store, study) if exists else None
 
 
 def shown(store: Store, study: str) -> dict:
@@ -105,7 +105,7 @@ def changes(store: Store) -> dict[str, str]:
 
 
 def arrivals(store: Store) -> dict[str, str]:
-    """Returns study -> when a case of a watched study last came in; for whoever must not learn when one was scored."""
+    """Returns study -> when a watched study last got a case; for readers who must not learn when one was scored."""
     query = "SELECT w.study, (SELECT max(c.added) FROM cases c WHERE c.study = w.study) AS added FROM watches w"
     return {r["study"]: r["added"] for r in store.query(f"{query} WHERE w.changed IS NOT NULL") if r["added"]}
 
@@ -120,7 +120,7 @@ def open_job(store: Store, study: str) -> dict | None:
 
 
 def look(store: Store, clock: Callable[[], float] = time.time) -> list[int]:
-    """Looks once at every watched folder; returns the jobs that were queued for files that are complete."""
+    """Checks every watched folder once; returns the jobs that were queued for complete files."""
     looks = [_look(store, watch, clock()) for watch in store.query("SELECT * FROM watches WHERE active = 1")]
     queued = [job for job in looks if job is not None]
     if queued:
@@ -142,7 +142,7 @@ def _look(store: Store, watch: dict, at: float) -> int | None:
             name, stat = str(path), path.stat()
             name.encode()
         except (OSError, UnicodeEncodeError):
-            continue  # gone again; or a name that no table can hold
+            continue  # it has gone again, or its name cannot be stored
         if path.suffix.lower() in UNFINISHED or not path.is_file():
             continue
         present.add(name)
@@ -167,7 +167,7 @@ def _look(store: Store, watch: dict, at: float) -> int | None:
 
 
 def _queue(store: Store, study: str) -> int | None:
-    """Queue the study's import job; there is one at a time, and an interrupted one is resumed."""
+    """Queues the study's import job; there is only one at a time, and an interrupted one is resumed."""
     if store.one("SELECT 1 FROM incoming WHERE study = ? AND state = 'ready'", [study]) is None:
         return None
     job = open_job(store, study)
@@ -189,7 +189,7 @@ def say(store: Store, study: str, text: str, changed: bool = False) -> None:
 
 
 class Lookout:
-    """A thread that looks at the watched folders from time to time. `with Lookout(store): serve()`."""
+    """A thread that regularly checks the watched folders. `with Lookout(store): serve()`."""
 
     def __init__(self, store: Store, every: float = EVERY):
         self._store, self._every, self._stop = store, every, threading.Event()
@@ -209,7 +209,7 @@ class Lookout:
             started = time.monotonic()
             try:
                 look(self._store)
-            except Exception as error:  # a full disk or a busy database now must not end the watching for good
+            except Exception as error:  # a full disk or a busy database must not end the watching for good
                 text = f"{type(error).__name__}: {logged.text_of(error)}"
                 if text != reported:
                     print(f"Watched folders: {text}", file=sys.stderr, flush=True)
