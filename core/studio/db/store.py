@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 
 from core.studio.db.home import Home
 
-# sqlite-utils would load pandas for its time stamps, which no column here holds: two thirds of what a verb or a worker
-# needs to start. What is marked as absent is not looked for.
+# sqlite-utils would load pandas for its time stamps, which no column here holds; that takes two thirds of the start-up
+# time of a verb or worker. A module marked as absent is not searched for.
 _PANDAS = sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
 import sqlite_utils  # noqa: E402
 
@@ -34,7 +34,7 @@ Row: TypeAlias = dict[str, Any]
 Params: TypeAlias = Sequence[Any] | dict[str, Any]
 
 
-_CUT = re.compile(r"\d+ requested and \d+ written")  # of ndarray.tofile, whose error has no number
+_CUT = re.compile(r"\d+ requested and \d+ written")  # the error of ndarray.tofile, which has no errno
 
 
 class NotFound(ValueError):
@@ -58,7 +58,7 @@ def _opened(conn: sqlite3.Connection) -> sqlite_utils.Database:
 
 
 def _close(conn: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.ProgrammingError):  # another thread's: the collector closes that
+    with contextlib.suppress(sqlite3.ProgrammingError):  # it belongs to another thread: the collector closes it
         conn.close()
 
 
@@ -89,8 +89,8 @@ class Store:
         self.home = home
         self._local = threading.local()
         self._opened = False
-        # Threads of one process take turns here, each woken by the one before. SQLite alone has them ask again after
-        # pauses of up to 100 ms, and whoever asked long ago waits the longest.
+        # Threads of one process take turns here, each woken by the previous one. With SQLite alone they would retry
+        # after pauses of up to 100 ms, and a thread that has waited long would wait the longest.
         self._turn = threading.Lock()
 
     @classmethod

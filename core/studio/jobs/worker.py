@@ -97,11 +97,11 @@ def beating(store: Store, job: int):
     """Writes a job's heartbeat in a thread while the block runs."""
     stop = threading.Event()
 
-    place = Place(store)
+    database = Place(store)
 
     def beat():
         while not stop.wait(HEARTBEAT):
-            if place.is_gone() and _alone.is_set():  # in a step that rarely calls should_stop
+            if database.is_gone() and _alone.is_set():  # in a step that rarely calls should_stop
                 if os.getpgrp() == os.getpid():
                     os.killpg(os.getpid(), signal.SIGKILL)  # and its child processes
                 os._exit(1)
@@ -170,7 +170,7 @@ def execute(store: Store, job: dict) -> str:
 
 
 def _end_failed(store: Store, job: int, sentence: str) -> None:
-    """Records why a job failed; if the disk is full, as soon as there is space."""
+    """Records why a job failed; if the disk is full, as soon as it has space."""
     until = time.monotonic() + PATIENCE
     while True:
         try:
