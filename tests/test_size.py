@@ -19,8 +19,8 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app/commands": 2_300,
     "app/routes": 6_244,
     "core/api/pmsacl_studio": 100,
-    "core/engine": 1_220,
-    "core/engine/augment": 2_870,
+    "core/engine": 1_230,
+    "core/engine/augment": 2_880,
     "core/engine/backbones": 1_200,
     "core/engine/calibration": 900,
     "core/engine/detectors": 6_700,
@@ -30,7 +30,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/engine/objectives": 1_100,
     "core/engine/phantom": 800,
     "core/engine/segment": 600,
-    "core/engine/training": 1_750,
+    "core/engine/training": 1_760,
     "core/studio/bundle": 1_200,
     "core/studio/clusters": 1_900,
     "core/studio/db": 1_700,
@@ -41,14 +41,14 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/ingest": 5_640,
     "core/studio/jobs": 1_200,
     "core/studio/medmix": 907,
-    "core/studio/programs": 820,
+    "core/studio/programs": 860,
     "core/studio/report": 1_700,
-    "core/studio/review": 6_810,
-    "core/studio/runs": 4_060,
+    "core/studio/review": 6_820,
+    "core/studio/runs": 4_070,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_930, "files": 405, "script": 17_000, "tests": 44_170, "benches": 8_020}
+WHOLE = {"Python": 60_000, "files": 405, "script": 17_000, "tests": 44_200, "benches": 8_030}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

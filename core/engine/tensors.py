@@ -23,7 +23,7 @@ def pick_device(name: str = "auto") -> torch.device:
     except RuntimeError:
         raise ValueError(f"device {name!r} is not one of auto, cpu, cuda, cuda:0, ...") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("no CUDA device is available here; use --device cpu")
+        raise ValueError("no CUDA device is available here; use the device cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"there are {torch.cuda.device_count()} CUDA devices; {name} is not one of them")
     if device.type not in ("cpu", "cuda"):

@@ -35,12 +35,15 @@ class MedMix(v2.Transform):
 
     Args:
         k: The most lesions that an image gets, 1 to 7; how many each image gets is drawn evenly from 0 to k.
-        preset: How lesions look: `quick`, `paper`, `soft`, `varied`, `lesions`, `endoscopy`, `fundus`, `xray`,
-            `ultrasound`, `large`, ...; a wrong name lists all.
+        preset: How lesions look: `quick`, `varied` (all sizes and kinds), `paper`
+            (opaque rectangles), `soft`, `lesions` (marked by readers), `endoscopy`, `fundus`, `xray`, `ultrasound`,
+            `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or `zoom`.
         seed: Seed of the draws, a whole number of 0 or more. Two transforms of one seed give the same, whatever torch's
             seed is; each worker of a DataLoader has draws of its own, and new ones in each epoch. None: torch's own
             seed, as torchvision's transforms have it.
-        settings: What differs from the preset, as `size=(0.1, 0.3)`; a wrong name lists those there are.
+        settings: What differs from the preset: `size=(0.1, 0.3)` (least and most, in parts of the image's side),
+            `shape` ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other",
+            "same", ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels of 255), ...; a wrong name lists all.
 
     Raises:
         ValueError: If k, the preset, the seed or a setting is not valid.
@@ -108,7 +111,7 @@ class MedMix(v2.Transform):
 
         Returns:
             images: Of the type, shape and range that came.
-            masks: bool (B, H, W), True where an image was changed; (H, W) of one image.
+            masks: bool (B, H, W), True where a lesion was pasted; (H, W) of one image.
             counts: int64 (B,), how many lesions each image got; one number of one image.
 
         Raises:
@@ -118,6 +121,8 @@ class MedMix(v2.Transform):
         if not len(given):
             raise ValueError(f"{TAKES}; none were given")
         images, rest = given[0], given[1:]
+        if isinstance(given, list) and rest and all(np.shape(each) == np.shape(images) for each in rest):
+            raise ValueError(f"a list of {len(given)} images is no batch: stack them into (B, 3, H, W)")
         pixels, last = channels_first(images)
         single = pixels.ndim == 3
         x = pixels[None] if single else pixels

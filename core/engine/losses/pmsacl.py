@@ -74,6 +74,7 @@ def pmsacl_loss(
         >>> round(float(pmsacl_loss(z, labels, partners=torch.tensor([2, 3, 0, 1]), centres=centres)), 4)
         1.0986
     """
+    z, labels, partners, centres = map(torch.as_tensor, (z, labels, partners, centres))
     if centring not in CENTRINGS or positives not in POSITIVES:
         raise ValueError(f"centring is one of {CENTRINGS}, positives one of {POSITIVES}; not {centring}, {positives}")
     if z.ndim != 2 or not labels.shape == partners.shape == z.shape[:1] or centres.shape[1:] != z.shape[1:]:

@@ -144,7 +144,9 @@ class PMSACL(Model):
     can be repeated; with the images in the order of `order` its numbers are those of the studio's own pre-training.
 
     Args:
-        backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of another of timm's.
+        backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of another of timm's; or the `encoder` of
+            another model, which goes on learning. It starts from the weights that `encoder.init` names: by default
+            ImageNet's, if they are installed.
         k: The most lesions that are pasted: the classes are A_0 (none) to A_k.
         preset: Where the other settings come from: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
             `from-random`, or `as-printed` (the paper's text to the letter, which collapses).
@@ -156,7 +158,7 @@ class PMSACL(Model):
         encoder: The network that learns; `AnomalyDetector(encoder=model)` uses it.
         centres: (k + 1, D), NaN until `estimate_centres`.
         step: How many steps were done: calls of `loss` in training mode.
-        config: All settings.
+        config: All settings, as `config.batch` and `config.lr`.
 
     Raises:
         ValueError: If an argument is not valid; the message says what it may be.
@@ -191,6 +193,8 @@ class PMSACL(Model):
             raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
         if not isinstance(backbone, (str, Encoder)):
             raise ValueError(f"backbone is the name of a network, or an encoder, not {type(backbone).__name__}")
+        if {"medmix", "medmix.k"} & set(settings):
+            raise ValueError("the number of lesions is k; MedMix's other settings are named one by one, as medmix.size")
         given = backbone if isinstance(backbone, Encoder) else None
         named = {"encoder": given.config.to_dict()} if given else {"encoder.arch": backbone}
         config = PRETRAIN_PRESETS[preset].replace(**{"k": k, "seed": seed, **named, **settings})
@@ -260,6 +264,8 @@ class PMSACL(Model):
         region = None if roi is None else (torch.as_tensor(roi) != 0).float()
         if region is not None and region.shape != (len(x), *x.shape[2:]):
             raise ValueError(f"roi is {(len(x), *x.shape[2:])}, as the images are, not {tuple(region.shape)}")
+        if region is not None and not bool(region.flatten(1).any(1).all()):
+            raise ValueError("roi is 0 all over an image: no lesion may lie anywhere in it")
         with torch.no_grad():
             views: Views = self.objective.views(x, generator(config.seed, purpose, step), region)
         outcome = self.objective.loss(*self.features(views.images), views, self.centres)
@@ -268,7 +274,10 @@ class PMSACL(Model):
         return outcome.loss
 
     def forward(self, images: Any) -> Tensor:
-        """Computes the projections z (B, D) of images given as to `loss`, one or more: what the losses compare."""
+        """Computes the projections z (B, D) of images given as to `loss`: what the losses compare.
+
+        One image is enough in evaluation mode; in training mode batch norms need two.
+        """
         return self.features(self._batch(images, least=1))[1]
 
     @property

@@ -37,12 +37,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     images, which often belong together; name other images that do, as those of one patient, by `groups`.
 
     Args:
-        detector: `padim`, `nearest`, `mahalanobis`, `blend` or `combined`, in seconds; `igd`, `lesion-head`,
-            `blend-head`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or `adgan`, which
-            are trained, in minutes and more.
+        detector: `padim`, `nearest`, `mahalanobis` or `blend`, in seconds; `igd`, `lesion-head`, `blend-head`,
+            `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or `adgan`, which are
+            trained: in minutes and more, and some want more than 16 images in each part.
         arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or the name of another of timm's.
-        init: Its weights: `auto` (ImageNet weights that are installed), `imagenet`, `random`, a file, or a folder that
-            `PMSACL.save` wrote.
+        init: Its weights: `auto` (ImageNet weights that are installed), `imagenet` (downloaded where they are not),
+            `random`, a file, or a folder that `PMSACL.save` wrote, with the `arch` that it was trained with.
         encoder: A `PMSACL` that was trained, in place of arch and init. It is copied, and stays as it is.
         contamination: Share of unseen normal images that may be called outliers, above 0 and up to 0.5; `auto`: 0.05.
         settings: What differs from the detector's usual settings, as {"channels": 50} of `padim`; a wrong name lists
@@ -52,7 +52,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         random_state: Seed of the detector's draws: a whole number, a RandomState, or None.
 
     Attributes:
-        detector_: The fitted detector.
+        detector_: The fitted detector, a module of torch.
         offset_: The value of `score_samples` below which an image is called an outlier.
         left_out_scores_: float64 (N,), the score that each image of the fit got while it was left out; NaN for images
             that never were.
@@ -190,22 +190,23 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     def _folds(self, count: int, groups: np.ndarray | None, quick: bool) -> np.ndarray:
         """Returns the fold in which each image is left out, (N,); -1 for never."""
-        first = np.arange(count)  # of the image's group
+        group_of = np.arange(count)  # numbers of groups, in the order in which they first occur
         if groups is not None:
             if np.shape(groups) != (count,):
                 raise ValueError(f"groups names one group for each of the {count} images, not {_words(groups)}")
-            _, where, which = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
-            first = where[which]
+            _, first, group_of = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
+            group_of = np.argsort(np.argsort(first))[group_of]
+        several = int(group_of.max()) + 1
         if self.cv is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, (int, np.integer))):
             raise ValueError(f"cv is a whole number of parts or None, not {self.cv!r}")
         cv = PARTS if self.cv is None else self.cv
-        parts = first * min(count, cv * cv) // count % max(cv, 1)  # runs of neighbours, taken in turns
+        parts = group_of * min(several, cv * cv) // several % max(cv, 1)  # runs of neighbours, taken in turns
         if self.cv is None and not quick:
             parts = np.where(parts == PARTS - 1, 0, -1)
         if len(np.unique(parts)) < 2:
             raise ValueError(
                 f"some images must be left out and others learnt from: cv is 2 or more, not {self.cv}, and X holds two "
-                f"groups or more, not {len(np.unique(first))}"
+                f"groups or more, not {several}"
             )
         return parts
 

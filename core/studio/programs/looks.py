@@ -28,11 +28,11 @@ Looked = tuple[np.ndarray, dict[str, np.ndarray]]
 Image = np.ndarray | str | os.PathLike[str]  # uint8 (H, W, 3) or (H, W), or a file
 
 
-def listed(images: Any, name: str = "images") -> list[Image]:
+def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
     """Lists one image or many: an array, a file or a folder, or a sequence of arrays and files.
 
     An array (H, W, 3) or (H, W) is one image; (N, H, W, 3) are many. name: of the argument, for the sentence. Raises
-    ValueError for anything else, or if a folder holds no image.
+    ValueError for anything else, if a folder holds no image, or if there are fewer than `least`.
     """
     if isinstance(images, (str, os.PathLike)):
         files = sorted(f for f in Path(images).rglob("*") if f.suffix.lower() in SUFFIXES)
@@ -44,6 +44,8 @@ def listed(images: Any, name: str = "images") -> list[Image]:
     if not hasattr(images, "__len__") or (isinstance(images, np.ndarray) and images.ndim not in (3, 4)):
         what = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
         raise ValueError(f"{name} are arrays uint8 (H, W, 3) or (H, W), files, or a folder, one or many; not {what}")
+    if len(images) < least:
+        raise ValueError(f"{name}: there is no image")
     return list(images)
 
 

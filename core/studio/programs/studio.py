@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +18,16 @@ from typing_extensions import Self
 from core.engine.files import locked
 from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
+from core.engine.tensors import pick_device
 from core.studio.db import opening
 from core.studio.db.home import Home
-from core.studio.ingest.studies import demand_free_name, import_study, list_studies, slug
+from core.studio.ingest.studies import demand_free_name, import_study, list_studies, show_study, slug
 from core.studio.jobs import here
 from core.studio.jobs import queue as jobs
 from core.studio.programs import looks
 from core.studio.review import context
 from core.studio.review import masks as lesion_masks
+from core.studio.review.cases import scored_runs
 from core.studio.review.decisions import decide
 from core.studio.review.worklist import Query, Worklist
 from core.studio.runs import exported, learnt, operating, pipeline, results
@@ -37,8 +40,9 @@ Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]
 class Studio:
     """A home: the folder with studies, runs and reviews that the page shows as well.
 
-    A method's work is done when it returns, and what it made is in the home. An id that is not there raises NotFound, a
-    ValueError.
+    A method's work is done when it returns, and what it made is in the home. An id that is not there raises a
+    ValueError. Scores are given inside an image's region of interest: what is left of it without a black border, a
+    black inset and burned-in text. Percentiles are those of the scores of the held-out normals, 0 to 100.
 
     Args:
         home: The folder, made if it is not there; None for $PMSACL_HOME, else the platform's folder for user data.
@@ -60,6 +64,7 @@ class Studio:
     """
 
     def __init__(self, home: str | os.PathLike[str] | None = None, device: str = "auto") -> None:
+        pick_device(device)  # raises ValueError if there is no such device
         self.store, self.device = opening.open(Home.at(home)), device
 
     def close(self) -> None:
@@ -85,7 +90,7 @@ class Studio:
         `collapsed`), created, seconds.
         """
         columns = ["id", "study", "kind", "method", "name", "status", "created", "seconds"]
-        rows = runs.list_runs(self.store, study)
+        rows = runs.list_runs(self.store, None if study is None else show_study(self.store, study)["id"])
         return pd.DataFrame([{c: row[c] for c in columns} for row in rows], columns=columns)
 
     def import_folder(
@@ -101,12 +106,16 @@ class Studio:
 
         Args:
             name: Name of the study, which no other has.
-            folder: The folder, or a table (CSV, spreadsheet) that lists images.
+            folder: The folder, or a table (CSV) with a column `path` and, where known, `split` (train, test), `label`
+                (normal, abnormal), `mask` and `patient`.
             copy: Whether images are copied into the home; else they stay where they are and must remain there.
-            layout: How the folder is read: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`,
-                `visa`, `loco`, `bmad`, `classes`, `flat` (all images are normal) or `table`. None: found by looking.
+            layout: How the folder is read: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`
+                (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (as these data sets
+                come), `classes` (a folder of normal images beside others), `flat` (all images are normal) or `table`.
+                None: found by looking.
             patients: Regular expression whose first group, in a file's name, is the patient. None: from headers.
-            answers: What a folder means where its name does not say it: {folder: "normal", "abnormal" or "out"}.
+            answers: What a folder means where its name does not say it: {folder: "normal", "abnormal", or "out" for
+                images that are not imported}.
 
         Raises:
             ValueError: If the name is in use, nothing can be read, or it is not clear which images are normal (the
@@ -140,7 +149,7 @@ class Studio:
             ValueError: If something is no image, lengths differ, the name is in use, or a mask has another size, covers
                 its whole image, or marks a lesion in an image that is said to be normal.
         """
-        shown, judged = looks.listed(normal, "normal"), looks.listed(test, "test")
+        shown, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
         for what, values in (("abnormal", truth), ("masks", outlines)):
             if len(values) not in (0, len(judged)):
@@ -173,9 +182,10 @@ class Studio:
 
         Args:
             study: Id of the study.
-            preset: `sphere` (PMSACL in minutes on a CPU), `quick`, `imagenet`, `paper` (as published: days on a CPU),
-                `from-random`, `as-printed` (the paper's text to the letter, which collapses), or a comparator:
-                `published-droc`, `published-csi`, `published-ccd`.
+            preset: `sphere` (PMSACL from ImageNet weights, minutes on a CPU), `imagenet` (an earlier recipe of the same
+                length), `quick` (from random weights, 64 pixels), `paper` (as published: days on a CPU), `from-random`
+                (`paper` without ImageNet weights), `as-printed` (the paper's text to the letter, which collapses), or a
+                comparator as published: `published-droc`, `published-csi`, `published-ccd`.
             name: Name of the run on the page.
             settings: What differs from the preset, as `steps=100`; a name with a point comes in a dictionary:
                 `**{"encoder.arch": "resnet18", "medmix.k": 2}`. A wrong name lists those there are.
@@ -195,15 +205,16 @@ class Studio:
         Args:
             study: Id of the study.
             arch: `efficientnet-lite0`, `resnet18`, or another network of timm by its name.
-            size: Side in pixels to which images are resized for detectors.
+            size: Side in pixels to which images are resized for detectors, 16 or more.
             init: `auto` (ImageNet weights that are installed), `imagenet`, `random` (for trying things out), a file of
-                weights, or the folder of an earlier run or of `PMSACL.save`.
+                weights, or a folder that `PMSACL.save` wrote, with its `arch`.
 
         Returns:
             The run's id.
 
         Raises:
-            ValueError: If there is no such network, or no such weights.
+            ValueError: If there is no such network, or the size is out of range.
+            RuntimeError: If there are no such weights.
         """
         run = pipeline.create_untrained(self.store, study, size, init=init, arch=arch)
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
@@ -220,9 +231,11 @@ class Studio:
 
         Args:
             encoder: Id of a run of `pretrain` or `pretrained`, which also says which study.
-            detector: `blend-head`, `blend`, `padim`, `igd`, `mahalanobis`, `nearest`, `lesion-head`, ...: those of
-                `fit --help`.
-            preset: Which of the detector's presets its settings come from; None for its usual one.
+            detector: `blend-head` (the default of the page after a training), `blend` (of its first look), `padim`,
+                `igd`, `mahalanobis`, `nearest`, `lesion-head`, `ensemble`, `combined`, or a comparator of the paper:
+                `adgan`, `cutpaste`, `dae`, `f-anogan`, `ms-ssim-ae`, `ocgan`, `panda`.
+            preset: Which of the detector's presets its settings come from, as `paper` or `quick` of `padim`; None for
+                its usual one.
             name: Name of the run on the page.
             settings: What differs from the preset, as `channels=50` of `padim`; a wrong name lists those there are.
 
@@ -240,9 +253,9 @@ class Studio:
     def score(self, run: str, images: Images | None = None) -> pd.DataFrame:
         """Scores cases or images by a fit; returns a table with a row each.
 
-        Its columns, all inside the region of interest: score; threshold, the score above which the run's operating
-        point flags an image; percentile, of the held-out normals; flagged. The last three are there once the study was
-        scored. Cases also have case, name, split and label, files have file.
+        Columns: score, larger is more abnormal; threshold, the score above which the run's operating point flags an
+        image; percentile; flagged. The last three are there once the study was scored. Cases also have case, name,
+        split (`holdout`, `test`) and label (`normal`, `abnormal`, `unknown`), files have file.
 
         Args:
             run: Id of the fit.
@@ -252,6 +265,9 @@ class Studio:
         Raises:
             ValueError: If the run is no finished fit, or an image cannot be read.
         """
+        row = runs.get_run(self.store, run)
+        if row["kind"] != "fit" or row["status"] != "done":
+            raise ValueError(f"{run} is no finished fit, but a {row['kind']} that is {row['status']}")
         if images is not None:
             given = looks.listed(images)
             frame = looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, given)])
@@ -272,15 +288,17 @@ class Studio:
 
         Larger is more abnormal.
         """
-        return np.concatenate([maps for maps, _ in self._looked(run, looks.listed(images))])
+        return np.concatenate([maps for maps, _ in self._looked(run, looks.listed(images, least=1))])
 
     def _looked(self, run: str, images: Sequence[looks.Image]) -> Iterator[looks.Looked]:
         return looks.looked(self.store, load_detector(self.store, run, self.device), run, images)
 
     def operating_point(self, run: str) -> dict[str, Any]:
-        """Returns the operating point of a fit: `threshold`, the score above which it flags, `source` and `words`.
+        """Returns the operating point of a fit: {"threshold", "source", "words"}.
 
-        Raises ValueError if the run has not been scored: there are no thresholds yet.
+        threshold: the score above which it flags. source: `default` (the 95th percentile of the held-out normals),
+        `dragged` (a chosen score), `limit` (of false alarms) or `readers` (fitted to their decisions). words: a
+        sentence that says so. Raises ValueError if the run has not been scored: there are no thresholds yet.
         """
         runs.get_run(self.store, run)  # raises NotFound
         point = operating.in_effect(self.store, run)[run]
@@ -334,15 +352,21 @@ class Studio:
         Returns:
             `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and `pro`, 0 to 1 or
             None where it cannot be told, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`,
-            `n_normal`, `n_abnormal`, and `n_localised` (images with a mask).
+            `n_normal`, `n_abnormal`, `n_localised` (images with a mask), and more. Rates are those at the threshold
+            from the held-out normals, Dice and IoU those of the outlines that the page draws.
 
         Raises:
-            ValueError: If the run has not been scored, or no test image has a label.
+            ValueError: If the run has not been scored, or the test images with a label are not both normal and
+                abnormal.
         """
+        if bootstrap < 0:
+            raise ValueError(f"bootstrap is a number of resamples, 0 or more, not {bootstrap}")
         return results.evaluate_run(self.store, run, roi, "held-out", bootstrap=bootstrap)
 
     def learn(self, run: str, reader: str | None = None, **settings: Any) -> str:
-        """Learns on from a scored fit by lesions that readers marked (`mark`, or on the page).
+        """Learns on from a scored fit by lesions that readers marked in cases that they decided to be abnormal.
+
+        So for each of them `mark` and `decide`, or the same on the page. It takes some ten minutes on a CPU.
 
         Args:
             run: Id of a fit that was scored and has not itself learnt from marks.
@@ -365,17 +389,19 @@ class Studio:
 
         Args:
             study: Id of the study.
-            run: Id of the fit by whose scores it is ordered; None for the one that the page would take.
+            run: Id of the fit by whose scores it is ordered. None: the one that the page shows first, if the study has
+                been scored.
             reader: Whose decisions are shown.
-            asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, `teaches`);
-                `descending` (True); `roi` (True: scores inside the region of interest); `splits` (a tuple of `test`,
-                `holdout`, `train`; only `test` unless given); and what is kept: `flagged` and `has_mask` (True or
-                False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against`, `differs`), `mine`
-                (True: assigned to the reader), `label` (`normal`, `abnormal`, `unknown`), `tag`, `text` (in the name).
+            asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, `teaches`:
+                those first whose mark would teach most); `descending` (True); `roi` (True: scores inside the region of
+                interest); `splits` (a tuple of `test`, `holdout`, `train`; only `test` unless given); and what is kept:
+                `flagged` and `has_mask` (True or False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`,
+                `against` what was flagged, `differs` from another reader's), `mine` (True: assigned to the reader),
+                `label` (`normal`, `abnormal`, `unknown`), `tag`, `text` (in the name).
 
         Returns:
-            A row each, in the list's order: case, name, decision (of the reader; None if unread), score, percentile,
-            flagged (None without a scored fit), disagreement (of readers, 0 to 1), tags, kinds (of findings).
+            A row each, in the list's order: case, name, decision (of the reader; missing if unread), score, percentile,
+            flagged (missing without a scored fit), disagreement (of readers, 0 to 1), tags, kinds (of findings).
 
         Raises:
             ValueError: If something is asked that a list does not have.
@@ -384,6 +410,8 @@ class Studio:
             raise ValueError(
                 f"a worklist has no {', '.join(sorted(unknown))}; it has: {', '.join(f.name for f in fields(Query))}"
             )
+        if run is None:
+            run = next((row["id"] for row in scored_runs(self.store, show_study(self.store, study)["id"])), None)
         columns = {"id": "case"} | {
             n: n for n in ("name", "decision", "score", "percentile", "flagged", "disagreement", "tags", "kinds")
         }
@@ -409,13 +437,16 @@ class Studio:
             run: Id of the fit whose heat map the reader saw, if any.
 
         Raises:
-            ValueError: If the decision is none of these, or there is no such case.
+            ValueError: If the decision is none of these, the reader has no name, or there is no such case.
         """
+        case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as request:
             decide(request, decision, comment=comment)
 
     def mark(self, case: int, mask: np.ndarray, reader: str, note: str = "") -> None:
         """Stores a reader's lesion mask of a case, as the newest version; earlier ones are kept.
+
+        Only masks of cases that their reader decided to be abnormal teach (`learn`).
 
         Args:
             case: Number of the case.
@@ -424,10 +455,11 @@ class Studio:
             note: What the reader says of it.
 
         Raises:
-            ValueError: If the mask has another size, or there is no such case.
+            ValueError: If the mask has another size, the reader has no name, or there is no such case.
         """
+        case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, single_user=True) as request:
-            lesion_masks.save(request, np.asarray(mask) > 0, note=note)
+            lesion_masks.save(request, np.asarray(mask) != 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
         """Lists the decisions that count, which are the last of each reader on each case.
@@ -465,3 +497,9 @@ def _lesion(i: int, mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     if lesion.all():
         raise ValueError(f"masks[{i}] covers the whole image; a lesion's mask leaves 0 where there is none")
     return lesion if lesion.any() else None
+
+
+def _reader(name: str) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"reader is the name of a reader, not {name!r}")
+    return name

@@ -64,6 +64,11 @@ class Query:
                 allowed = ", ".join(w for w in words if w)
                 role = "sorted by" if name == "sort" else f"filtered by {name}:"
                 raise ValueError(f"the worklist is {role} one of {allowed}, not {getattr(self, name)!r}")
+        if not isinstance(self.splits, tuple) or not set(self.splits) <= set(SPLITS):
+            raise ValueError(f"the worklist's splits are a tuple of {', '.join(SPLITS)}, not {self.splits!r}")
+        for name in ("flagged", "has_mask"):
+            if getattr(self, name) not in (None, True, False):
+                raise ValueError(f"the worklist's {name} is True, False or None, not {getattr(self, name)!r}")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Query:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from core.engine.backbones.config import EncoderConfig
 from core.engine.config import Config
 from core.engine.objectives.config import PretrainConfig
 from core.engine.progress import Stopped
@@ -45,7 +46,11 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
 def create_untrained(
     store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
 ) -> str:
-    """Creates a run of zero epochs: the encoder before any training, so that a detector on it can be compared with."""
+    """Creates a run of zero epochs: the encoder before any training, so that a detector on it can be compared with.
+
+    Raises ValueError if the size or the encoder cannot be.
+    """
+    PretrainConfig(size=size, encoder=EncoderConfig(arch=arch, init=init))
     config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"arch": arch, "init": init, "seed": seed}}
     method = {"random": UNTRAINED, "imagenet": "imagenet", "auto": "auto"}.get(init, "weights")  # of a file or a run
     return runs.create_run(store, study, "pretrain", method, config)

@@ -88,7 +88,9 @@ class Screen:
         threads: How many processor threads are used; 0 for all.
 
     Attributes:
-        card: What card.json says of the model: detector, encoder, thresholds, calibration, figures.
+        card: What card.json says of the model: `detector`, `encoder`, `size`, `thresholds`, `operating_point`,
+            `calibration` (scores of held-out normals), `pixels` (the range of heat maps), `figures` (of the
+            evaluation), `counts` (of the study's images), `version`, `licence` and more.
         size: Side in pixels to which images are resized.
 
     Raises:
@@ -102,10 +104,10 @@ class Screen:
         True
     """
 
-    def __init__(self, folder: Path | str = HERE, threads: int = 0) -> None:
+    def __init__(self, folder: Path | str | None = None, threads: int = 0) -> None:
         import onnxruntime
 
-        self.folder = Path(folder)
+        self.folder = HERE if folder is None else Path(folder)
         self.card = read_card(self.folder)
         self.size = int(self.card["size"])
         options = onnxruntime.SessionOptions()
@@ -179,15 +181,16 @@ class Screen:
         return float(np.where(cells, heat, -np.inf).max()) if cells.any() else float(heat.min())
 
     def grey(self, heat: np.ndarray) -> np.ndarray:
-        """Draws a heat map in grey, uint8 (h, w): 0 is usual, 255 the highest value of the card's scale.
+        """Draws a heat map (h, w) in grey, uint8 (h, w): 0 is usual, 255 the most abnormal of what the study showed.
 
-        The map's own range is the scale where the card has none.
+        Both ends stand in the card under `pixels`; a map whose card has none is drawn from its least to its largest
+        value.
         """
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
 
     def frames(self, file: Path) -> Iterator[np.ndarray]:
-        """Yields the frames of an image file, uint8 (H, W, 3), with the grey levels that the study has for its scanner.
+        """Yields the frames of an image file, uint8 (H, W, 3), windowed as images of its scanner are in the study.
 
         Most files have one frame. Raises Unreadable, a ValueError, if the file is none.
         """

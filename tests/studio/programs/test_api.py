@@ -55,7 +55,8 @@ def test_from_a_folder_to_decisions(tmp_path):
         listed = studio.worklist(study, run)
         assert len(listed) == 12 and studio.decisions(study).empty and listed["percentile"].is_monotonic_decreasing
         assert set(studio.worklist(study, run, flagged=True)["case"]) == set(listed["case"][listed["flagged"]])
-        first = int(listed["case"][0])
+        assert studio.worklist(study).equals(listed), "without a run it is that of the page"
+        first = listed["case"][0]  # of NumPy's type
         studio.decide(first, "abnormal", "Ada", "a polyp", run)
         [said] = studio.decisions(study).to_dict("records")
         assert (said["case"], said["reader"], said["decision"], said["comment"]) == (

@@ -82,6 +82,16 @@ def test_the_conventions_of_outlier_detectors():
     assert search.best_params_["detector"] in ("mahalanobis", "padim")
 
 
+def test_whatever_the_order_of_groups_each_is_left_out_once_and_as_a_whole():
+    draw = np.random.default_rng(0)
+    for _ in range(200):
+        groups = draw.permutation(np.arange(draw.integers(8, 40)) % draw.integers(2, 9))
+        for cv in (None, 2, 3, 5):
+            folds = AnomalyDetector(cv=cv)._folds(len(groups), groups, True)
+            assert len(set(folds)) == min(cv or 5, len(set(groups))) and -1 not in folds, (groups, cv)
+            assert all(len(set(folds[groups == group])) == 1 for group in groups)
+
+
 @pytest.mark.slow
 def test_a_trained_pmsacl_is_an_encoder_as_is_its_folder(tmp_path):
     normal, model = drawn(16), PMSACL(ARCH, preset="quick", size=32, **{"encoder.init": "random"})

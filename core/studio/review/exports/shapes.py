@@ -219,6 +219,8 @@ def cvat(file: Path) -> Iterator[Shape]:
             yield Shape("", problem=f"a video track ({', '.join(kinds)[:60]}) is not read: export it as images")
         for image in top.iter("image"):
             name = image.get("name", "")
+            if any((text or "").strip() for text in (image.text, *(element.tail for element in image))):
+                yield Shape(name, problem="text between its shapes is not read")
             for element in image:
                 yield item(name, _cvat_shape, element, image, author, created)
 

@@ -3,6 +3,7 @@
 Whatever is refused is refused in a sentence of the studio's own, and leaves nothing behind.
 """
 
+import copy
 import json
 import random
 import re
@@ -111,7 +112,7 @@ def mutated(item, draw: random.Random):
         elif draw.random() < 0.2 and isinstance(where, dict):
             where[draw.choice(["x", "rle", "points", "keypoints", "counts"])] = where.pop(key)
         else:
-            where[key] = draw.choice([*ODD, -5.25, 40, 71.5, 300])
+            where[key] = copy.deepcopy(draw.choice([*ODD, -5.25, 40, 71.5, 300]))  # it may be changed next
     return other
 
 
