@@ -333,7 +333,7 @@ def stored(table: str, column: Column, value: Any, row: Row, ids: Ids) -> Any:
     except ValidationError as error:
         raise Refused(f"the bundle's {name} cannot be used: {fault(error.errors()[0])}") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise Refused(f"the bundle's {name} holds what it cannot hold: {str(value)[:80]!r}") from None
+        raise Refused(f"the bundle's {name} has an invalid value: {str(value)[:80]!r}") from None
 
 
 def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:

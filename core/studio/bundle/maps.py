@@ -106,7 +106,7 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
     """Reads all arrays of an .npz file. Raises Refused if it unpacks to more than a map needs."""
     with zipfile.ZipFile(file) as packed:
         if sum(i.file_size for i in packed.infolist()) > _LARGEST:
-            raise Refused("a map in the bundle is larger than any map")
+            raise Refused("a map in the bundle is too large")
     with np.load(file, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
@@ -116,7 +116,7 @@ def _adopt_points(folder: Path, ids: Ids) -> int:
     columns = _arrays(folder / "points.npz")
     count = len(columns["case_id"])
     if any(c.shape != (count,) or c.dtype != np.int64 for c in columns.values()):
-        raise Refused("a map's points in the bundle are no columns of whole numbers")
+        raise Refused("a map's points in the bundle are not columns of whole numbers")
     columns["case_id"] = np.array([ids.of("cases")[int(c)] for c in columns["case_id"]], np.int64)
     np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
     facts = json.loads((folder / "about.json").read_text())
@@ -142,4 +142,4 @@ def _check_coords(folder: Path, epochs: int, points: int) -> None:
     """Raises Refused unless the coordinates are float32 (E, N, 2) for E epochs and N points."""
     coords = np.load(folder / "coords.npy", mmap_mode="r", allow_pickle=False)
     if coords.shape != (epochs, points, 2) or coords.dtype != np.float32:
-        raise Refused("a map in the bundle has other coordinates than points")
+        raise Refused("the coordinates of a map in the bundle do not match its points")

@@ -133,7 +133,7 @@ def fault(problem: Any) -> str:
     if kind in _KINDS:
         return f"{where} must be {_KINDS[kind]}"
     if kind == "string_pattern_mismatch":
-        return f"{where} has another form than it must have"
+        return f"{where} does not have the required form"
     if (must := _SHOULD.sub("must ", message)) != message:
         return f"{where} {must}"
     return f"{where}: {message.removeprefix('Value error, ')}"

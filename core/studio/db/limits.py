@@ -52,7 +52,7 @@ LIMITS: dict[str, Limit] = {
     "turn": Limit(7, "Your earlier ones are still being computed: wait for their answers."),
     "stream": Limit(32, "This reader follows the studio in {most} windows already. Close one of them."),
     # of all together
-    "fault log": Limit(1 * MB, "errors.log is begun anew at 1 MB; the one before is kept."),
+    "fault log": Limit(1 * MB, "errors.log starts over at 1 MB; the previous one is kept."),
 }
 
 

@@ -83,7 +83,7 @@ class Imports:
 
     def _asked(self, token: str) -> dict:
         if self.state(token)["state"] != "asked":
-            raise ValueError("this import does not wait for an answer any more")
+            raise ValueError("this import no longer waits for an answer")
         return self._tasks[token]
 
     def _run(self, token: str, task: dict) -> None:

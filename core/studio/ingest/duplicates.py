@@ -63,7 +63,7 @@ def alike(thumbs: list[np.ndarray]) -> str:
         sentences.append(f"{same} of {len(thumbs)} normal images are the same picture")
     if blank * 10 >= len(thumbs) > 0 and blank:
         sentences.append(f"{blank} of {len(thumbs)} normal images show one shade and nothing else")
-    return "; ".join(sentences) + (": what is learnt from them tells little of other images" if sentences else "")
+    return "; ".join(sentences) + (": a detector trained on them says little about others" if sentences else "")
 
 
 def _standard(thumb: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from core.studio.ingest.tables import open_table
 TABLE = "patients.csv"
 LONGEST = 200  # characters of a pattern
 UNKNOWN = (
-    "Whose images these are is not known: held-out ones may be of patients who were learnt from, and then more images "
+    "Patients are unknown: held-out images may be of patients in the training data, and then more images "
     "of new patients are flagged than promised, and images seem changed that are not."
 )
 
@@ -51,12 +51,12 @@ class Patients:
         try:
             self._pattern = re.compile(pattern) if pattern else None
         except re.error as error:
-            raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+            raise ValueError(f"{pattern!r} is not a valid regular expression: {error}") from None
         self._listed = listed(folder) if folder else lambda path: None
         self._key = _key(store)
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
-        """declared: what the layout or the file's header says, used if neither table nor pattern names a patient."""
+        """Returns the pseudonym. declared: what layout or header says, used if table and pattern name no patient."""
         text = self._listed(path) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None

@@ -65,7 +65,7 @@ class _Skipped:
         else:
             self.more += 1
 
-    def rows(self, heading: str = "left out as well") -> list[dict]:
+    def rows(self, heading: str = "skipped as well") -> list[dict]:
         last = {"path": f"and {self.more} more", "reason": f"{heading}; the first {MOST_NAMED} are named"}
         return [*self.named, last] if self.more else self.named
 

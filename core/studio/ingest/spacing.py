@@ -29,7 +29,7 @@ def of_case(case: Mapping[str, Any]) -> Spacing | None:
 
 @functools.lru_cache(maxsize=KEPT)
 def _of(path: str, sha256: str | None) -> Spacing | None:
-    """sha256: part of the cache key, because the file at that path may be replaced."""
+    """Finds a file's spacing. sha256: part of the cache key, because the file at that path may be replaced."""
     try:
         return of_header(dicom.header(Path(path))) if dicom.is_dicom(Path(path)) else None
     except (OSError, Unreadable):

@@ -130,5 +130,5 @@ def _odd_names_agree(table: Table, is_file: Callable[[str], bool]) -> bool:
 
 
 def _broken(file: Path, number: int, error: Exception) -> BadTable:
-    why = "a cell is too long" if "field limit" in str(error) else "it is cut short or no text"
+    why = "a cell is too long" if "field limit" in str(error) else "it is cut short or not text"
     return BadTable(f"{file.name} is no table that can be read, after line {number}: {why}")

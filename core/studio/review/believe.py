@@ -271,7 +271,7 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
         "abnormal": int(sick.sum()),
         "points": points,
         "brier": float(((chance - sick) ** 2).mean()),
-        "apart": "patients apart" if patients is not None else "each case by itself: patients are not known",
+        "apart": "patients apart" if patients is not None else "cases separately: patients are not known",
     }
 
 

@@ -444,7 +444,7 @@ def _mark(store: Store, cases: list[Row]) -> None:
         note = "\n".join(line for line in run["note"].splitlines() if not line.startswith("Learnt from "))
         runs.update_run(
             store, run["id"], summary={**run["summary"], "erased": {"cases": count, "at": now()}},
-            note=f"{note}\n{opening}it cannot be repeated exactly any more. Repeat learns anew without.".strip(),
+            note=f"{note}\n{opening}it cannot be repeated exactly any more. Repeat trains without them.".strip(),
         )  # fmt: skip
 
 
@@ -472,15 +472,16 @@ def words(traced: Trace) -> list[str]:
         some(traced.cases, "case") + f" of {', '.join(traced.studies)}",
         *(some(n, singular) for n, singular in counted if n),
     ]
-    lines = [f"Goes: {', '.join(goes)}."]
+    lines = [f"Erasing deletes {', '.join(goes)}."]
     if traced.prepared or traced.maps or traced.made:
         lines.append(
-            f"Goes, and is made again when it is asked for: prepared images of {', '.join(traced.prepared) or 'none'}, "
-            f"{some(len(traced.maps), 'cluster map')}" + (f", {', '.join(traced.made)}." if traced.made else ".")
+            "Erasing also deletes what is made again on request: prepared images of "
+            f"{', '.join(traced.prepared) or 'none'}, {some(len(traced.maps), 'cluster map')}"
+            + (f", {', '.join(traced.made)}." if traced.made else ".")
         )
     if traced.backups:
         lines.append(
-            f"Goes: {some(traced.backups, 'backup')} in this home, once a new one is sound. Delete copies elsewhere."
+            f"Erasing deletes {some(traced.backups, 'backup')}, once a new one is verified. Delete copies elsewhere."
         )
     if traced.comments:
         lines.append(f"Named in {some(traced.comments, 'comment')} on other cases, where the name is replaced.")
@@ -488,9 +489,9 @@ def words(traced: Trace) -> list[str]:
         named = ", ".join(f"{run['name']} ({run['id']})" for run in traced.runs)
         lines.append(f"Has learnt from it, stays, and is to be learnt anew: {named}.")
     if traced.outside:
-        lines.append(f"Stays, for it is not this home's: {', '.join(traced.outside)}.")
+        lines.append(f"Stays, because it does not belong to this home: {', '.join(traced.outside)}.")
     if traced.left:
         lines.append(
-            f"Went out and cannot be called back: {some(traced.left, 'export')} (“export” in the audit trail)."
+            f"Exported earlier and cannot be recalled: {some(traced.left, 'export')} (“export” in the audit trail)."
         )
     return lines

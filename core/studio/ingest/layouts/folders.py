@@ -177,7 +177,7 @@ class Tree:
                 problem = LEFT.format(split) if test and image.place.split and label == "abnormal" else None
                 split = split if problem else "test"
             if label == "out":
-                problem = "left out, as was asked for"
+                problem = "left out on request"
             masks = tuple(self.root / mask for mask in sorted(image.masks))
             tags = (image.place.kind,) if label == "abnormal" and image.place.kind else ()
             listed.append(Entry(self.root / image.inside, split, label, masks, tags, problem, group=group, doubt=doubt))
@@ -189,9 +189,7 @@ class Tree:
         label, group, doubt = clues.label or "", clues.group, None
         word = None if clues.label or self.says else abnormal_word(stem(name.name)) or without_ending(stem(name.name))
         if label in ("other", "doubt"):
-            doubt = (
-                "this name says nothing that is known" if label == "other" else "this name says one thing and another"
-            )
+            doubt = "the meaning of this name is unknown" if label == "other" else "this name contradicts itself"
         elif not label and image.masks:
             label = "abnormal"
         elif not label and clues.split == "test":

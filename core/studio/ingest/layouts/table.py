@@ -117,13 +117,13 @@ class Tables:
         group = f"label {value or '(empty)'}" if "label" in table.columns else clues.group
         if value:
             label = labels[value]
-            doubt = "this label says nothing that is known" if label in ("other", "doubt") else None
+            doubt = "the meaning of this label is unknown" if label in ("other", "doubt") else None
         else:
             label, doubt = self._without_label(table, path, clues.label, split, bool(row.get("mask")))
         if group in answers:
             label, doubt = answers[group], None
         if label == "out":
-            return Entry(path, problem="left out, as was asked for")
+            return Entry(path, problem="left out on request")
         if doubt is None and split_text and split != "test" and label != "normal":
             return Entry(path, problem=f"{line}: only normal images can be in {split}, this one is {label}")
         split = split or "train" if label == "normal" or doubt else "test"
@@ -144,7 +144,7 @@ class Tables:
         if split == "test":
             return "unknown", None
         if folder_label:
-            return "", "the table has no label, and the folder says nothing that is known"
+            return "", "the table has no label, and the meaning of the folder is unknown"
         if "label" in table.columns:
             return "", "their label is empty"
         if table.other:
@@ -174,6 +174,6 @@ def tables_of(place: Path, within: Within) -> Tables:
     tables = Tables(place, within)
     if place.is_file() and not tables.known:
         raise BadFolder(
-            f"{place.name} is {tables.problems[0].problem}" if tables.problems else f"{place.name} is no table"
+            f"{place.name} is {tables.problems[0].problem}" if tables.problems else f"{place.name} is not a table"
         )
     return tables

@@ -11,7 +11,7 @@ from core.studio.ingest.recipes import Parts, alone
 
 TITLE = "Covid-X"
 SOURCE = "https://www.kaggle.com/datasets/andyczhao/covidx-cxr2 (lists: https://github.com/lindawangg/COVID-Net)"
-EXPECTED = "folders train and test, and beside them lists such as train.txt and test.txt (or train_COVIDx8B.txt)"
+EXPECTED = "folders train and test, and next to them lists such as train.txt and test.txt (or train_COVIDx8B.txt)"
 COUNTS = {"train normal": 13_794, "test normal": 200, "test abnormal": 200}
 MASKS = False
 NEGATIVE, POSITIVE = ("negative", "normal", "pneumonia"), ("positive", "covid-19")

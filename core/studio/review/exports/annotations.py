@@ -145,13 +145,13 @@ class _Accepted:
         try:
             plain("".join((shape.file, *shape.names, shape.label, shape.author or "")))
         except ValueError:
-            shape.problem, shape.file = "a name or a label is no text", printable(shape.file)
+            shape.problem, shape.file = "a name or a label is not valid text", printable(shape.file)
         shape.problem = shape.problem or (None if shape.file else "a shape names no image")
         matches = [] if shape.problem else self.cases.find(shape)
         if shape.problem:
             self._pass(shape.problem, shape)
         elif len(matches) > 1:
-            self._pass("several images of the study bear this name", shape)
+            self._pass("several images of the study have this name", shape)
         elif matches:
             name = folded(shape.file)  # the masks of one image are several files in one folder
             name = name if shape.image is None else name.rpartition("/")[0]
@@ -245,7 +245,7 @@ def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...
         x, y, wide, high = shape.window or (0, 0, w, h)
         cut = _reach(shape, np.array([[x, y], [x + wide, y + high]]), w, h)
         if min(wide, high, *shape.runs) < 0 or sum(shape.runs) != wide * high:
-            raise Refused("the run lengths of a mask are not those of its place")
+            raise Refused("the run lengths of a mask do not fit its size")
         flat = np.repeat(np.arange(len(shape.runs)) % 2, shape.runs).astype(np.uint8)
         pixels = flat.reshape(wide, high).T if shape.columns else flat.reshape(high, wide)
         mask[max(y, 0) : y + high, max(x, 0) : x + wide] = pixels[max(-y, 0) : h - y, max(-x, 0) : w - x]

@@ -70,7 +70,7 @@ def _algorithm(store: Store, study: str, run: str | None) -> Algorithm:
 def _parametric_map(
     source: Source, heat: np.ndarray, hidden: np.ndarray, algorithm: Algorithm, scale: Any
 ) -> pydicom.Dataset:
-    """heat: float32 (h, w), resized to the image's own grid and stored in 16 bits with slope and intercept.
+    """Builds the map from heat, float32 (h, w), resized to the image's grid, in 16 bits with slope and intercept.
 
     hidden: bool (h, w), true where nothing is judged: these pixels hold the padding value 0, which has no meaning in
     the map. scale: the run's (lo, hi), with which viewers display it, so that a usual image looks usual.
@@ -183,7 +183,7 @@ def _words_by_author(store: Store, case: int, run: str) -> dict[str, dict[str, l
 def _report(
     source: Source, name: str, words: dict[str, list[dict]], device: Algorithm | None, algorithms: dict[str, Algorithm]
 ) -> pydicom.Dataset:
-    """device: the observer; None if it is a reader. algorithms: run -> the algorithm of its displayed scores."""
+    """Builds a report. device: the observer, None for a reader. algorithms: run -> algorithm of displayed scores."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 

@@ -244,8 +244,8 @@ def _segmentation(
     kind: str = "reader",
     form: str = "BINARY",
 ) -> pydicom.Dataset:
-    """kind: "reference" or "reader". form: BINARY or LABELMAP. threshold: the heat map level at which `algorithm`
-    outlined the mask; None: drawn by hand."""
+    """Builds the file. kind: "reference" or "reader". form: BINARY or LABELMAP. threshold: the heat map level at which
+    `algorithm` outlined the mask; None: drawn by hand."""
     import highdicom as hd
     from pydicom.sr.codedict import codes
 

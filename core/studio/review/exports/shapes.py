@@ -76,7 +76,7 @@ def number(value: Any) -> float:
     """Reads a coordinate. Raises Refused unless it is a finite number within the size of pictures."""
     coordinate = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
     if not abs(coordinate) < FARTHEST:
-        raise Refused("a coordinate is no number, or lies beyond any picture")
+        raise Refused("a coordinate is not a number, or lies beyond any picture")
     return coordinate
 
 
@@ -135,7 +135,7 @@ def unpacked(file: Path) -> Iterator[tuple[str, bytes]]:
 def coco(file: Path) -> Iterator[Shape]:
     body = json.loads(text_of(file.read_bytes()))
     if not isinstance(body, dict) or not all(isinstance(body.get(key), list) for key in ("images", "annotations")):
-        raise Refused(f"{file.name} is no COCO file: it has no lists of images and of annotations.")
+        raise Refused(f"{file.name} is not a COCO file: it has no lists of images and of annotations.")
     images: dict[str, list[dict]] = {}
     for image in body["images"]:
         images.setdefault(_id(image["id"]), []).append(image)
@@ -154,7 +154,7 @@ def _id(value: Any) -> str:
 
 def _coco_shape(annotation: dict, of: list[dict], labels: dict[str, str]) -> Shape:
     if not of:
-        raise Refused("an annotation is of no image that the file lists")
+        raise Refused("an annotation belongs to no image in the file")
     if len(of) > 1:
         raise Refused("the file lists several images with one id")
     image, segmentation, kind = of[0], annotation.get("segmentation"), annotation.get("category_id")
@@ -184,7 +184,7 @@ def _run_lengths(text: str) -> list[int]:
     for letter in text.encode("ascii", "replace"):
         code = letter - 48
         if not 0 <= code < 64 or shift > 40:
-            raise Refused("run lengths have letters of another kind than COCO's")
+            raise Refused("run lengths have characters that COCO does not use")
         value |= (code & 31) << shift
         shift += 5
         if not code & 32:
@@ -206,7 +206,7 @@ def cvat(file: Path) -> Iterator[Shape]:
         raise Refused(f"{file.name} declares a document type or entities; CVAT's files have none.")
     tops = [top for top in map(ElementTree.fromstring, texts) if top.tag == "annotations"]
     if not tops:
-        raise Refused(f"{file.name} is no CVAT file: it has no <annotations>.")
+        raise Refused(f"{file.name} is not a CVAT file: it has no <annotations>.")
     for top in tops:
         author, created = (
             next(filter(None, map(top.findtext, paths)), None)
@@ -257,9 +257,9 @@ def label_studio(file: Path) -> Iterator[Shape]:
     body = json.loads(text_of(file.read_bytes()))
     tasks = [body] if isinstance(body, dict) else body
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise Refused(f"{file.name} is no Label Studio file: it is no list of tasks.")
+        raise Refused(f"{file.name} is not a Label Studio file: it has no list of tasks.")
     if not any("data" in task or "annotations" in task or _regions_of(task) for task in tasks):
-        raise Refused(f"{file.name} is no Label Studio file: no task in it has data or shapes.")
+        raise Refused(f"{file.name} is not a Label Studio file: no task in it has data or shapes.")
     for task in tasks:
         data = task.get("data") if isinstance(task.get("data"), dict) else task
         name, names = _address(task, data)
@@ -400,7 +400,7 @@ def _yolo_names(file: Path, texts: dict[str, str]) -> tuple[dict[int, str], bool
             try:
                 config = yaml.safe_load(text)
             except (yaml.YAMLError, RecursionError):
-                raise Refused(f"{PurePosixPath(name).name} in {file.name} is no YAML that can be read.") from None
+                raise Refused(f"{PurePosixPath(name).name} in {file.name} is not readable YAML.") from None
             config = config if isinstance(config, dict) else {}
             points = points or "kpt_shape" in config
             named = config.get("names")
@@ -415,7 +415,7 @@ def _yolo_names(file: Path, texts: dict[str, str]) -> tuple[dict[int, str], bool
 def _yolo_shape(name: str, row: list[str], labels: dict[int, str], single: bool, points: bool) -> Shape:
     kind, values = number(row[0]), [number(value) for value in row[1:]]
     if kind != int(kind) or kind < 0:
-        raise Refused("a line begins with no number of a class")
+        raise Refused("a line does not begin with a class number")
     shape = Shape(name, labels.get(int(kind), LESION if single else f"class {int(kind)}"), shares=True)
     scored = len(values) == 5 and 0 <= values[4] <= 1  # followed by a detector's confidence
     tracked = len(values) == 6 and values[5] > 1  # and by the number of a track
