@@ -11,7 +11,7 @@ import numpy as np
 
 NEAR_BITS = 10  # of 64; only for candidates, whose fine detail decides
 # Measured on 64 px thumbnails: pictures re-encoded at quality 50, 0.7 times the size and brightened stay above 0.96;
-# different colonoscopies stay below 0.68, chest X-rays below 0.47, fundi (all alike in the large) below 0.85.
+# different colonoscopies stay below 0.68, chest X-rays below 0.47, fundi (all similar at low resolution) below 0.85.
 NEAR_CORRELATION = 0.92
 
 

@@ -56,7 +56,7 @@ class Register(Generic[T]):
     def find(self, path: str, nested: bool = False) -> list[T]:
         """Returns the items that a path refers to: none if it is unknown, several if it is ambiguous.
 
-        nested: a folder may be named like the image whose masks it holds (`KIND/001/000.png` is of `KIND/001.png`).
+        nested: a folder may be named like the image whose masks it holds (`KIND/001/000.png` for `KIND/001.png`).
         """
         *folders, name = _parts(path)
         above = tuple(map(folded, folders))

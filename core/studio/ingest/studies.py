@@ -114,7 +114,7 @@ def import_study(
     with copying(store, study, root) if copy else contextlib.nullcontext() as copies:
         if copies:
             copies.add(files, root, store.home.files / study)
-        # Splits side by side, so that a split of the arrays is one slice of a mapped file and need not be copied.
+        # Each split is contiguous, so that a split of the arrays is one slice of a mapped file and need not be copied.
         files.sort(key=lambda f: ("train", "holdout", "test").index(f.row.get("split", f.entry.split)))
         config = {
             "copied": copy,

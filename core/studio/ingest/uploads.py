@@ -89,7 +89,7 @@ def size(home: Home, token: str) -> tuple[int, int]:
 
 
 class Arriving:
-    """Counts what uploads have brought to each drop, including uploads that run at the same time.
+    """Counts the files and bytes that each drop has received, including uploads that run at the same time.
 
     Only for use in one thread, such as a server's event loop.
     """

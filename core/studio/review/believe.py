@@ -57,7 +57,7 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     groups, pictures = {}, {}
     for group, cases in _by_group(_new(store, run["study"], run_id)).items():
         recent = [c for c in cases if c in row_of][-200:]
-        reference = _beside(devices, group)
+        reference = _held_out_for(devices, group)
         usual = {name: values[reference] for name, values in plain.items()}
         new = drift.measures(np.stack([np.asarray(arrays.images[row_of[c]]) for c in recent]))
         compared = drift.compare(usual, new)
@@ -158,7 +158,7 @@ def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
     return np.array([named.get(int(case)) for case in cases], object)
 
 
-def _beside(devices: np.ndarray, device: str | None) -> np.ndarray:
+def _held_out_for(devices: np.ndarray, device: str | None) -> np.ndarray:
     """Selects the held-out images, bool (n,), to compare a device's images with: its own, or all if too few."""
     same_device = np.asarray(devices == device)
     return same_device if same_device.sum() >= drift.LEAST else np.ones_like(same_device)
@@ -171,7 +171,7 @@ def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any
     reached the alarm, None if it never did. Returns None if nothing can be compared.
 
     Images of each device form a separate series, which starts with its share of one capital, so that more devices do
-    not make an alarm more likely; "capital" is relative to all of it. A device is compared with its own held-out
+    not make an alarm more likely; "capital" is that of the largest series. A device is compared with its own held-out
     normals if there are enough, else with all.
 
     Only normal cases are compared with held-out normals. Excluding flagged cases removes the highest scores, so
@@ -195,7 +195,7 @@ def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any
     capitals: list[float] = []
     alarms: list[tuple[str, str]] = []
     for device, came in series:
-        usual = holdout.scores[_beside(devices, device or None)]
+        usual = holdout.scores[_held_out_for(devices, device or None)]
         capital = drift.jumper(drift.online_p_values(usual, np.array([score[case.case] for case in came])))
         capitals.append(float(capital.max()))
         at = drift.first_alarm(capital, drift.ALARM * len(series))

@@ -196,7 +196,8 @@ def _not_judged(extra: dict) -> str:
 
 
 def map_of(context: RequestContext) -> dict:
-    """Reads the heat map of the context's case (`stored_map`), its time marked. Raises ValueError if there is none."""
+    """Reads the heat map of the context's case, with its time as the reader may see it. Raises ValueError without
+    one."""
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
     return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 

@@ -156,7 +156,7 @@ def visible(store: Store, session: dict, hidden: bool) -> dict:
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     """Returns what a session's printed sheet shows: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
 
-    run: as in `cases.scored_runs`, or None if it is gone; code: the commit that made it. rows, in session order:
+    run: as in `cases.scored_runs`, or None if it was deleted; code: the commit that made it. rows, in session order:
     {"name", "first", "decision", "seconds", "percentile", "flagged"}, None if unknown or `hidden`. A name is the
     session's neutral one unless the session showed real names and the study is open. Raises ValueError while the
     session is open.
