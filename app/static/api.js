@@ -21,21 +21,21 @@ async function refusal(response) {
 }
 
 /** @type {RegExp[]} */
-let closed = []; // what whoever reads blind is refused: it is not asked for
+let closed = []; // paths refused to blind readers, which are therefore not requested
 let why = '';
 /** @type {Promise<unknown>} */
-let first = Promise.resolve(); // until it is known what is closed
+let first = Promise.resolve(); // resolves when the closed paths are known
 
-/** What is refused until a blind reading has ended. @param {string[]} paths @param {string} sentence */
+/** Sets the paths that are refused until a blind reading has ended. @param {string[]} paths @param {string} sentence */
 export function close(paths, sentence) {
   closed = paths.map((path) => new RegExp(`^${path}$`));
   why = sentence;
 }
 
-/** Nothing but the status is asked for before `known`. @param {Promise<unknown>} known */
+/** Requests other than the status wait for `known`. @param {Promise<unknown>} known */
 export const askFirst = (known) => (first = known);
 
-/** One request. A body that is no file is sent as JSON.
+/** Sends one request. A body that is not a file is sent as JSON.
  * @param {string} path @param {unknown} [body] @param {RequestInit} [options] @returns {Promise<Response>} */
 export async function fetched(path, body, options = {}) {
   const init = { ...options };
@@ -54,7 +54,7 @@ export async function fetched(path, body, options = {}) {
   }
   let response;
   try {
-    response = await fetch(`.${path}`, init); // the page may lie below a path of a proxy
+    response = await fetch(`.${path}`, init); // a proxy may serve the page below a path
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new Unreachable('The studio does not answer. Nothing was lost; try again when it runs.');
@@ -70,7 +70,7 @@ export const api = /** @type {any} */ (
     (await fetched(path, body, options)).json().catch(() => ({}))
 );
 
-/** Bytes and the headers that describe them, or null if the server has none. @param {string} path */
+/** Returns bytes and the headers that describe them, or null if the server has none. @param {string} path */
 export async function bytes(path) {
   try {
     const response = await fetched(path);
@@ -92,22 +92,22 @@ async function settled(answer) {
   }
 }
 
-/** @param {Record<string, unknown>} params those that are empty are left out */
+/** @param {Record<string, unknown>} params empty ones are omitted */
 function query(params) {
   const given = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== '');
   return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : '';
 }
 
-/** Bytes as text. @param {Uint8Array} raw */
+/** Encodes bytes as text. @param {Uint8Array} raw */
 export const base64 = (raw) => btoa(Array.from(raw, (b) => String.fromCharCode(b)).join(''));
 
-/** Takes apart what begins with its head: length (uint32), JSON, the rest. @param {ArrayBufferLike} buffer @param {number} [from] */
+/** Splits a buffer with a head: length (uint32), JSON, the rest. @param {ArrayBufferLike} buffer @param {number} [from] */
 export function headed(buffer, from = 0) {
   const at = from + 4 + new DataView(buffer, from).getUint32(0, true);
   return { head: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, from + 4, at - from - 4))), at };
 }
 
-/** Marks one call, so that the server stores a repeated one once. */
+/** Returns a token that identifies one call, so that the server stores a repeated one only once. */
 export function token() {
   const random = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(random, (b) => b.toString(16).padStart(2, '0')).join('');
@@ -118,7 +118,7 @@ export const get = /** @type {any} */ (
   (/** @type {string} */ path, /** @type {Record<string, unknown>} */ params = {}) => settled(api(path + query(params)))
 );
 
-/** Sends a change, and again (twice at most) if the studio cannot be reached. @type {import('./answers').Post} */
+/** Sends a change; retries at most twice if the studio cannot be reached. @type {import('./answers').Post} */
 export const post = /** @type {any} */ (
   async (/** @type {string} */ path, /** @type {Record<string, unknown>} */ body = {}) => {
     const marked = { token: token(), ...body };
@@ -148,8 +148,8 @@ export const discard = /** @type {any} */ (
   (/** @type {string} */ path) => settled(api(path, undefined, { method: 'DELETE' }))
 );
 
-/** Numbers questions that may overtake each other: call it at each question, and what it returns tells, when the answer
- * is there, whether that question is still the last. An older answer that is shown would undo a choice made since. */
+/** Numbers requests that may overtake each other: call it for each request; when the answer arrives, the returned
+ * function says whether that request is still the last. Showing an older answer would undo a later choice. */
 export function questions() {
   let last = 0;
   return () => {
@@ -159,8 +159,8 @@ export function questions() {
   };
 }
 
-// Everything that changes a review goes through one promise chain, so that ten keys hit fast become ten calls in their
-// order, each on the case that is then on screen.
+// All changes of a review go through one promise chain, so that ten fast keys become ten calls in order, each on the
+// case that is on screen at that time.
 /** @type {Promise<unknown>} */
 let chain = Promise.resolve();
 
@@ -171,5 +171,5 @@ export function enqueue(work) {
   return next;
 }
 
-/** Resolves when what has been asked for so far is done. */
+/** Resolves when all calls made so far are done. */
 export const idle = () => chain;

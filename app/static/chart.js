@@ -6,24 +6,24 @@ import uPlot from './vendor/uPlot.esm.js';
 /** @typedef {import('./types').Line} Line */
 
 export const COLOURS = Array.from({ length: 8 }, (_, i) => `var(--series-${i})`);
-/** A colour for the canvas, which knows no tokens. @param {string} colour */
+/** Resolves a colour for the canvas, which does not know CSS tokens. @param {string} colour */
 const ink = (colour) =>
   colour.startsWith('var(') ? getComputedStyle(document.documentElement).getPropertyValue(colour.slice(4, -1)) : colour;
 const TEXT = 'var(--dim)';
 const EDGE = 'var(--edge)';
 const FONT = '11px system-ui, "DejaVu Sans", sans-serif';
-const DOTTED = 30; // lines of fewer points show each of them
+const DOTTED = 30; // lines with fewer points show each point
 const STEPS = [1, 2, 5].flatMap((m) => [m, 10 * m, 100 * m, 1e3 * m, 1e4 * m, 1e5 * m, 1e6 * m]).sort((a, b) => a - b);
 
 export class Chart {
-  /** @param {{title: string} & import('./series.js').Bounds} options lines: levels that are marked across the chart */
+  /** @param {{title: string} & import('./series.js').Bounds} options lines: levels to mark across the chart */
   constructor(options) {
     this.options = options;
     /** @type {Line[]} */
     this.series = [];
     /** @type {uPlot | null} null while there is nothing to draw or no room for it */
     this.plot = null;
-    this.shape = ''; // of what is drawn: names, colours, dashes; when it changes the plot is made anew
+    this.shape = ''; // names, colours and dashes of the lines; a change recreates the plot
     this.legend = el('div', { class: 'legend' });
     this.name = el('b', {}, options.title);
     this.none = el('p', { class: 'dim none' }, 'No numbers yet');
@@ -39,7 +39,7 @@ export class Chart {
     this.box.setAttribute('aria-label', title);
   }
 
-  /** @param {Line[]} series those without points are left out */
+  /** @param {Line[]} series those without points are skipped */
   put(series) {
     this.series = series
       .filter((s) => s.points.length)

@@ -1,7 +1,7 @@
-// What the page says by itself and what it asks: notes in a corner, questions in a dialog.
+// The page's messages and questions: notes in a corner, questions in a dialog.
 import { action, check, el } from './dom.js';
 
-// Notes at a time, but for faults: they lie in one line of the page, where more would be columns of single words.
+// Maximum number of notes, except errors: they share one line of the page, too narrow for more.
 const most = () => (matchMedia('(max-width: 1100px)').matches ? 1 : 2);
 
 /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */
@@ -18,21 +18,21 @@ export function toast(text, kind = 'note') {
   setTimeout(() => note.remove(), kind === 'bad' ? 9000 : 4500);
 }
 
-/** Says what went wrong with a piece of work; resolves to what came of it, or null. @template T @param {Promise<T>} work */
+/** Shows the error if some work fails; resolves to the result, or null. @template T @param {Promise<T>} work */
 export const orToast = (work) =>
   work.catch((error) => {
     toast(error.message, 'bad');
     return null;
   });
 
-/** Where dialogs are put: in the page's own part, so that its styles hold in them. */
+/** The element that contains dialogs: inside the page, so that its styles apply. */
 const stage = () => document.querySelector('.gradio-container') || document.body;
 
 /**
- * Shows a modal form. Resolves to `answer()` when it is sent, to `otherwise` when it is given up.
+ * Shows a modal form. Resolves to `answer()` when it is submitted, to `otherwise` when it is cancelled.
  * @template A, B
  * @param {{content: import('./types').Child[], answer: () => A, otherwise: B, yes: string, no?: string,
- *   danger?: boolean}} question danger: what follows cannot be undone, and the button is red
+ *   danger?: boolean}} question danger: the action cannot be undone, and the button is red
  * @returns {Promise<A | B>}
  */
 export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger = false }) {
@@ -67,7 +67,7 @@ export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger =
   });
 }
 
-/** Shows a modal sheet, which is gone once it is closed. @param {string} look @param {import('./types').Child[]} content
+/** Shows a modal sheet, removed when it is closed. @param {string} look @param {import('./types').Child[]} content
  * @param {() => void} [closed] */
 export function sheet(look, content, closed) {
   const onclose = () => {
@@ -80,11 +80,11 @@ export function sheet(look, content, closed) {
   return dialog;
 }
 
-/** Asks before something that cannot be undone. @param {string} text */
+/** Asks for confirmation of an action that cannot be undone. @param {string} text */
 export const confirm = (text, yes = 'Yes', no = 'Cancel', danger = false) =>
   asked({ content: [el('p', {}, text)], answer: () => true, otherwise: false, yes, no, danger });
 
-/** Asks for a text (long: several lines). Resolves to it, or null when it was given up.
+/** Asks for a text (long: several lines). Resolves to it, or null if cancelled.
  * @param {string} text @param {string} [value] @param {{long?: boolean, yes?: string, maxlength?: number}} [options] */
 export function ask(text, value = '', { long = false, yes = 'Save', maxlength } = {}) {
   const box = long
@@ -96,9 +96,9 @@ export function ask(text, value = '', { long = false, yes = 'Save', maxlength } 
   return answer;
 }
 
-/** Asks for one of several ways to go on. Resolves to its name, or null when it was given up.
+/** Asks for one of several options. Resolves to its name, or null if cancelled.
  * @param {string} text @param {Record<string, [title: string, note: string]>} ways @param {string} first the one that
- * is chosen already @param {string} yes */
+ * is preselected @param {string} yes */
 export function choose(text, ways, first, yes) {
   const rows = Object.entries(ways).map(([name, [title, note]]) => {
     const input = el('input', { type: 'radio', name: 'way', value: name, checked: name === first });
@@ -112,7 +112,7 @@ export function choose(text, ways, first, yes) {
   });
 }
 
-/** Asks which of several. Resolves to the names chosen, or null. `more`: what else the dialog holds.
+/** Asks for a selection of options. Resolves to their names, or null. `more`: further content of the dialog.
  * @param {string} text @param {Record<string, string>} options their titles by name @param {string[]} chosen @param
  * {string} yes @param {import('./types').Child} [more] */
 export function pick(text, options, chosen, yes, more = null) {

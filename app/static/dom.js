@@ -1,4 +1,4 @@
-// Builds the page's elements. Text always goes in as text, never as markup.
+// Builds the page's elements. Text is always inserted as text, never as markup.
 
 const SVG = new Set(
   'svg path line text g rect circle polyline polygon image title'.split(' '), // `title` is SVG's: a tooltip inside a drawing
@@ -9,8 +9,8 @@ const PROPERTIES = new Set(['value', 'checked', 'disabled']);
 const present = (children) =>
   /** @type {(string | Node)[]} */ (children.flat(3).filter((c) => c != null && c !== false && c !== true));
 
-/** An element with attributes, event handlers (`onclick`, ...) and children: el('b', {class: 'x', onclick: fn},
- * 'text'). Attributes that are null or false are left out, true stands for an attribute without value. @type
+/** Builds an element with attributes, event handlers (`onclick`, ...) and children: el('b', {class: 'x', onclick: fn},
+ * 'text'). Attributes that are null or false are skipped; true means an attribute without value. @type
  * {import('./types').ElementBuilder} */
 export const el = /** @type {any} */ (
   (/** @type {string} */ tag, /** @type {Record<string, any>} */ attributes = {}, /** @type {any[]} */ ...children) => {
@@ -22,7 +22,7 @@ export const el = /** @type {any} */ (
       if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
       else if (PROPERTIES.has(key)) Reflect.set(node, key, value);
       else if (/^(src|href|action)$/.test(key) && `${value}`.startsWith('/'))
-        node.setAttribute(key, `.${value}`); // the page may lie below a path of a proxy
+        node.setAttribute(key, `.${value}`); // a proxy may serve the page below a path
       else node.setAttribute(key, value === true ? '' : value);
     }
     node.append(...present(children));
@@ -31,8 +31,8 @@ export const el = /** @type {any} */ (
 );
 
 /**
- * Replaces what an element holds; null and false are left out. What it holds already stays untouched where all of it
- * does: a button that is taken out and put back while it is pressed loses the click, and the focus.
+ * Replaces an element's children; null and false are skipped. If all children are the same, nothing is touched:
+ * a button that is removed and reinserted while it is pressed loses the click and the focus.
  * @template {Element} E
  * @param {E} element
  * @param {...import('./types').Child} children
@@ -48,7 +48,7 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Draws a list anew, but not while the mouse or a finger is down on it: a row that is exchanged then loses the click.
+/** Redraws a list, but not while the mouse or a finger is down on it: a row replaced then loses the click.
  * @param {Element} element @param {() => void} draw */
 export function whenLetGo(element, draw) {
   if (!element.matches(':active')) {
@@ -63,7 +63,7 @@ export function whenLetGo(element, draw) {
   for (const name of events) addEventListener(name, later);
 }
 
-/** A button that does something, and sends no form.
+/** Builds a button that runs an action and submits no form.
  * @param {import('./types').Child} words @param {(event: any) => unknown} onclick @param
  * {import('./types').Attributes} [more] */
 export const action = (words, onclick, more = {}) => el('button', { type: 'button', onclick, ...more }, words);
@@ -71,7 +71,7 @@ export const action = (words, onclick, more = {}) => el('button', { type: 'butto
 /** Options of a menu, by value. @param {Iterable<readonly [value: string | number, words: string, title?: string]>} of */
 export const options = (of) => Array.from(of, ([value, words, title]) => el('option', { value, title }, words));
 
-/** Other options for a menu, which stays at its value where that is still among them.
+/** Replaces a menu's options, keeping its value if it is still among them.
  * @param {HTMLSelectElement} menu @param {...import('./types').Child} children */
 export function offer(menu, ...children) {
   const chosen = menu.value;
@@ -79,7 +79,7 @@ export function offer(menu, ...children) {
   if ([...menu.options].some(({ value }) => value === chosen)) menu.value = chosen;
 }
 
-/** A box to be ticked, and its label. @param {import('./types').Child} words @param {import('./types').Attributes} [more] of the box */
+/** A checkbox with a label. @param {import('./types').Child} words @param {import('./types').Attributes} [more] of the checkbox */
 export function check(words, more = {}) {
   const box = el('input', { type: 'checkbox', ...more });
   return { box, label: el('label', { class: 'check' }, box, words) };
@@ -88,7 +88,7 @@ export function check(words, more = {}) {
 /** A cell of figures. @param {import('./types').Child} cell */
 export const num = (cell) => el('td', { class: 'num' }, cell);
 
-/** A line of a table: its cells, or what these hold. @param {readonly import('./types').Child[]} cells
+/** Builds a row of a table from its cells or their contents. @param {readonly import('./types').Child[]} cells
  * @param {import('./types').Attributes} [attributes] */
 export const tr = (cells, attributes = {}) =>
   el(
@@ -97,7 +97,7 @@ export const tr = (cells, attributes = {}) =>
     cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el('td', {}, cell))),
   );
 
-/** A table, with a line of heads where there are any. @param {readonly string[]} heads
+/** Builds a table, with a row of headings if there are any. @param {readonly string[]} heads
  * @param {import('./types').Child} lines @param {import('./types').Attributes} [attributes] */
 export function table(heads, lines, attributes = {}) {
   const head = el(
@@ -108,7 +108,7 @@ export function table(heads, lines, attributes = {}) {
   return el('table', attributes, heads.length > 0 && el('thead', {}, head), el('tbody', {}, lines));
 }
 
-/** A table of classes, true by predicted, each cell shaded by its share of the row.
+/** Builds a confusion matrix, true by predicted class, each cell shaded by its share of the row.
  * @param {(number | null)[][]} rows @param {string} corner @param {(value: number | null, sum: number) => string} text
  * of a cell, of the row's sum @param {string} [title] */
 export function matrix(rows, corner, text, title) {
@@ -128,10 +128,10 @@ export function matrix(rows, corner, text, title) {
   );
 }
 
-/** Does something when Enter is pressed. @param {HTMLElement} box @param {() => unknown} act */
+/** Runs an action when Enter is pressed. @param {HTMLElement} box @param {() => unknown} act */
 export const onEnter = (box, act) => box.addEventListener('keydown', (event) => event.key === 'Enter' && act());
 
-/** A place that takes what is dropped on it. @param {HTMLElement} zone @param {(event: DragEvent) => unknown} take */
+/** Makes an element accept dropped files. @param {HTMLElement} zone @param {(event: DragEvent) => unknown} take */
 export function dropZone(zone, take) {
   const over = (/** @type {boolean} */ yes) => zone.classList.toggle('over', yes);
   zone.ondragover = (event) => {
@@ -147,22 +147,22 @@ export function dropZone(zone, take) {
   };
 }
 
-/** Finds the parts of a widget's frame, which are always there. Their kind (input, select, ...) is known to the caller
- * alone, hence `any`.
+/** Finds the elements of a widget's frame, which always exist. Only the caller knows their kind (input, select, ...),
+ * hence `any`.
  * @param {ParentNode} root @returns {(selector: string) => any} */
 export const finder = (root) => (selector) => root.querySelector(selector);
 
-/** Hands a file to the reader's download folder. @param {Blob} blob @param {string} name */
+/** Saves a file to the reader's download folder. @param {Blob} blob @param {string} name */
 export function download(blob, name) {
   const href = URL.createObjectURL(blob);
   el('a', { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 10_000);
 }
 
-/** As `finder`, for all parts that match. @param {ParentNode} root @returns {(selector: string) => any[]} */
+/** As `finder`, for all elements that match. @param {ParentNode} root @returns {(selector: string) => any[]} */
 export const finderOfAll = (root) => (selector) => [...root.querySelectorAll(selector)];
 
-/** A menu of the page (<details>) closes on Escape and on a press elsewhere. @param {HTMLDetailsElement} menu */
+/** Makes a menu of the page (<details>) close on Escape and on a click elsewhere. @param {HTMLDetailsElement} menu */
 export function closing(menu) {
   document.addEventListener('pointerdown', ({ target }) => {
     if (target instanceof Node && !menu.contains(target)) menu.open = false;

@@ -1,18 +1,18 @@
-// What the studio says by itself: one stream of events for all tabs of a browser, since a browser keeps six connections
-// to a host and Gradio holds one for each tab. The tab that holds the lock has the stream and passes on what comes.
+// Events from the studio: one stream for all tabs of a browser, because a browser allows six connections to a host and
+// Gradio uses one for each tab. The tab that holds the lock has the stream and passes its messages on.
 
-/** @typedef {{status?: import('./answers').Status, lost?: boolean}} Said a status, that nothing is heard, or a beat */
+/** @typedef {{status?: import('./answers').Status, lost?: boolean}} Said a status, a lost connection, or a heartbeat */
 
 const NAME = 'pmsacl.events';
-const SILENT = 25_000; // milliseconds: two beats of app/routes/_changes.py and some
-const AGAIN = 1000; // milliseconds until a stream that broke off is opened again
+const SILENT = 25_000; // milliseconds: a little more than two heartbeats of app/routes/_changes.py
+const AGAIN = 1000; // milliseconds until a broken stream is reopened
 
 /** Keeps a stream open. @param {(said: Said) => void} say @returns {(wanted: boolean) => void} opens or closes it */
 function listen(say) {
   /** @type {EventSource | undefined} */
   let source;
   let due = 0;
-  let failed = 0; // times in a row: the server ends a stream after an hour, which is no loss
+  let failed = 0; // failures in a row: the server ends a stream after an hour, which is normal
   const heard = (/** @type {Said} */ said) => {
     failed = 0;
     clearTimeout(due);
@@ -40,9 +40,9 @@ function listen(say) {
   return (wanted) => (wanted ? open() : close());
 }
 
-/** Calls `take` with all that the studio says, in this tab or in the one that has the stream. @param {(said: Said) => void} take */
+/** Calls `take` with each message, received by this tab or by the one with the stream. @param {(said: Said) => void} take */
 export function follow(take) {
-  // No locks at a plain http address that is not this machine: there each tab has its own stream, while it is in sight.
+  // There are no locks at a plain http address of another machine: there each visible tab has its own stream.
   if (!navigator.locks) {
     const wanted = listen(take);
     document.addEventListener('visibilitychange', () => wanted(!document.hidden));

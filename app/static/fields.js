@@ -1,5 +1,5 @@
-// The controls of a form's fields: one function per kind. Each returns what stands beside the label, below it or before
-// it, and `put`, which shows a value.
+// The controls of a form's fields: one function per kind. Each returns the elements next to the label, below it or
+// before it, and `put`, which shows a value.
 import { api } from './api.js';
 import { el } from './dom.js';
 
@@ -7,10 +7,10 @@ import { el } from './dom.js';
 /** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
 /** @template {Field} [F=Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
 
-/** A number without needless digits. @param {number} v */
+/** Formats a number without needless digits. @param {number} v */
 export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
 
-/** Where a value lies on a slider, and which value a place on it stands for. @param {Pick<import('./answers').NumberField, 'log' | 'kind'> & {min: number}} field */
+/** Maps values to positions on a slider, and back. @param {Pick<import('./answers').NumberField, 'log' | 'kind'> & {min: number}} field */
 export function sliderScale({ log, min, kind }) {
   const round = (/** @type {number} */ v) => (kind === 'integer' ? Math.round(v) : Number(v.toPrecision(6)));
   return {
@@ -101,7 +101,7 @@ function range(f, id, changed) {
   return { beside: values, body: track, put };
 }
 
-/** Shows a value that may not be among the options. @param {HTMLSelectElement} select */
+/** Shows a value, also one that is not among the options. @param {HTMLSelectElement} select */
 const putOption = (select) => (/** @type {string} */ v) => {
   if (![...select.options].some((o) => o.value === v)) select.append(el('option', { value: v }, v));
   select.value = v;
@@ -114,7 +114,7 @@ function choice(f, id, changed) {
   return { beside: select, put: putOption(select) };
 }
 
-/** The studies there are, asked for again whenever the list is about to be opened. @type {Maker} */
+/** Builds a list of the studies, fetched again whenever it is about to open. @type {Maker} */
 function study(_, id, changed) {
   const select = el('select', { id, onchange: () => changed(select.value) }, el('option', { value: '' }, 'none'));
   const fill = async () => {
@@ -132,7 +132,7 @@ function study(_, id, changed) {
   return { beside: select, put: putOption(select) };
 }
 
-/** A click chooses one; with Shift or Ctrl it adds to or takes from those chosen. @type {Maker<import('./answers').ChoiceField>} */
+/** A click selects one option; with Shift or Ctrl it adds or removes one. @type {Maker<import('./answers').ChoiceField>} */
 function several(f, id, changed) {
   const buttons = f.options.map((o, i) =>
     el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names[o] || o),
@@ -198,7 +198,7 @@ function numbers(f, id, changed) {
   };
 }
 
-/** A text, or several with commas between. @type {Maker} */
+/** A text, or several separated by commas. @type {Maker} */
 function text(_, id, changed) {
   let list = false;
   const split = (/** @type {string} */ s) =>

@@ -1,4 +1,4 @@
-// Forms made from what core/studio says: groups of sliders, ranges, choices, each with its help.
+// Forms made from descriptions by core/studio: groups of sliders, ranges, choices, each with its help.
 import { el } from './dom.js';
 import { CONTROLS } from './fields.js';
 
@@ -6,13 +6,13 @@ import { CONTROLS } from './fields.js';
 
 let serial = 0;
 
-/** The setting that a sentence begins with or mentions, the longest name first. @param {string[]} keys @param {string} sentence */
+/** Finds the setting that a sentence mentions, the longest name first. @param {string[]} keys @param {string} sentence */
 export const mentioned = (keys, sentence) =>
   [...keys].sort((a, b) => b.length - a.length).find((key) => new RegExp(`(^|[^\\w])${key}([^\\w]|$)`).test(sentence));
 
 export class Form {
   /** @param {import('./types').Group[]} groups @param {Values} values @param {(key: string, value: any) => void}
-   * changed called for every change by hand @param {{open?: number, prefix?: string}} [options] open: how many groups
+   * changed called for every manual change @param {{open?: number, prefix?: string}} [options] open: how many groups
    * are unfolded */
   constructor(groups, values, changed, { open = 1, prefix = '' } = {}) {
     /** @type {Record<string, {put: (value: any) => void, row: HTMLElement, error: HTMLElement, group: HTMLDetailsElement}>} */
@@ -33,7 +33,7 @@ export class Form {
     this.set(values);
   }
 
-  /** Puts values into the controls without calling `changed`. @param {Values} values */
+  /** Sets the controls' values without calling `changed`. @param {Values} values */
   set(values) {
     for (const [key, value] of Object.entries(values)) {
       this.values[key] = value;
@@ -45,7 +45,7 @@ export class Form {
     return structuredClone(this.values);
   }
 
-  /** Shows a sentence beside the field that it mentions; returns whether one was found. @param {string | null} sentence */
+  /** Shows a sentence at the field that it mentions; returns whether one was found. @param {string | null} sentence */
   complain(sentence) {
     for (const c of Object.values(this.controls)) {
       c.error.textContent = '';

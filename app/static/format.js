@@ -1,12 +1,12 @@
-// Numbers as a reader expects them.
+// Formats numbers for readers.
 
 /** @param {number} v @param {number} lo @param {number} hi */
 export const clamp = (v, lo, hi) => Math.min(hi, Math.max(lo, v));
 
-/** A share in 0..1 as per cent; a dash where there is none. @param {number | null} v @param {number} [digits] */
+/** Formats a share in 0..1 as per cent; a dash if it is null. @param {number | null} v @param {number} [digits] */
 export const percent = (v, digits = 1) => (v === null ? '–' : `${(100 * v).toFixed(digits)} %`);
 
-/** A share of n cases in per cent, with its 95 % Wilson interval. @param {number | null} p @param {number} n */
+/** Formats a share of n cases in per cent, with its 95 % Wilson interval. @param {number | null} p @param {number} n */
 export function shareOf(p, n) {
   if (p === null || !n) return '–';
   const z2 = 1.96 ** 2 / n;
@@ -16,13 +16,13 @@ export function shareOf(p, n) {
   return `${percent(p)} (${low} to ${high})`;
 }
 
-/** A number with `digits` decimals; a dash where there is none. @param {number | null | undefined} v @param {number} [digits] */
+/** A number with `digits` decimals; a dash if missing. @param {number | null | undefined} v @param {number} [digits] */
 export const fixed = (v, digits = 3) => (v == null || !Number.isFinite(v) ? '–' : v.toFixed(digits));
 
-/** A count and its noun. @param {number} n @param {string} one @param {string} [many] */
+/** Formats a count and its noun. @param {number} n @param {string} one @param {string} [many] */
 export const plural = (n, one, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;
 
-/** A duration in the unit that fits. @param {number | null | undefined} s */
+/** Formats a duration in a suitable unit. @param {number | null | undefined} s */
 export function seconds(s) {
   if (s == null || !Number.isFinite(s)) return '–';
   if (s < 1) return `${Math.round(s * 1000)} ms`;
@@ -31,13 +31,13 @@ export function seconds(s) {
   return `${(s / 3600).toFixed(1)} h`;
 }
 
-/** A day as the reader's own calendar has it. @param {string} iso the server's time, UTC */
+/** Formats a day in the reader's time zone. @param {string} iso the server's time, UTC */
 export const day = (iso) => new Date(iso).toLocaleDateString(undefined, { dateStyle: 'medium' });
 
-/** A time of the server on the reader's own clock. @param {string} iso */
+/** Formats a time of the server in the reader's time zone. @param {string} iso */
 export const moment = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
-/** A size in the unit that fits. @param {number | null | undefined} n */
+/** Formats a size in a suitable unit. @param {number | null | undefined} n */
 export function bytes(n) {
   if (n == null) return '–';
   const unit = ['B', 'KB', 'MB', 'GB', 'TB'];

@@ -1,6 +1,6 @@
-// What this browser keeps between visits, as JSON. One that stores nothing is no failure: what is not kept is not there.
+// Values stored in this browser between visits, as JSON. A browser that stores nothing is not an error.
 
-/** @template T @param {string} key @param {T} otherwise what is given where nothing readable is kept @returns {T} */
+/** @template T @param {string} key @param {T} otherwise the value if nothing readable is stored @returns {T} */
 export function kept(key, otherwise) {
   try {
     return JSON.parse(localStorage.getItem(key) || 'null') ?? otherwise;
@@ -14,6 +14,6 @@ export function keep(key, value) {
   try {
     localStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // too large for this browser, or it stores nothing
+    // too large for this browser, or storage is disabled
   }
 }

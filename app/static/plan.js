@@ -1,4 +1,4 @@
-// What is being made for the open study: a card with its stages, how long it still takes, what can be tried meanwhile.
+// The jobs of the open study: a card with its stages, the time left, and suggestions for the meantime.
 import { api, questions } from './api.js';
 import { confirm, orToast } from './dialogs.js';
 import { el } from './dom.js';
@@ -13,14 +13,14 @@ import { html, show } from './view.js';
 /** @type {Record<Stage['state'], string>} */
 const WORDS = { done: 'done', running: 'running', waiting: '', failed: 'failed', stopped: 'stopped' };
 
-export const GOAL = 5; // marked lesions, after which the first learning is offered: the first of the server's OFFERS
+export const GOAL = 5; // number of marked lesions at which learning is first offered: the first of the server's OFFERS
 
-/** A time left, as it may be promised. @param {number} s */
+/** Formats an estimate of the time left. @param {number} s */
 export const about = (s) => (s < 5 ? 'a few seconds' : `about ${seconds(s < 90 ? 5 * Math.ceil(s / 5) : s)}`);
 
 const newest = questions();
-/** Asks what is planned while something is at work, and once more when it has ended. Emits `scored` when the first run
- * has scored the study.
+/** Fetches the plan while jobs run, and once more when they have ended. Emits `scored` when the first run has
+ * scored the study.
  * @param {Studio} studio @param {boolean} going */
 export async function followPlan(studio, going) {
   if (!going && !studio.plan?.jobs.length) return;
@@ -72,7 +72,7 @@ function Card({ studio }) {
   </section>`;
 }
 
-/** A card that follows the plan; nothing while there is none. @param {Element} place @param {Studio} studio */
+/** Shows a card that follows the plan, or nothing without one. @param {Element} place @param {Studio} studio */
 export const planCard = (place, studio) => show(place, Card, { studio });
 
 function Unscored() {
@@ -84,12 +84,12 @@ function Unscored() {
     : `Not scored yet: the first scores are being made, ${about(left)} left. The images can be read without them.`;
 }
 
-/** What is said where a study has no scores yet: that they are on their way, and when; or how to have them. */
+/** The message for a study without scores: when they will be ready, or how to get them. */
 export function unscored() {
   const said = el('p', { class: 'dim unscored', role: 'status' });
   show(said, Unscored);
   return said;
 }
 
-/** Whether a job waits or runs. @param {string | null | undefined} status */
+/** Says whether a job is waiting or running. @param {string | null | undefined} status */
 export const underWay = (status) => ['queued', 'running'].includes(status || '');

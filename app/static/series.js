@@ -1,9 +1,9 @@
-// What a chart of lines is made of: points on one common axis, limits, labels.
+// The data of a line chart: points on a common axis, limits, labels.
 
 /** @typedef {import('./types').Line} Line */
-/** @typedef {{low?: number, high?: number, lines?: {at: number, label: string}[]}} Bounds low, high: limits that are fixed */
+/** @typedef {{low?: number, high?: number, lines?: {at: number, label: string}[]}} Bounds low, high: fixed limits */
 
-/** A number of a chart in few characters. @param {number | null | undefined} v */
+/** Formats a chart's number in few characters. @param {number | null | undefined} v */
 export function label(v) {
   if (v == null) return '–';
   const a = Math.abs(v);
@@ -11,8 +11,8 @@ export function label(v) {
   return String(Number(v.toPrecision(a >= 100 ? 4 : 3)));
 }
 
-/** All lines on the union of their x: [xs, ys, ys, ...]. Where a line has no point at an x it has `undefined` (and is
- * drawn through); where its value is missing it has `null` (and is interrupted).
+/** Puts all lines on the union of their x: [xs, ys, ys, ...]. `undefined` means no point at an x (the line is drawn
+ * through), `null` a missing value (the line is interrupted).
  * @param {Line[]} lines each with rising x @returns {[number[], ...(number | null | undefined)[][]]} */
 export function aligned(lines) {
   const xs = [...new Set(lines.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
@@ -26,7 +26,7 @@ export function aligned(lines) {
   return [xs, ...columns];
 }
 
-/** The limits of y: what is drawn with 6 % above and below, but a fixed limit as it is.
+/** Returns the limits of y: the drawn values with a margin of 6 %, or the fixed limits.
  * @param {(number | null)[]} values @param {Bounds} bounds @returns {[number, number]} */
 export function limits(values, { low, high, lines = [] }) {
   const known = values.filter((v) => v != null && Number.isFinite(v)).map(Number);
@@ -42,7 +42,7 @@ export function limits(values, { low, high, lines = [] }) {
   return [low == null ? from - margin : from, high == null ? to + margin : to];
 }
 
-/** The value of a line at the point nearest to x; its last one where x is null. @param {Line} line @param {number | null} x */
+/** A line's value at the point nearest to x, or its last if x is null. @param {Line} line @param {number | null} x */
 export function valueAt({ points }, x) {
   if (x == null) return points[points.length - 1][1];
   return points.reduce((best, p) => (Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best))[1];

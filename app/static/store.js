@@ -1,26 +1,26 @@
-// What is on screen: the page's store. Address, headings, lists and dialogs are functions of it, and of nothing else.
-// It is changed by the actions below alone; `openStudy` replaces all that belongs to a study at once.
+// The page's store: what is on screen. Address, headings, lists and dialogs depend only on it. Only the actions below
+// change it; `openStudy` replaces everything that belongs to a study at once.
 import { batch, computed, effect, signal } from '@preact/signals';
 
 /** @typedef {import('./answers').Plan} Plan */
 /** @template T @typedef {import('@preact/signals').Signal<T>} Signal */
 
-export const started = signal(false); // true once the picker has said which study is open
+export const started = signal(false); // true once the picker has named the open study
 export const study = signal(/** @type {string | null} */ (null));
-export const tab = signal(/** @type {string | null} */ (null)); // null until one was chosen by a click
-export const plan = signal(/** @type {Plan | null} */ (null)); // what jobs make for the study; null before it was asked for
-/** What the server said last of jobs, sessions and studies. @type {Signal<import('./answers').Status | null>} */
+export const tab = signal(/** @type {string | null} */ (null)); // null until one is chosen by a click
+export const plan = signal(/** @type {Plan | null} */ (null)); // the jobs of the study; null before they are fetched
+/** The server's latest status of jobs, sessions and studies. @type {Signal<import('./answers').Status | null>} */
 export const status = signal(null);
-export const administers = signal(/** @type {boolean | null} */ (null)); // may change what all readers see; null: not known yet
-export const lost = signal(false); // nothing has been heard of the server: what is on screen may be old
-// Of the study that is open: the case and the run that Review shows, and the run that Training shows.
+export const administers = signal(/** @type {boolean | null} */ (null)); // may change settings for all; null: unknown
+export const lost = signal(false); // the server is silent: the screen may be out of date
+// In the open study: the case and the run in Review, and the run in Training.
 export const shownCase = signal(/** @type {number | null} */ (null));
 export const reading = signal(/** @type {string | null} */ (null));
 export const trained = signal(/** @type {string | null} */ (null));
-/** How often somebody has pressed a key or a button of the mouse: what was asked for before the last time is not put under their hands. */
+/** Counts key presses and mouse clicks: an answer requested before the latest one must not change the screen under the reader's hands. */
 export const acts = signal(0);
 
-/** Opens a study: what belonged to the one before goes with it.
+/** Opens a study; everything of the previous one is dropped.
  * @param {string | null} id @param {{case?: number | null, run?: string | null, tab?: string | null}} [at] where in it */
 export function openStudy(id, at = {}) {
   batch(() => {
@@ -33,7 +33,7 @@ export function openStudy(id, at = {}) {
   });
 }
 
-/** What an address asks for. @param {string} href */
+/** Parses what an address asks for. @param {string} href */
 export function asked(href) {
   const params = new URL(href).searchParams;
   const number = Number(params.get('case'));
@@ -45,7 +45,7 @@ export function asked(href) {
   };
 }
 
-/** The first study of a visit: what the address asks for, where it asks for that of this study. @param {string | null} id @param {string} href */
+/** Opens a visit's first study, as the address asks if it names that study. @param {string | null} id @param {string} href */
 export function begin(id, href) {
   const address = asked(href);
   const same = !address.study || address.study === id;
@@ -55,7 +55,7 @@ export function begin(id, href) {
   });
 }
 
-/** The address of what is on screen. @param {string} href the one before, of which other parts stay @returns {string} */
+/** Returns the address of the screen. @param {string} href the previous one, whose other parts stay @returns {string} */
 function addressOf(href) {
   const url = new URL(href);
   const open = tab.value ?? url.searchParams.get('tab');
@@ -67,17 +67,17 @@ function addressOf(href) {
   return url.href;
 }
 
-let back = false; // the browser's Back or Forward is being followed
+let back = false; // while following the browser's Back or Forward
 
-/** Follows the browser's Back or Forward: the address is there already. @param {() => void} act */
+/** Follows the browser's Back or Forward: the address has already changed. @param {() => void} act */
 export function returning(act) {
   back = true;
   act();
   back = false;
 }
 
-/** Keeps the browser's address at what is on screen. Another tab or study is an entry of the history, so that Back
- * returns to the one before; a case or a run is not. */
+/** Keeps the browser's address up to date. Another tab or study adds an entry to the history, so that Back returns to
+ * the previous one; a case or a run does not. */
 export function followAddress() {
   let before = '';
   effect(() => {
@@ -93,12 +93,12 @@ export function followAddress() {
 }
 
 /**
- * What the server answers for a key of the store. `value` is null until the answer for the key that is there now has
- * come, so that a view never shows one of another study; `error` says why there is none.
+ * The server's answer for a key of the store. `value` is null until the answer for the current key has arrived, so
+ * that a view never shows another study's; `error` says why there is none.
  * @template K, T
  */
 export class Answered {
-  /** @param {() => K | null} key null: there is nothing to ask @param {(key: K) => Promise<T>} ask */
+  /** @param {() => K | null} key null: there is nothing to fetch @param {(key: K) => Promise<T>} ask */
   constructor(key, ask) {
     this.key = computed(key);
     this.ask = ask;
@@ -119,7 +119,7 @@ export class Answered {
     return this.#current?.error ?? null;
   }
 
-  /** Asks again; what is there stays until the answer comes. Resolves when it has. */
+  /** Fetches again; the old answer stays until the new one arrives. Resolves then. */
   async renew() {
     const key = this.key.peek();
     this.turn += 1;

@@ -1,4 +1,4 @@
-// The page's own script: which study and tab are open, and events between the widgets. What the studio says comes by events.js.
+// The page's own script: the open study and tab, and events between the widgets. The studio's messages come from events.js.
 import { effect } from '@preact/signals';
 import { api, askFirst, close, questions } from './api.js';
 import { toast } from './dialogs.js';
@@ -8,14 +8,14 @@ import * as store from './store.js';
 
 /** @type {Record<string, Set<(detail: any) => void>>} */
 const listeners = {};
-/** @type {string | null} the list of studies as it was last seen */
+/** @type {string | null} the last known list of studies */
 let known = null;
-/** @type {ReturnType<typeof store.asked> | null} what Back or Forward asks for, until its study is open */
+/** @type {ReturnType<typeof store.asked> | null} the target of Back or Forward, until its study is open */
 let awaited = null;
-/** @type {(text: string) => void} chooses a study in Gradio's picker; set by `bridge` */
+/** @type {(text: string) => void} selects a study in Gradio's picker; set by `bridge` */
 let choose = () => {};
 
-// In a narrow window Gradio moves the last tabs into a menu, where they have no name but their words.
+// In a narrow window Gradio moves the last tabs into a menu, where they are only identified by their text.
 const MENU = '#rooms > .tab-wrapper .overflow-dropdown button';
 /** @param {Element} button */
 const tabOf = ({ id, textContent }) => /^tab-(\w+)-button$/.exec(id)?.[1] || (textContent || '').trim().toLowerCase();
@@ -34,7 +34,7 @@ const Studio = {
   get plan() {
     return store.plan.value;
   },
-  handed: null, // settings on their way from MedMix to Training
+  handed: null, // settings to hand over from MedMix to Training
   importing: false,
   byHand: false,
 
@@ -63,9 +63,9 @@ const Studio = {
       Studio.emit('study', id);
     }
   },
-  // Asks the picker to read the list of studies again and to choose `id`.
+  // Asks the picker to reload the list of studies and to select `id`.
   chooseStudy(id) {
-    known = null; // the list changes by this very choice: the bar must not choose again while the picker answers
+    known = null; // this choice changes the list: the bar must not choose again while the picker answers
     choose(`${id || ''}#${Date.now()}`);
   },
   bridge(props, trigger) {
@@ -108,7 +108,7 @@ const Studio = {
 };
 window.Studio = Studio;
 
-// Without Gradio's first answer there is no study: where it was lost on its way, the picker is asked once more.
+// Without Gradio's first answer no study opens: if it was lost, the picker is asked again.
 const LATE = 10_000; // milliseconds
 setTimeout(() => {
   if (Studio.started) return;
@@ -119,20 +119,20 @@ setTimeout(() => {
 
 for (const event of ['pointerdown', 'keydown'])
   addEventListener(event, (e) => (store.acts.value += Number(e.isTrusted)), { capture: true });
-// Gradio opens its list on any key but Escape, on Tab as well, which leaves it.
+// Gradio opens its list on any key except Escape, even on Tab, which leaves it.
 const leaves = (/** @type {KeyboardEvent} */ e) =>
   e.key === 'Tab' && e.target instanceof Element && Boolean(e.target.closest('#study-picker'));
 addEventListener('keydown', (e) => leaves(e) && e.stopPropagation(), { capture: true });
-// Until somebody has used the page it may open what is worth seeing.
+// Until somebody has used the page, it may choose a tab itself.
 Studio.on('scored', () => {
   if (!store.acts.value && Studio.tab !== 'review') Studio.openTab('review');
 });
 
-// A study that appears by itself (the demo, an import elsewhere) joins the picker; the first one is opened.
+// A study created elsewhere (the demo, another import) is added to the picker; the first one is opened.
 /** @param {string[]} studies */
 function follow(studies) {
   const list = studies.join(' ');
-  // Who brings in a study chooses it when it is there: a second choice beside that one could come in last.
+  // An import selects its own study at the end: a second selection here could arrive last.
   if (!Studio.importing && known !== null && list !== known) {
     const first = known === '' && studies.length && !Studio.byHand;
     Studio.chooseStudy(first ? studies[0] : Studio.study);
@@ -140,7 +140,7 @@ function follow(studies) {
   if (!Studio.importing) known = list;
 }
 
-// What was said last is looked at when it comes, and again with each beat, by a tab that is in sight.
+// A visible tab handles the last status when it arrives, and again with each heartbeat.
 async function look() {
   const status = store.status.peek();
   if (!status || document.hidden) return;
@@ -158,16 +158,16 @@ async function renewStatus() {
 }
 /** @type {(value?: unknown) => void} */
 let answered = () => {};
-askFirst(new Promise((resolve) => (answered = resolve))); // what is closed to the reader is known before it is asked for
+askFirst(new Promise((resolve) => (answered = resolve))); // closed paths are known before the first request
 Studio.on('started', () => {
   renewStatus().catch(console.debug).then(answered);
   events.follow(({ status, lost }) => {
     const healed = store.lost.peek() && !lost;
     store.lost.value = Boolean(lost);
-    if (healed) Studio.emit('back'); // what could not be asked meanwhile is asked now
-    if (lost) return renewStatus().catch(console.debug); // whoever has signed out is sent to the door
+    if (healed) Studio.emit('back'); // requests that failed meanwhile are sent now
+    if (lost) return renewStatus().catch(console.debug); // a signed-out reader is sent to the sign-in page
     if (status) {
-      newest(); // what was asked before is older
+      newest(); // earlier requests are older
       store.status.value = status;
     }
     look();
@@ -181,14 +181,14 @@ effect(() => {
   if (reading) close(reading.closed, reading.why);
 });
 
-// The bar says what is at work, and when it is not known any more.
+// The bar shows the running job, or that its state is unknown.
 effect(() => {
   const lost = store.lost.value;
   const { job = null, beside = null } = (store.started.value && store.status.value) || {};
   const [sign, connection] = ['#at-work', '#connection'].map((place) => document.querySelector(place));
   if (!(sign instanceof HTMLElement) || !connection) return;
   connection.textContent = lost ? 'Connection lost. The page may be out of date; reconnecting …' : '';
-  const also = beside ? ` · ${beside.message}` : ''; // what goes on beside a training
+  const also = beside ? ` · ${beside.message}` : ''; // the job running during a training
   const running = job && `${Math.round(100 * job.share)} % · ${job.message}${also}`;
   const text = job && (job.status === 'running' ? running : 'waiting to start');
   sign.hidden = !text || lost;
@@ -196,7 +196,7 @@ effect(() => {
   sign.onclick = () => Studio.openTab('training');
 });
 
-// Whoever comes back to the window, after it was hidden or another one had the focus, finds what was done meanwhile.
+// When the window is shown or focused again, it catches up with what happened meanwhile.
 let away = false;
 const left = () => (away ||= document.hidden || !(document.activeElement instanceof HTMLIFrameElement));
 const back = () => {
@@ -208,7 +208,7 @@ addEventListener('blur', left);
 addEventListener('focus', back);
 document.addEventListener('visibilitychange', () => (document.hidden ? left() : back()));
 
-// Back and Forward go through the tabs and studies that were open.
+// Back and Forward go through the previously open tabs and studies.
 addEventListener('popstate', () => {
   const at = store.asked(location.href);
   if (!Studio.started) return;

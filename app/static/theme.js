@@ -1,4 +1,4 @@
-// Light or dark: as the system is set, until the switch says otherwise. Loaded before anything is painted.
+// Light or dark: follows the system until the switch is used. Loaded before anything is painted.
 {
   const KEPT = 'theme';
   const system = matchMedia('(prefers-color-scheme: light)');
@@ -12,7 +12,7 @@
   document.addEventListener('click', (event) => {
     if (!(event.target instanceof Element) || !event.target.closest('#theme')) return;
     const theme = document.documentElement.dataset.theme === 'light' ? 'dark' : 'light';
-    // What the system says too is not kept: the page follows the system again.
+    // A choice that equals the system's is not stored: the page follows the system again.
     if ((theme === 'light') === system.matches) localStorage.removeItem(KEPT);
     else localStorage.setItem(KEPT, theme);
     follow();

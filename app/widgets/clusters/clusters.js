@@ -24,7 +24,7 @@ export async function mount(root, studio) {
       form
         .load(study)
         .then(() => clusters.listMaps())
-        .catch(() => open(study)); // what may not be seen any more leaves, and it is said why
+        .catch(() => open(study)); // what may no longer be seen is removed, with the reason
   };
   for (const event of ['tab', 'back']) studio.on(event, again);
   studio.on('status', () => {

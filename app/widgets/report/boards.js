@@ -1,5 +1,5 @@
-// One table of the report: rows of methods, our figures beside the paper's, a button for each seed; rows not made are grey, with
-// the time that they take.
+// One table of the report: rows of methods, our figures next to the paper's, a button for each seed; missing rows are
+// grey, with the time that they take.
 import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
@@ -8,7 +8,7 @@ import { about } from '../../static/plan.js';
 /** @typedef {import('../../static/answers').ReportRow} Row */
 /** @typedef {import('../../static/answers').ReportSeed} Seed */
 
-/** The highest mean of a column, to three decimals. @param {Table} table @param {string} metric */
+/** Returns the highest mean of a column, to three decimals. @param {Table} table @param {string} metric */
 export const best = ({ rows }, metric) =>
   fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
 

@@ -1,4 +1,4 @@
-// The Report tab: the paper's tables as far as they are made, and the job that makes the rest.
+// The Report tab: the paper's tables as far as they exist, and the job that makes the rest.
 import { api, questions } from '../../static/api.js';
 import { choose, confirm, orToast } from '../../static/dialogs.js';
 import { action, el, fill, finder } from '../../static/dom.js';
@@ -16,7 +16,7 @@ const WAITS = { queued: 'waiting for other jobs', paused: 'paused', interrupted:
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
-  /** @type {Set<string>} tables that are left out */
+  /** @type {Set<string>} deselected tables */
   const without = new Set();
   let shown = '';
   /** @type {Record<string, Record<string, number>>} seconds of rows that miss a cell, by table and label */
@@ -26,7 +26,7 @@ export async function mount(root, studio) {
   /** @param {import('../../static/answers').ReportBoard} report */
   const wanted = (report) => report.choices.tables.map((t) => t.name).filter((name) => !without.has(name));
 
-  /** Asks where to go: to the cases that a cell's detector read, or to the runs that made it. */
+  /** Asks whether to open the cases that a cell's detector scored, or the runs that made it. */
   async function open(/** @type {import('../../static/answers').ReportSeed} */ { seed, fit, encoder }) {
     /** @type {Record<string, [string, string]>} */
     const ways = {
@@ -83,7 +83,7 @@ export async function mount(root, studio) {
     $('.network').value = offered.some(({ name }) => name === chosen) ? chosen : '';
   }
 
-  /** Says how long it takes, and starts it once that is confirmed. @param {object} body */
+  /** Shows the time needed, and starts the job after confirmation. @param {object} body */
   async function make(body) {
     const { cells, seconds: takes } = await api(`${base()}/time`, body);
     const text =
@@ -100,7 +100,7 @@ export async function mount(root, studio) {
     $('.make').disabled ||= !study;
     if (!study || !studio.shown(root)) return;
     const budget = $('.budget').value;
-    /** @type {Record<string, string>} what nobody chose is the budget's own */
+    /** @type {Record<string, string>} without a choice, the budget's default */
     const network = $('.network').value ? { network: $('.network').value } : {};
     const asked = { budget, ...network, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
     const newest = question();

@@ -1,10 +1,10 @@
-// What leaves the studio: decisions, masks, the whole study; and the switch of blind-first reading.
+// Exports: decisions, masks, the whole study; and the switch for blind reading.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { el, fill } from '../../static/dom.js';
 
 const WHOLE = 'Whole study';
-/** What goes out, and in which forms. @type {Record<string, Record<string, string>>} */
+/** The exports and their formats. @type {Record<string, Record<string, string>>} */
 const KINDS = {
   Decisions: { csv: 'CSV', findings: 'findings and tags, CSV', scores: 'all scores, CSV' },
   Masks: { coco: 'COCO', png: 'PNG', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO' },
@@ -21,10 +21,10 @@ const REMAPPED = 'Names and dates are remapped; burned-in text in images is not'
 const KEPT = 'Names are kept: for moving a study between installations';
 
 const ANSWERS = 'rs-answers';
-let namedStudy = ''; // whose names stay: a page that is drawn anew keeps what was ticked
+let namedStudy = ''; // whose names stay: a redrawn page keeps the ticks
 
-/** Where the answers to the forms go: a file is kept by the browser, what is shown here says why there is none. Beside
- * the page's contents, for these may be drawn anew before the answer comes. */
+/** The target of the forms: the browser saves a file, and otherwise the frame shows the error. It is outside the
+ * page's contents, which may be redrawn before the answer arrives. */
 function listen() {
   if (document.querySelector(`iframe[name=${ANSWERS}]`)) return;
   const answers = /** @type {HTMLIFrameElement} */ (el('iframe', { name: ANSWERS, hidden: true }));
@@ -40,7 +40,7 @@ function listen() {
   document.body.append(answers);
 }
 
-/** Queues masks, heat maps and reports for a DICOMweb server, chosen by the name that it has on the machine.
+/** Queues masks, heat maps and reports for a DICOMweb server, chosen by its name on the machine.
  * @param {string} study @param {string | null} run @param {HTMLInputElement} named whether names stay @param
  * {string[]} servers */
 function send(study, run, named, servers) {
@@ -57,8 +57,8 @@ function send(study, run, named, servers) {
   return [button, which];
 }
 
-/** @param {string} study @param {string | null} run whose scores stand beside the decisions @param {{blind: boolean,
- * may: boolean}} how blind: the study is read blind first; may: what is an administrator's is offered @param {(id:
+/** @param {string} study @param {string | null} run whose scores accompany the decisions @param {{blind: boolean,
+ * may: boolean}} how blind: the study is read blind first; may: administrators' exports are offered @param {(id:
  * number, name: string) => HTMLElement} link to a case @param {() => void} changed */
 export function exports(study, run, { blind, may }, link, changed) {
   listen();

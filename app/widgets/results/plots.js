@@ -1,4 +1,4 @@
-// Drawings of the Results tab, as SVG: the ROC curve, Dice by lesion size, the cases from the highest score down.
+// Figures of the Results tab, as SVG: the ROC curve, Dice by lesion size, the cases from the highest score down.
 import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 
@@ -10,9 +10,9 @@ const text = (
   more = {},
 ) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
 
-/** The ROC curve with the operating point, which whoever may can drag along it or move by the arrow keys.
+/** Draws the ROC curve with the operating point, which readers with the right can drag or move by the arrow keys.
  * @param {import('../../static/answers').OperatingPoint} figures @param {((place: number, done: boolean) => void) |
- * null} moved to a place of the curve; done: it is let go of; null: it stays where it is */
+ * null} moved to a place of the curve; done: it is released; null: it cannot be moved */
 export function roc({ roc: curve, point }, moved) {
   const [left, bottom, side] = [36, 264, 250];
   const at = (/** @type {number[]} */ [x, y]) => [left + side * x, bottom - side * y];

@@ -1,4 +1,4 @@
-// The Results tab: figures of one run of the study, as the server worked them out.
+// The Results tab: figures of one run of the study, computed by the server.
 import { api, questions } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill, finder } from '../../static/dom.js';
@@ -10,7 +10,7 @@ import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
 
-/** What flags, and who chose it. @param {import('../../static/answers').Chosen} point */
+/** Describes the threshold, and who chose it. @param {import('../../static/answers').Chosen} point */
 const inEffect = ({ words, threshold, reader, created }) =>
   `${words}${threshold === null ? '' : `, above a score of ${fixed(threshold)}`}` +
   `${reader && `; chosen by ${reader} on ${day(created)}`}`;
@@ -23,13 +23,13 @@ export async function mount(root, studio) {
   /** @type {string | null} */
   let asked = null;
   let run = '';
-  let masks = ''; // the kind of lesion masks that figures are computed against; '': the study's own choice
-  let last = ''; // what is shown, as text
+  let masks = ''; // the lesion masks used as ground truth; '': the study's default
+  let last = ''; // the current answer, as text
   /** @type {import('../../static/answers').Results | null} */
   let answer = null;
-  /** Asks what stands beside the answer: how far it is to be believed, and Dice by size. @type {(() => Promise<void>) | null} */
+  /** Fetches the additional answers: reliability, and Dice by size. @type {(() => Promise<void>) | null} */
   let later = null;
-  let may = true; // move the operating point, and what else is an administrator's
+  let may = true; // whether the reader may move the operating point and use other administrators' functions
   let awaited = false; // planted lesions, by a job
   const question = questions();
 
@@ -41,7 +41,7 @@ export async function mount(root, studio) {
   const wide = (/** @type {string} */ title, /** @type {import('../../static/types').Child} */ content) =>
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
-  /** @param {import('../../static/answers').ResultsOfRun} r @param {HTMLElement} guarantee of the limit, told later */
+  /** @param {import('../../static/answers').ResultsOfRun} r @param {HTMLElement} guarantee of the limit, filled later */
   function operatingPoint({ run: of, labels, chosen, history }, guarantee) {
     const said = el('p', { class: 'num rs-said', role: 'status' });
     const keep = async (/** @type {Record<string, unknown>} */ body) => {
@@ -143,7 +143,7 @@ export async function mount(root, studio) {
     );
   }
 
-  /** Nothing of the study before stays while another one's figures are on their way. @param {string | null} study */
+  /** Clears the previous study while another one's figures are loading. @param {string | null} study */
   function clear(study) {
     asked = study;
     run = last = masks = '';
@@ -168,7 +168,7 @@ export async function mount(root, studio) {
     }
     const text = JSON.stringify([study, r]);
     if (!newest()) return;
-    // What is the same stays as it is, with what somebody is about to drag; what other questions tell is asked anew.
+    // An unchanged answer is not redrawn, so that a drag can continue; the additional answers are fetched again.
     if (changed && text === last) return later?.();
     last = text;
     answer = r;
@@ -247,7 +247,7 @@ export async function mount(root, studio) {
     awaited = false;
     later?.();
   });
-  // Until it is known who reads, the page is that of an administrator: it is drawn again for a plain reader alone.
+  // Until the reader's rights are known the page is an administrator's; it is only redrawn for other readers.
   administers.subscribe((known) => {
     if (may === (known !== false)) return;
     may = known !== false;

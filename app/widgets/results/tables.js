@@ -1,4 +1,4 @@
-// Tables of the Results tab: figures at the threshold, detectors side by side, readers against each other.
+// Tables of the Results tab: figures at the threshold, comparisons of detectors and of readers.
 import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent, plural, shareOf } from '../../static/format.js';
 
@@ -112,7 +112,7 @@ export function detectors(rows, now, show) {
   );
 }
 
-// One plain verdict on each detector, above all figures.
+// One verdict in plain words on each detector, above all figures.
 const SIGN = { good: '✓', warn: '!', bad: '✕', none: '–' };
 const MEANING = { good: 'holds', warn: 'with care', bad: 'does not hold', none: 'unknown' };
 

@@ -1,5 +1,5 @@
-// The cluster browser: the study's maps, its panes and tools, and what the panes share: the selection (by the identity of
-// the points), the colours, and what is shown beside the maps.
+// The cluster browser: the study's maps, its panes and tools, and the state that the panes share: the selection (by the
+// identity of the points), the colours, and the panels next to the maps.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
 import { el, finder, finderOfAll } from '../../../static/dom.js';
@@ -33,7 +33,7 @@ export class ClusterView {
   constructor(root, studio) {
     this.root = root;
     this.$ = finder(root);
-    this.colour = 'class'; // what the points are coloured by
+    this.colour = 'class'; // the column that colours the points
     /** @type {string | null} the run whose scores can colour them */
     this.fit = null;
     /** @type {Map<string, Set<string>>} column -> classes that are switched off */
@@ -44,7 +44,7 @@ export class ClusterView {
     this.tool = 'pan';
     /** @type {import('../../../static/answers').MapRow[]} */
     this.maps = [];
-    /** @type {string | null} the map that was asked for here and is not there yet */
+    /** @type {string | null} the map that was requested here and is not ready yet */
     this.wanted = null;
     this.opening = false;
     this.refusal = ''; // why nothing of the study is shown
@@ -73,7 +73,7 @@ export class ClusterView {
   /** @param {string | null} study */
   async open(study) {
     this.study = study;
-    this.opening = Boolean(study); // nothing is said to be missing before it has been looked for
+    this.opening = Boolean(study); // nothing is reported missing before it has been fetched
     this.refusal = '';
     for (const pane of this.panes) pane.blank();
     this.setSplit(false);
@@ -116,7 +116,7 @@ export class ClusterView {
       this.wanted = null;
       toast(failed.message || 'The map could not be drawn.', 'bad');
     }
-    // What was asked for here; else, where none is open, one that has come by itself.
+    // The map requested here; else, if none is open, one that became ready meanwhile.
     const come = ready.find((m) => m.key === this.wanted) || (!this.panes[0].map && !this.opening && ready[0]);
     if (come) {
       if (come.key === this.wanted) this.wanted = null;
@@ -131,7 +131,7 @@ export class ClusterView {
     if (ready) this.form.progress(null);
   }
 
-  // A map is opened; what was selected, here or in the other pane, stays selected.
+  // Opens a map; the selection, made here or in the other pane, stays.
   /** @param {Pane} pane @param {string} key */
   async show(pane, key) {
     const from = this.shown.find((p) => p !== pane) || this.shown[0];
@@ -147,7 +147,7 @@ export class ClusterView {
     this.emptiness();
     this.aside();
   }
-  // The same map once more, after something was placed on it or taken off: camera, epoch and selection stay.
+  // Reloads the same map after images were placed on it or removed: camera, epoch and selection stay.
   /** @param {Pane} pane */
   async again(pane) {
     const { time } = pane.plot;
@@ -188,7 +188,7 @@ export class ClusterView {
       p.plot.redraw(false);
     });
   }
-  /** @param {boolean} on whether two maps are shown */
+  /** @param {boolean} on whether to show two maps */
   setSplit(on) {
     this.panes[1].root.hidden = !on;
     this.$('.split').setAttribute('aria-pressed', String(on));
@@ -219,7 +219,7 @@ export class ClusterView {
     return this.panes.filter((p) => !p.root.hidden && p.map);
   }
 
-  // Beside the maps -----------------------------------------------------------------------------
+  // Panels next to the maps -----------------------------------------------------------------------------
   aside() {
     const pane = this.active.map ? this.active : this.panes[0];
     this.legend.render(pane);
@@ -244,7 +244,7 @@ export class ClusterView {
     this.numbers.render(pane);
     this.projecting.render();
   }
-  /** @param {Pane} pane @param {boolean} still whether it moves on at once */
+  /** @param {Pane} pane @param {boolean} still whether it will move on immediately */
   epochChanged(pane, still) {
     if (this.active === pane) this.numbers.render(pane);
     if (!still && this.active === pane && pane.plot.focus >= 0 && this.pointsOf(pane).length < 2) this.side(pane);
@@ -295,7 +295,7 @@ export class ClusterView {
     this.share(pane);
     this.aside();
   }
-  // What is selected in one pane is selected in the other.
+  // A selection in one pane applies to the other.
   /** @param {Pane} pane */
   share(pane) {
     for (const other of this.shown) {

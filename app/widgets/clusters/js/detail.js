@@ -1,4 +1,4 @@
-// The point that was clicked: its image with heat map and outline, its score, its nearest in feature space.
+// The clicked point: its image with heat map and outline, its score, its nearest neighbours in feature space.
 import { api } from '../../../static/api.js';
 import { action, check, el } from '../../../static/dom.js';
 
@@ -13,11 +13,11 @@ export class Detail {
   constructor(root, clusters) {
     this.root = root;
     this.clusters = clusters;
-    /** What lies over the image. @type {Record<string, boolean>} */
+    /** The layers over the image. @type {Record<string, boolean>} */
     this.layers = { heat: true, outline: true };
     /** @type {{key: string, point: number} | null} */
     this.shown = null;
-    this.token = {}; // marks the newest question; the answer to an older one is thrown away
+    this.token = {}; // identifies the newest request; answers to older ones are discarded
   }
 
   /** @param {import('./model.js').MapData | null} map the one that is open */
@@ -51,7 +51,7 @@ export class Detail {
     this.near(pane, neighbours);
   }
 
-  // A new image: its name, its nearest on the map, and whether it is like anything there at all.
+  // A new image: its name, its nearest neighbours on the map, and whether it resembles anything on it.
   /** @param {Pane} pane @param {number} i @param {string} base @param {object} token */
   async showProjected(pane, i, base, token) {
     const found = await api(`${base}?epoch=${pane.epochIndex}`);

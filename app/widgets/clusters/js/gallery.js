@@ -1,4 +1,4 @@
-// The selection as pictures: how many of which class, the images, what can be done with them.
+// The selection as pictures: counts by class, the images, and actions on them.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
 import { action, el, onEnter } from '../../../static/dom.js';
@@ -51,7 +51,7 @@ export class Gallery {
     );
   }
 
-  // Tags and the worklist speak of cases: MedMix versions among the points are left out, and it is said.
+  // Tags and the worklist are for cases: MedMix versions among the points are skipped, with a message.
   /** @param {Pane} pane @param {number[]} points */
   actions(pane, points) {
     const own = Array.from(points).filter((i) => i < pane.map.own);

@@ -1,5 +1,5 @@
-// Who is under the pointer, and who is inside a shape, without looking at every point at every move.
-/** The box around points x, y, x, y, ... @param {ArrayLike<number>} at */
+// Finds the point under the pointer, and points inside a shape, without checking every point at every move.
+/** Returns the bounding box of points x, y, x, y, ... @param {ArrayLike<number>} at */
 export function bounds(at) {
   const box = { x0: Infinity, y0: Infinity, x1: -Infinity, y1: -Infinity };
   for (let k = 0; k < at.length; k += 2) {
@@ -42,7 +42,7 @@ export class Grid {
     return Math.min(Math.max(Math.floor((y - this.bounds.y0) / this.ch), 0), this.side - 1);
   }
 
-  /** Calls fn(i) for every point of the cells that touch the box (points outside it may come too).
+  /** Calls fn(i) for every point of the cells that touch the box (also for some points outside it).
    * @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {(i: number) => void} fn */
   each(x0, y0, x1, y1, fn) {
     const [c0, c1, r0, r1] = [this.column(x0), this.column(x1), this.row(y0), this.row(y1)];
@@ -52,7 +52,7 @@ export class Grid {
     }
   }
 
-  /** The visible point nearest to (x, y) within `reach`, or -1. Of two at one place the one drawn last, on top.
+  /** Returns the visible point nearest to (x, y) within `reach`, or -1. Of two at one position, the one drawn on top.
    * @param {number} x @param {number} y @param {number} reach @param {ArrayLike<number>} visible */
   nearest(x, y, reach, visible) {
     let best = -1;
@@ -68,7 +68,7 @@ export class Grid {
     return best;
   }
 
-  /** Indices of the visible points inside a polygon [x, y, x, y, ...] (even-odd rule).
+  /** Returns the indices of the visible points inside a polygon [x, y, x, y, ...] (even-odd rule).
    * @param {number[]} polygon @param {ArrayLike<number>} visible */
   inside(polygon, visible) {
     const { x0, y0, x1, y1 } = bounds(polygon);

@@ -1,4 +1,4 @@
-// What the colours mean, how many there are, and switches to hide, show and isolate.
+// The legend: what the colours mean, the counts, and switches to hide, show and isolate.
 import { action, el, finder } from '../../../static/dom.js';
 import { css, rampCss } from './palette.js';
 
@@ -18,7 +18,7 @@ export class Legend {
     this.fits.onchange = () => clusters.scoresOf(this.fits.value);
   }
 
-  /** Redrawn from the pane that was used last. @param {import('./pane.js').Pane} pane */
+  /** Redraws the legend from the pane that was used last. @param {import('./pane.js').Pane} pane */
   render(pane) {
     this.root.hidden = !pane?.map;
     if (!pane?.map) return;
@@ -28,7 +28,7 @@ export class Legend {
     this.fits.replaceChildren(...pane.map.fits.map((f) => el('option', { value: f.id }, f.name)));
     this.fits.value = pane.fit || '';
     const { column, plot } = pane;
-    const colouring = /** @type {Colouring} */ (plot.colouring); // what the column's kind has of it
+    const colouring = /** @type {Colouring} */ (plot.colouring); // the fields that this kind of column has
     const hidden = this.clusters.hidden.get(column.name) || new Set();
     this.list.replaceChildren(
       ...(column.codes ? this.categories(column, colouring, hidden) : this.numbers(colouring, hidden)),
@@ -74,7 +74,7 @@ export class Legend {
   }
 }
 
-/** One line of the legend: a switch with colour, name and count, and what else is handed over.
+/** Builds one line of the legend: a switch with colour, name and count, and further elements.
  * @param {{label: string, shown: boolean, colour: string, count: number, toggle: () => void}} about @param
  * {...HTMLElement} more */
 function entry({ label, shown, colour, count, toggle }, ...more) {

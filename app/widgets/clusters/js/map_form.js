@@ -1,4 +1,4 @@
-// What to draw: encoder, method, features, epochs. A fit runs as a job; this only asks, waits and shows how it goes.
+// The form for a map: encoder, method, features, epochs. A job does the fit; the form requests it and shows progress.
 import { api } from '../../../static/api.js';
 import { orToast } from '../../../static/dialogs.js';
 import { el, finder, finderOfAll, offer, options } from '../../../static/dom.js';
@@ -6,7 +6,7 @@ import { el, finder, finderOfAll, offer, options } from '../../../static/dom.js'
 const LIMITS = { seed: 'seed', perplexity: 'perplexity', neighbours: 'neighbours', min_dist: 'min_dist' };
 
 export class MapForm {
-  /** @param {HTMLElement} root @param {(key: string, ready: boolean) => Promise<void>} asked called when a map was asked for */
+  /** @param {HTMLElement} root @param {(key: string, ready: boolean) => Promise<void>} asked called when a map was requested */
   constructor(root, asked) {
     this.root = root;
     this.asked = asked;
@@ -40,7 +40,7 @@ export class MapForm {
     const method = this.$('.method').value;
     for (const node of finderOfAll(this.root)('.only')) node.hidden = !node.classList.contains(method);
     const { run } = this;
-    this.$('.run').title = run?.name || ''; // a long name is cut in the box
+    this.$('.run').title = run?.name || ''; // a long name is cut off in the box
     this.#features(run?.centred !== false);
     const epochs = run?.epochs || [];
     const [first, last] = [epochs[0], epochs.at(-1)];
@@ -57,7 +57,7 @@ export class MapForm {
     );
   }
 
-  /** Pretrained weights come without class centres and with a head that nothing has trained. @param {boolean} trained */
+  /** Pretrained weights have no class centres and an untrained head. @param {boolean} trained */
   #features(trained) {
     const select = this.$('.feature');
     for (const option of select.options) option.disabled = !trained && ['centred', 'projected'].includes(option.value);

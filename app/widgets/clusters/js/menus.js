@@ -1,4 +1,4 @@
-// Two menus: named views of the maps, and what can be saved as a file.
+// Two menus: named views of the maps, and exports as files.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
 import { action, closing, download, el, finder, finderOfAll, onEnter } from '../../../static/dom.js';
@@ -115,7 +115,7 @@ export class Menus {
       el('div', { class: 'line' }, name, action('Save', save)),
     ];
   }
-  // Everything needed to see the same again: maps, epochs, cameras, colours, the selection by identity.
+  // Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity.
   state() {
     const { clusters } = this;
     return {

@@ -1,4 +1,4 @@
-// A map as the browser holds it: typed arrays, and the identity by which a point is known on every map.
+// A map in the browser: typed arrays, and the identity that a point has on every map.
 import { api, fetched } from '../../../static/api.js';
 import { join, loadSets, widen } from './projected.js';
 
@@ -25,12 +25,12 @@ export async function loadMap(key) {
     about,
     epochs,
     waiting,
-    ...whole, // own: how many points are the map's own; the placed come after them
+    ...whole, // own: the number of the map's own points; placed ones follow them
     centres: about.epochs.map((e) => e.centres),
     fits: about.fits,
     thumb: (/** @type {number} */ i, side = 96) => `${whole.url(i)}/thumb.png?side=${side}`,
     title: titleOf({ ...about, count: n }),
-    /** Where a point of another map is on this one, or -1. @param {number} id */
+    /** Returns the index on this map of another map's point, or -1. @param {number} id */
     find(id) {
       index ??= new Map(Array.from(whole.ids, (v, i) => [v, i]));
       return index.get(id) ?? -1;
@@ -40,7 +40,7 @@ export async function loadMap(key) {
 
 const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
 
-/** A map's name in menus: method, features, run, epochs, seed.
+/** Returns a map's name in menus: method, features, run, epochs, seed.
  * @param {{config: import('../../../static/answers').MapConfig, run_name: string, epochs: (number | {epoch: number})[],
  *   count: number | null}} map */
 export function titleOf({ config, run_name: run, epochs, count }) {
@@ -51,7 +51,7 @@ export function titleOf({ config, run_name: run, epochs, count }) {
   return [`${METHODS[config.method]} of ${config.feature} features`, run, when, points].join(' \u00b7 ');
 }
 
-/** What the points can be coloured by, by name. @param {{base: `/api/clusters/maps/${string}`} & Pick<MapData, 'added' | 'sets'>} map
+/** The columns that can colour the points, by name. @param {{base: `/api/clusters/maps/${string}`} & Pick<MapData, 'added' | 'sets'>} map
  * @param {string | null} fit the run whose scores are among them */
 export async function loadColumns(map, fit) {
   /** @type {'' | `?${string}`} */

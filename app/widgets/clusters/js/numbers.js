@@ -1,4 +1,4 @@
-// The numbers beside a map, in the original feature space, with their course over the epochs.
+// The numbers next to a map, computed in the original feature space, with their curves over the epochs.
 import { Chart } from '../../../static/chart.js';
 import { action, el, finder } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
@@ -28,7 +28,7 @@ const TRUSTWORTHINESS = [
   'of the map: 1 when neighbours on it are neighbours in the features',
   [0.5, 1],
 ];
-/** What stands beside a number. @type {Record<string, [key: string, title: string, short: string]>} */
+/** The reference value shown next to a number. @type {Record<string, [key: string, title: string, short: string]>} */
 const BESIDE = {
   knn_purity: ['knn_chance', 'By chance', 'chance'],
   lesion_side: ['lesion_side_normal', 'Of normal test images', 'normal'],
@@ -40,7 +40,7 @@ export class Numbers {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
-    this.kind = 'classes'; // which of the map's numbers are shown
+    this.kind = 'classes'; // the group of numbers shown
     /** @type {string | null} the row whose course over the epochs is open */
     this.open = null;
     this.chart = new Chart({ title: '' });
@@ -122,7 +122,7 @@ export class Numbers {
     return [head, el('tr', { class: 'course' }, el('td', { colspan: 3 }, chart))];
   }
 
-  // The curve at a size at which it can be read; one chart serves all rows.
+  // The curve at a readable size; one chart serves all rows.
   /** @param {string} title @param {(number | null)[]} course @param {number | null} [chance] @param {string} [short]
    * names it */
   course(title, course, chance, short = '') {
@@ -133,7 +133,7 @@ export class Numbers {
     return this.chart.element;
   }
 
-  // Its course at a glance, with the epoch that is shown.
+  // A small curve, with the current epoch marked.
   /** @param {(number | null)[]} course @param {number} at @param {[number, number] | null} range */
   curve(course, at, range) {
     const [w, h] = [74, 22];

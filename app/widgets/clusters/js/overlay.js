@@ -1,11 +1,11 @@
-// What lies over the points: class means and radii, frozen centres, rings around points, the lasso.
+// Overlays on the points: class means and radii, frozen centres, rings around points, the lasso.
 import { css } from './palette.js';
 import { isProjected } from './projected.js';
 
 /** @typedef {import('./plot.js').Plot} Plot */
 /** @typedef {CanvasRenderingContext2D} Ink */
 
-const RINGED = 1500; // more new images than this are marked by their colour alone
+const RINGED = 1500; // more new images than this are only marked by colour
 
 /** @param {Plot} plot */
 export function drawOverlay(plot) {
@@ -36,7 +36,7 @@ function ring(plot, i, colour, width, gap) {
   plot.ink.stroke();
 }
 
-/** Mean and root mean square radius, on the map, of the visible points of each category. @param {Plot} plot */
+/** Returns the mean and root mean square radius on the map of each category's visible points. @param {Plot} plot */
 function classStats(plot) {
   const { current, visible, colouring, codes } = plot;
   const k = colouring?.table?.length || 0;
@@ -94,7 +94,7 @@ function cross(ink, x, y, size, colour, width) {
   ink.stroke();
 }
 
-/** The centres that pre-training pulled towards: a diamond each, moving with the epochs. @param {Plot} plot */
+/** Draws the centres that pre-training pulled towards, as diamonds that move with the epochs. @param {Plot} plot */
 function centresAt(plot) {
   const { map, time } = plot;
   const a = map.centres[Math.floor(time)];

@@ -1,11 +1,11 @@
-// Points straight into pixels: no path, no sprite, so that 50,000 of them cost a few milliseconds without a graphics card.
+// Paints points directly into pixels, without paths or sprites: 50,000 take a few milliseconds without a graphics card.
 const GROUND = 0xff13100d; // #0d1013, opaque, little-endian
 const STEPS = 4; // stamps at quarter pixels, so that slow motion does not jump
 
 /** @typedef {ReturnType<typeof stamps>} Stamps */
 
-// Discs of `radius` at STEPS x STEPS offsets. Each is a list of the pixels it touches: how far they lie from the disc's
-// corner in an image of that width, and how much of them is covered, 1..256.
+// Discs of `radius` at STEPS x STEPS offsets. Each is a list of the pixels it touches: their distance from the
+// disc's corner in an image of that width, and their coverage, 1..256.
 /** @param {number} radius @param {number} width */
 function stamps(radius, width) {
   const side = 2 * Math.ceil(radius) + 2;
@@ -39,7 +39,7 @@ export class Painter {
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', { alpha: false }));
     this.canvas = canvas;
     this.image = this.context.createImageData(1, 1);
-    this.pixels = new Uint32Array(0); // of the image; empty until the size is known
+    this.pixels = new Uint32Array(0); // of the image; empty before the size is known
     /** @type {Map<number, Stamps>} by radius, for one width */
     this.made = new Map();
     this.stampWidth = 0;
@@ -58,7 +58,7 @@ export class Painter {
 
   /** @param {Float32Array | null} at x, y of all points in map units @param {{scale: number, dx: number, dy: number}}
    * view to pixels @param {{colours: Uint32Array, visible: Uint8Array, selected: Uint8Array | null, radius: number,
-   * rim: boolean, order: Int32Array, shade?: number}} points `selected`: null when nothing is, then all are bright */
+   * rim: boolean, order: Int32Array, shade?: number}} points `selected`: null if none is, then all are bright */
   paint(at, view, { colours, visible, selected, radius, rim, order, shade = 1 }) {
     this.order = order;
     this.pixels.fill(GROUND);
@@ -142,8 +142,8 @@ export class Painter {
   }
 }
 
-// An order of drawing in which no class lies over another: a shuffle, the same for the same number of points.
-// What was placed on a map comes after its `own` points, on top.
+// A drawing order in which no class covers another: a shuffle, the same for the same number of points.
+// Points placed on a map come after its `own` points, on top.
 /** @param {number} n */
 export function shuffled(n, own = n) {
   const order = Int32Array.from({ length: n }, (_, i) => i);
@@ -156,7 +156,7 @@ export function shuffled(n, own = n) {
   return own < n ? Int32Array.from([...order.filter((i) => i < own), ...order.filter((i) => i >= own)]) : order;
 }
 
-/** Fewer points are drawn larger. @param {number} n */
+/** Returns the radius of points: fewer are drawn larger. @param {number} n */
 export function radiusFor(n) {
   return n < 600 ? 6 : n < 3000 ? 4.5 : n < 12000 ? 3 : n < 80000 ? 2 : 1.5;
 }

@@ -51,7 +51,7 @@ const pack = ([r, g, b]) => (b << 16) | (g << 8) | r;
 /** @param {number} packed 0xBBGGRR */
 export const css = (packed) => `rgb(${packed & 255} ${(packed >> 8) & 255} ${packed >> 16})`;
 
-/** A colour for each class: the same for the same name, and no two alike. @param {string[]} names */
+/** Returns a colour for each class: the same for the same name, and all different. @param {string[]} names */
 export function categoryColours(names) {
   let next = 0;
   let placed = 0;
@@ -68,7 +68,7 @@ export function categoryColours(names) {
   });
 }
 
-/** The colour of a number. @param {number} t 0..1 */
+/** Returns the colour of a number. @param {number} t 0..1 */
 export function ramp(t) {
   const x = Math.min(Math.max(t, 0), 1) * (RAMP.length - 1);
   const i = Math.min(Math.floor(x), RAMP.length - 2);
@@ -77,11 +77,11 @@ export function ramp(t) {
 export const rampCss = () => `linear-gradient(to right, ${RAMP.map((c) => css(pack(c))).join(', ')})`;
 
 /**
- * The colour of every point. Of categories: each one's colour and how many points it holds; of numbers: their range.
+ * The colour of every point. For categories: their colours and numbers of points; for numbers: their range.
  * @typedef {object} Colouring
  * @property {Uint32Array} colours
  * @property {Uint8Array} visible
- * @property {Uint8Array | null} back points that lie under the others
+ * @property {Uint8Array | null} back points drawn below the others
  * @property {number[]} [table]
  * @property {Int32Array} [counts]
  * @property {number} [low]
@@ -120,6 +120,6 @@ export function colouring(column, hidden) {
   const grey = pack(parse(NONE));
   const colours = Uint32Array.from(values, (v) => (v == null ? grey : ramp((v - low) / (high - low || 1))));
   const visible = Uint8Array.from(values, (v) => (v == null && hidden.has('unknown') ? 0 : 1));
-  const back = Uint8Array.from(values, (v) => (v == null ? 1 : 0)); // the unknown lie under the known
+  const back = Uint8Array.from(values, (v) => (v == null ? 1 : 0)); // unknown values are drawn below known ones
   return { colours, visible, back, low, high, unknown: values.length - known.length };
 }

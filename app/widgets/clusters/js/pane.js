@@ -1,11 +1,11 @@
-// One map with its title and, where it has several epochs, the scrubber below it.
+// One map with its title and, for several epochs, the scrubber below it.
 import { action, el } from '../../../static/dom.js';
 import { loadColumns, loadMap } from './model.js';
 import { colouring } from './palette.js';
 import { Plot } from './plot.js';
 import { attach } from './tools.js';
 
-/** A run that can colour this map: `fit` if it is one of them. @param {import('./model.js').MapData} map @param {string | null} fit */
+/** Returns a run that can colour this map: `fit` if possible. @param {import('./model.js').MapData} map @param {string | null} fit */
 const known = ({ fits }, fit) => (fits.some((f) => f.id === fit) ? fit : fits[0]?.id || null);
 
 /** @type {any} */
@@ -16,15 +16,15 @@ export class Pane {
   constructor(clusters, number) {
     this.clusters = clusters;
     this.number = number;
-    /** @type {import('./model.js').MapData} null until one is opened; `clusters.shown` are the panes that have one */
+    /** @type {import('./model.js').MapData} null until one is opened; `clusters.shown` lists the panes with a map */
     this.map = none;
     /** @type {Map<string, import('../../../static/answers').Column>} */
     this.columns = new Map();
-    /** @type {import('../../../static/answers').Column} what the points on screen are coloured by */
+    /** @type {import('../../../static/answers').Column} the column that colours the points on screen */
     this.column = none;
     /** @type {string | null} the run whose scores are among the columns */
     this.fit = null;
-    this.turn = 0; // counts what was opened: an answer that comes after a newer choice is thrown away
+    this.turn = 0; // counts opened maps: an answer that arrives after a newer choice is discarded
     this.running = 0;
     this.pick = el('select', {
       class: 'which',
@@ -94,7 +94,7 @@ export class Pane {
     this.recolour();
   }
 
-  // `column` is what the points on the screen are coloured by, whatever has been chosen since.
+  // `column` is what colours the points on screen, whatever has been chosen since.
   recolour() {
     if (!this.map) return;
     const column = this.columns.get(this.clusters.colour) || this.columns.get('class');
@@ -111,7 +111,7 @@ export class Pane {
   get epoch() {
     return this.map.about.epochs[this.epochIndex].epoch;
   }
-  /** @param {number} time @param {boolean} [still] whether it moves on at once */
+  /** @param {number} time @param {boolean} [still] whether it will move on immediately */
   seek(time, still = false) {
     this.slider.value = String(time);
     this.plot.setTime(time);
@@ -151,8 +151,8 @@ export class Pane {
   }
 }
 
-// What is said beside the pointer: the point's image and its class or number.
-/** What colours a point, in words. @param {import('../../../static/answers').Column} column @param {number} i */
+// The tooltip at the pointer: the point's image and its class or number.
+/** Describes a point's colour in words. @param {import('../../../static/answers').Column} column @param {number} i */
 export function valueText(column, i) {
   if (column.codes) {
     const name = column.names?.[column.codes[i]] || '';

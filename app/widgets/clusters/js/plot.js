@@ -1,6 +1,6 @@
-// One map on a canvas: the camera, the points' places at any moment between two epochs, one draw per frame.
-// Written by hand because it was measured faster than what there is: 5,000 points in about 1 ms on a plain CPU, where
-// Gradio's plots give no selection and redraw on the server. `python launch.py bench clusters` measures it.
+// One map on a canvas: the camera, the points' positions at any moment between two epochs, one draw per frame.
+// Written by hand because it was measured to be faster: 5,000 points in about 1 ms on a plain CPU, whereas Gradio's
+// plots give no selection and redraw on the server. `python launch.py bench clusters` measures it.
 import { el } from '../../../static/dom.js';
 import { bounds, Grid } from './grid.js';
 import { drawOverlay } from './overlay.js';
@@ -20,23 +20,23 @@ export class Plot {
     this.focus = -1;
     /** @type {number[]} points with a ring */
     this.neighbours = [];
-    /** @type {number[] | null} the lasso or box in the making, in pixels */
+    /** @type {number[] | null} the lasso or box being drawn, in pixels */
     this.trail = null;
     this.marks = true;
     this.time = 0;
     this.dirty = { points: false, over: false };
-    /** @type {number[]} milliseconds that the last frames took to draw */
+    /** @type {number[]} drawing times of the last frames in milliseconds */
     this.frames = [];
     this.width = 0; // CSS pixels
     this.height = 0;
-    this.home = 0; // the scale at which the whole map is in view
+    this.home = 0; // the scale at which the whole map is visible
     this.asked = 0;
     this.radius = 3;
     this.some = false; // whether any point is selected
     /** @type {import('./model.js').MapData} null until one is put in place */
     this.map = /** @type {any} */ (null);
     this.current = new Float32Array(0); // x, y of each point at `time`
-    this.order = new Int32Array(0); // in which points are drawn
+    this.order = new Int32Array(0); // drawing order of the points
     this.mixed = this.order;
     /** @type {Uint8Array} */
     this.selected = new Uint8Array(0);
@@ -44,7 +44,7 @@ export class Plot {
     this.colours = new Uint32Array(0);
     /** @type {Uint8Array} null while nothing is drawn */
     this.visible = /** @type {any} */ (null);
-    /** @type {Uint8Array | null} the points that are shown alone */
+    /** @type {Uint8Array | null} the points shown in isolation */
     this.only = null;
     /** @type {import('./palette.js').Colouring | null} */
     this.colouring = null;
@@ -57,7 +57,7 @@ export class Plot {
     new ResizeObserver(() => this.resize()).observe(host);
   }
 
-  /** The camera stays when the same map comes again. @param {import('./model.js').MapData} map */
+  /** Sets the map; the camera stays if it is the same map. @param {import('./model.js').MapData} map */
   setMap(map) {
     const fresh = map.key !== this.map?.key;
     this.map = map;
@@ -114,12 +114,12 @@ export class Plot {
     return this.gridded;
   }
 
-  /** Screen pixels of a point, relative to the canvas. @param {number} i */
+  /** Returns a point's screen pixels, relative to the canvas. @param {number} i */
   screen(i) {
     const { scale, dx, dy } = this.view();
     return { x: this.current[2 * i] * scale + dx, y: -this.current[2 * i + 1] * scale + dy };
   }
-  /** Map units. @param {number} px @param {number} py */
+  /** Converts pixels to map units. @param {number} px @param {number} py */
   world(px, py) {
     const { scale, dx, dy } = this.view();
     return { x: (px - dx) / scale, y: -(py - dy) / scale };
@@ -128,14 +128,14 @@ export class Plot {
     const { x, y, scale } = this.camera;
     return { scale, dx: this.width / 2 - x * scale, dy: this.height / 2 + y * scale };
   }
-  /** The point under the pointer, or -1. @param {number} px @param {number} py */
+  /** Returns the point under the pointer, or -1. @param {number} px @param {number} py */
   pick(px, py, reach = 9) {
     if (!this.map || !this.visible) return -1;
     const at = this.world(px, py);
     return this.grid.nearest(at.x, at.y, reach / this.camera.scale, this.visible);
   }
 
-  // The whole map in view, whichever epoch is shown: all epochs have a place in it.
+  // Shows the whole map: the view contains all epochs.
   fit() {
     if (!this.map || !this.width) return;
     const { x0, y0, x1, y1 } = bounds(this.map.coords);

@@ -1,15 +1,15 @@
-// New images on a map: they join its points at the end, in a class of their own, so that every tool knows them.
+// New images on a map: they are appended to its points as a separate class, so that every tool handles them.
 import { api, fetched } from '../../../static/api.js';
 
 /** @typedef {import('../../../static/answers').Projection & {coords: Float32Array}} ProjectedSet */
 
 const PREFIX = 'Placed: ';
-/** The class of a set's points. @param {{title: string}} set */
+/** Returns the class name of a set's points. @param {{title: string}} set */
 export const nameOf = (set) => PREFIX + set.title;
 /** @param {string} name of a class */
 export const isProjected = (name) => name.startsWith(PREFIX);
 
-/** A file of no study is known by its name: a number below zero, the same on every map. @param {string} text */
+/** The identity of a file outside a study: a negative number from its name, the same on every map. @param {string} text */
 function idOf(text) {
   let [a, b] = [2166136261, 5381];
   for (const c of text) {
@@ -19,7 +19,7 @@ function idOf(text) {
   return -((a >>> 0) * 1048576 + ((b >>> 0) & 1048575) + 1);
 }
 
-/** What lies on the map `base` besides its own points: sets with their places; and what is on its way.
+/** Fetches the sets of new images on the map `base`, with their positions, and the projections in progress.
  * @param {`/api/clusters/maps/${string}`} base */
 export async function loadSets(base) {
   const { sets } = await api(`${base}/placed`);
@@ -34,7 +34,7 @@ export async function loadSets(base) {
   return { sets: ready, waiting: sets.filter((s) => !s.ready) };
 }
 
-/** Puts the sets behind the map's own `n` points: coords epoch by epoch, ids, cases, lesions, the address of each.
+/** Appends the sets to the map's own `n` points: coords by epoch, ids, cases, lesions, addresses.
  * @param {{base: string, coords: Float32Array, n: number, epochs: number, ids: ArrayLike<number> & Iterable<number>,
  * cases: number[], lesions: number[]}} map coords: (epochs, n, 2) @param {ProjectedSet[]} sets */
 export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
@@ -71,7 +71,7 @@ export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
   };
 }
 
-/** Columns cover the new points too: a class of their own where there are classes, unknown where there are numbers.
+/** Extends columns to the new points: a separate class for categories, unknown for numbers.
  * @param {import('../../../static/answers').Column} column @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>}
  * map */
 export function widen(column, map) {

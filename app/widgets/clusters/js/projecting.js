@@ -1,4 +1,4 @@
-// The form that projects new images onto a map: a folder on this machine or a study; what lies there, to be taken off.
+// The form that projects new images (a folder on this machine, or a study) onto a map, and lists those to remove.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
 import { action, closing, el, finder, offer, onEnter, options } from '../../../static/dom.js';
@@ -13,7 +13,7 @@ export class Projecting {
     this.root = root;
     this.$ = finder(root);
     this.clusters = clusters;
-    /** @type {string | null} the set that was asked for here and is not there yet */
+    /** @type {string | null} the set that was requested here and is not ready yet */
     this.wanted = null;
     /** @type {string | null} */
     this.watched = null; // the map for which images are being placed
@@ -80,7 +80,7 @@ export class Projecting {
     else this.watched = map.key;
   }
 
-  /** @param {Row | undefined} row the set that is being worked on */
+  /** @param {Row | undefined} row the set in progress */
   say(row) {
     const working = this.$('.on-way');
     working.hidden = !row;
@@ -93,7 +93,7 @@ export class Projecting {
       row.job_status === 'running' ? row.message : 'Waiting for the running job';
   }
 
-  /** Looks again at the map for which images are being placed. */
+  /** Checks the map on which images are being placed again. */
   async follow() {
     const key = this.watched;
     if (!key) return;
@@ -107,7 +107,7 @@ export class Projecting {
     if (failed) toast(failed.message || 'The images could not be placed.', 'bad');
     await this.finished(key);
   }
-  // Every pane that shows the map reads it again; camera, epoch and selection stay.
+  // Every pane with this map reloads it; camera, epoch and selection stay.
   /** @param {string} key of the map */
   async finished(key) {
     this.wanted = null;

@@ -1,7 +1,7 @@
 // Pointer and keys on one plot. Wheel zooms, drag pans (or draws, with the box or lasso; Shift always draws a lasso).
 
 /**
- * What a plot calls its owner with. hover: the point below the pointer, -1 without one, and where it is.
+ * Callbacks of a plot. hover: the point below the pointer, or -1, and its position.
  * @typedef {object} Listener
  * @property {() => string} tool
  * @property {() => void} active
