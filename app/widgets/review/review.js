@@ -1,4 +1,4 @@
-// The Review tab: what keys and buttons do, and when the page opens which study and case.
+// The Review tab: the actions of keys and buttons, and when the page opens which study and case.
 import { get, idle } from '../../static/api.js';
 import { fill } from '../../static/dom.js';
 import { shownCase, status } from '../../static/store.js';
@@ -19,10 +19,10 @@ import { sendKept } from './js/stored.js';
 import { timeline } from './js/timeline.js';
 
 const MASK_RING = /** @type {const} */ ({ outline: 'fill', fill: 'off', off: 'outline' });
-const REST = 2000; // milliseconds until what a busy reader's list did not take is tried again
+const REST = 2000; // milliseconds until an update that a busy reader's list refused is retried
 const NUDGE = 10; // steps of the threshold's slider for one key
 
-/** @param {ReviewView} review @returns {Record<string, () => unknown>} what can be done to the picture, by name */
+/** @param {ReviewView} review @returns {Record<string, () => unknown>} the actions on the picture, by name */
 function viewActs(review) {
   const { view, show, display, threshold } = review;
   const zoom = (/** @type {number} */ factor) => view.zoomAt(view.pane.w / 2, view.pane.h / 2, factor);
@@ -70,7 +70,7 @@ function viewActs(review) {
   };
 }
 
-/** @param {ReviewView} review @returns {Record<string, () => unknown>} what can be done to the case and its mask */
+/** @param {ReviewView} review @returns {Record<string, () => unknown>} the actions on the case and its mask */
 function caseActs(review) {
   const { editor } = review;
   /** @type {Record<string, () => unknown>} */
@@ -104,7 +104,7 @@ function caseActs(review) {
 
 const DRAWS = [...DRAWING, 'snap', 'box', 'finished', 'places', 'save'];
 
-/** What is said of an act that the list of a trial does not ask for: of all its cases the same.
+/** The message for an action that a trial's list does not require, the same for all its cases.
  * @param {ReviewView} review @param {string} name */
 function refusedInList({ setup }, name) {
   if (!setup?.trial) return '';
@@ -113,8 +113,8 @@ function refusedInList({ setup }, name) {
   return places && !setup.trial.marks ? 'This list asks for no places.' : '';
 }
 
-/** A click on a button or a row gives the keys back to the image; sliders, menus and text fields keep them. The frame
- * shows who has them.
+/** A click on a button or a row returns the keyboard focus to the image; sliders, menus and text fields keep it. The
+ * frame shows who has it.
  * @param {HTMLElement} root @param {{has: () => boolean, take: () => void}} viewer */
 function handBack(root, viewer) {
   root.addEventListener('click', (event) => {
@@ -152,7 +152,7 @@ export async function mount(root, studio) {
     !document.querySelector('dialog[open]:not(.rv-help)') &&
     (!help.element.open || Boolean(keys.waiting));
   const viewer = {
-    // Where nothing has the focus, it is the image's.
+    // If nothing has the focus, the image has it.
     has: () =>
       !review.grid.on && (stage.stage.contains(document.activeElement) || document.activeElement === document.body),
     take: () => (review.grid.on ? review.grid.box : stage.stage).focus({ preventScroll: true }),
@@ -194,7 +194,7 @@ export async function mount(root, studio) {
   root.review = review; // for tests
   root.idle = idle;
 
-  // Load when the tab is first in sight, and again when the study changes.
+  // Loads when the tab is first visible, and again when the study changes.
   /** @type {string | null} */
   let opened = null;
   const show = () => {
@@ -202,13 +202,13 @@ export async function mount(root, studio) {
     opened = studio.study;
     const wanted = shownCase.peek();
     const entered = review.open(studio.study, wanted);
-    // A case that was asked for is shown itself, and the tour speaks of the viewer.
+    // A requested case is shown in the viewer, and so is the tour.
     if (!wanted && self === top) entered.then(() => review.grid.show(review.show.listing === 'grid'));
   };
-  // Whoever comes back to the tab finds what has been scored meanwhile, at the case where they were.
-  let due = false; // what is shown may have changed
+  // On returning to the tab, new scores are shown, at the same case.
+  let due = false; // the shown data may have changed
   let waits = 0;
-  /** @param {boolean} [stay] with the run that is read with, though another one is first now */
+  /** @param {boolean} [stay] whether to keep the current run, though another one is first now */
   const renew = async (stay = false) => {
     clearTimeout(waits);
     show();
@@ -230,13 +230,13 @@ export async function mount(root, studio) {
     if (!wanted) return;
     if (!(await again(review))) {
       due = true;
-      waits = window.setTimeout(renew, REST, stay); // when the hands rest
+      waits = window.setTimeout(renew, REST, stay); // when the reader pauses
       return;
     }
     const [first] = review.list.rows.keys();
     if (first && !review.detail && review.study === study) review.goTo(first);
   };
-  // What is stored meanwhile shows by itself: cases that came in, scores, drawings of another window of this reader.
+  // Data stored meanwhile appear automatically: new cases, scores, drawings from another window of this reader.
   let last = status.peek();
   studio.on('status', (/** @type {import('../../static/answers').Status} */ now) => {
     const { study, setup } = review;
@@ -246,7 +246,7 @@ export async function mount(root, studio) {
     const [drawn, stored] = [other('drafts'), other('arrived') || other('runs')];
     last = now;
     if (!study) return;
-    // A study that is read blind no more, or a session ended in another window, shows at once.
+    // The end of a blind reading, or of a session in another window, shows at once.
     const mine = session?.study === study ? session.id : undefined;
     const same = setup?.blinded === blind.includes(study) && setup?.session?.id === mine;
     if (setup?.study === study && !same) return review.enqueue(() => review.open(study));
@@ -256,7 +256,7 @@ export async function mount(root, studio) {
   });
   studio.on('study', () => {
     opened = null;
-    review.leave(); // in sight or not
+    review.leave(); // visible or not
     show();
   });
   for (const event of ['tab', 'scored']) studio.on(event, () => renew());
@@ -264,7 +264,7 @@ export async function mount(root, studio) {
     due = true;
     renew();
   });
-  // In the tour's frame the keys stay with the tour.
+  // In the tour's frame the tour keeps the keys.
   studio.on('tab', () => studio.shown(root) && document.hasFocus() && viewer.take());
   studio.on('flags', () => {
     if (review.setup && review.run && opened === studio.study) review.useRun(review.run);
@@ -276,7 +276,7 @@ export async function mount(root, studio) {
     if (opened) review.grid.show(false).then(() => review.goTo(id));
   });
   new ResizeObserver(show).observe(root);
-  // The tab fills what the page leaves of the window.
+  // The tab fills the rest of the window.
   const fit = () => {
     if (!studio.shown(root)) return;
     root.style.setProperty(

@@ -1,5 +1,5 @@
-// Accounts of those who sign in: who there is and how far each is, and for each a role, a new password, the removal.
-// The server makes the passwords and tells each once: it stands here until it is put away or the page is left.
+// The accounts of readers, with their progress, and for each a role, a new password, removal.
+// The server makes the passwords and sends each once: it is shown until it is dismissed or the page is left.
 import { api, questions } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill, num, table, tr, whenLetGo } from '../../static/dom.js';
@@ -22,7 +22,7 @@ const how = () => [
 ];
 
 /** @param {HTMLElement} panel @param {import('../../static/types').Studio} studio @param {() => Promise<unknown>}
- * changed what follows when there is an account more or less, or another role */
+ * changed called after an account is added or removed, or a role changes */
 export function accounts(panel, studio, changed) {
   const handed = el('div', { class: 'handed', hidden: true, role: 'status' });
   const list = el('div', { class: 'people' });
@@ -32,7 +32,7 @@ export function accounts(panel, studio, changed) {
   /** @param {HTMLInputElement} box */
   async function copy(box) {
     box.select();
-    // Away from this machine the page may come without encryption, where browsers have no clipboard object.
+    // On other machines the page may be served without encryption; browsers then have no clipboard object.
     if (navigator.clipboard) await navigator.clipboard.writeText(box.value);
     else if (!document.execCommand('copy')) throw new Error('Copying failed: press Ctrl+C.');
     toast('Copied.', 'good');
@@ -68,7 +68,7 @@ export function accounts(panel, studio, changed) {
     try {
       await api('/api/accounts/set/role', { name: row.name, role });
     } finally {
-      // Who is no administrator any more has none of these forms.
+      // A former administrator has none of these forms.
       if (row.name === you) location.reload();
       else await again();
     }
@@ -110,7 +110,7 @@ export function accounts(panel, studio, changed) {
   function line(row) {
     const only = row.last && 'The last administrator: make another one first';
     const own = row.name === you;
-    /** @param {string} text @param {() => Promise<void>} act @param {string | false} why why it cannot be done */
+    /** @param {string} text @param {() => Promise<void>} act @param {string | false} why the reason against it */
     const button = (text, act, why) =>
       action(text, () => orToast(act()), {
         class: 'link',
@@ -157,7 +157,7 @@ export function accounts(panel, studio, changed) {
     );
   }
 
-  // Made once: the list is drawn again by every answer, and what is typed here meanwhile stays.
+  // Created once: every answer redraws the list, and text typed here meanwhile stays.
   const invitation = inviting();
   panel.replaceChildren(handed, list);
 

@@ -1,4 +1,4 @@
-// Adding cases to a study that is there: one file, or all below a folder.
+// Adding cases to an existing study: one file, or all below a folder.
 import { action, check, dropZone, el, options } from '../../static/dom.js';
 import { chosenFiles, droppedFiles } from './files.js';
 import { form, path } from './manage_parts.js';
@@ -9,7 +9,7 @@ const ABOUT =
 
 const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
 
-/** Lesions drawn in another tool, found by names of files. @param {(tool: string, file: File) => unknown} annotate */
+/** Lesions drawn in another tool, matched by file name. @param {(tool: string, file: File) => unknown} annotate */
 function annotations(annotate) {
   const tool = el('select', { 'aria-label': 'Tool' }, options(Object.entries(TOOLS)));
   const input = el('input', { type: 'file', class: 'annotations', accept: '.json,.xml,.zip', hidden: true });
@@ -24,8 +24,8 @@ function annotations(annotate) {
 }
 
 /** @param {(values: {path: string, keep: boolean, per_second: number}) => void} add @param {(files:
- * import('./files.js').Upload[]) => unknown} join takes files that were dropped or chosen @param {(tool: string, file:
- * File) => unknown} annotate takes lesions drawn elsewhere */
+ * import('./files.js').Upload[]) => unknown} join adds dropped or chosen files @param {(tool: string, file:
+ * File) => unknown} annotate imports lesions drawn elsewhere */
 export function addForm(add, join, annotate) {
   const where = path('File or folder on this machine');
   const keep = check('Copy into the studio');

@@ -8,7 +8,7 @@ const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'From and to'];
 /** @typedef {{at: string, who: string, kind: string, case?: string, case_id?: number, study?: string, before?: unknown,
  *   after?: unknown}} Event_ one row of the trail */
 
-/** A value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal".
+/** Describes a value of an event in a few words: {"decision": "normal", "comment": ""} is "decision normal".
  * @param {unknown} value @returns {string} */
 export function words(value) {
   if (value === null || value === undefined || value === '') return '';
@@ -21,7 +21,7 @@ export function words(value) {
     .join(', ');
 }
 
-/** What changed: "before → after", or the one of them that there is. @param {{before?: unknown, after?: unknown}} event */
+/** Describes the change: "before → after", or whichever exists. @param {{before?: unknown, after?: unknown}} event */
 export const change = (event) => [words(event.before), words(event.after)].filter(Boolean).join(' → ');
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
@@ -38,7 +38,7 @@ export function audit(root, studio) {
   const { box: everywhere, label: allStudies } = check('All studies', { onchange: again });
   const trail = table(HEADS, null);
   const [rows] = trail.tBodies;
-  let last = 0; // where the next page begins
+  let last = 0; // start of the next page
   const older = action('Older', () => orToast(load(last)), { class: 'link', hidden: true });
   const none = el('p', { class: 'dim', hidden: true }, 'No such events.');
   const filters = [el('label', {}, 'from ', since), el('label', {}, 'to ', until)];

@@ -1,4 +1,4 @@
-// Erasing a patient: what there is of it is named first, and then exactly that goes.
+// Erasing a patient: the stored data are listed first, and then exactly these are erased.
 import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill } from '../../static/dom.js';
@@ -9,7 +9,7 @@ const ABOUT =
   'In all studies of this home: cases, masks, decisions, scores, prepared images, maps and backups. What has learnt from ' +
   'them stays and says so. The audit trail keeps that it was done, without the name. Nothing brings it back.';
 
-/** @param {HTMLElement} panel @param {() => unknown} erased what follows */
+/** @param {HTMLElement} panel @param {() => unknown} erased called afterwards */
 export function eraseForm(panel, erased) {
   const patient = el('input', { type: 'text', 'aria-label': 'Patient', maxlength: 4096, autocomplete: 'off' });
   const number = el('input', { type: 'number', 'aria-label': 'Number of a case', min: 1, step: 1 });

@@ -1,4 +1,4 @@
-// Files that were dropped or chosen, each with its path below what was taken.
+// Dropped or chosen files, each with its path below the dropped folder.
 
 /** @typedef {{path: string, file: File}} Upload */
 
@@ -19,7 +19,7 @@ async function filesBelow(entry, path = '') {
 
 /** @param {DragEvent} event */
 export async function droppedFiles({ dataTransfer }) {
-  // Both are asked for before anything is awaited: afterwards the browser has let go of what was dropped.
+  // Both are requested before anything is awaited: afterwards the browser has released the dropped files.
   const items = [...(dataTransfer?.items || [])].map((item) => [item.webkitGetAsEntry?.(), item.getAsFile()]);
   const found = [];
   for (const [entry, file] of /** @type {[any, File | null][]} */ (items)) {
@@ -29,7 +29,7 @@ export async function droppedFiles({ dataTransfer }) {
   return found;
 }
 
-/** Files may be dropped on any part of the page that does not take them itself. @param {(files: Upload[]) => unknown} take */
+/** Accepts files dropped where no part of the page handles them. @param {(files: Upload[]) => unknown} take */
 export function dropAnywhere(take) {
   const body = document.body;
   const files = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
@@ -47,7 +47,7 @@ export function dropAnywhere(take) {
   });
 }
 
-/** Takes what was chosen out of an input. @param {HTMLInputElement} input @returns {Upload[]} */
+/** Takes the chosen files out of an input. @param {HTMLInputElement} input @returns {Upload[]} */
 export function chosenFiles(input) {
   const found = [...(input.files || [])].map((file) => ({ path: file.webkitRelativePath || file.name, file }));
   input.value = '';

@@ -1,5 +1,5 @@
-// What an import asks before it stores anything: what the groups of images are, whether they were understood, and
-// whether images that were erased come in again.
+// An import's questions before it stores anything: the meaning of the groups of images, whether the interpretation is
+// right, and whether to import erased images again.
 import { asked } from '../../static/dialogs.js';
 import { check, el } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
@@ -14,13 +14,13 @@ const count = (/** @type {number} */ n) => (n === 1 ? '1 image' : `${n.toLocaleS
 /** @param {string} name */
 const placeOf = (name) => name.replace(/^\.(?=$| \()/, 'This folder');
 
-/** What is concluded of a group, in words. @param {Group} group */
+/** Describes the interpretation of a group. @param {Group} group */
 function meaningOf({ meaning }) {
   const [split, label] = meaning.split(' ');
   return meaning === 'left out' ? 'Left out' : `${SPLITS[/** @type {'train'} */ (split)]}, ${label}`;
 }
 
-/** The first images of a group. @param {string} task @param {number} index @param {Group} group */
+/** Shows the first images of a group. @param {string} task @param {number} index @param {Group} group */
 const samples = (task, index, group) =>
   el(
     'div',
@@ -35,7 +35,7 @@ const samples = (task, index, group) =>
     ),
   );
 
-/** Asks. Resolves to the body of the answer, or null if the import is cancelled.
+/** Asks the questions. Resolves to the body of the answer, or null if the import is cancelled.
  * @param {string} task @param {Question} question */
 export function askImport(task, { groups, erased }) {
   if (erased) {

@@ -1,4 +1,4 @@
-// Bringing a study in: by path, by dropping files. The server works in the background; this waits for it.
+// Importing a study, by path or by dropping files. The server works in the background; this waits for it.
 import { api } from '../../static/api.js';
 import { choose, orToast, toast } from '../../static/dialogs.js';
 import { dropZone, finder, finderOfAll, onEnter } from '../../static/dom.js';
@@ -10,10 +10,10 @@ import { overview } from './room.js';
 
 /** @typedef {import('./files.js').Upload} Upload */
 
-const PERIOD = 250; // milliseconds between looks at an import
-const SENDERS = 3; // files that are on their way at once
+const PERIOD = 250; // milliseconds between checks of an import
+const SENDERS = 3; // files uploaded at the same time
 
-/** The last part of a path, without .csv: what a study may be called. @param {string} path */
+/** Returns the last part of a path, without .csv, as a name for the study. @param {string} path */
 export const nameOf = (path) =>
   (
     path
@@ -103,8 +103,8 @@ export function importing(root, studio) {
   };
   onEnter($('.folder'), () => $('.go-path').click());
 
-  /** Files go one by one, each with its path below what was dropped, so that the layout is kept. Resolves to the token
-   * of the upload. @param {Upload[]} files */
+  /** Uploads files one by one, each with its path below the dropped folder, so that the layout is kept. Resolves to
+   * the upload's token. @param {Upload[]} files */
   async function send(files) {
     const { drop } = await api('/api/study/drop', {});
     let next = 0;
@@ -123,7 +123,7 @@ export function importing(root, studio) {
     return drop;
   }
 
-  /** A new study of the files. @param {Upload[]} files */
+  /** Imports the files as a new study. @param {Upload[]} files */
   function found(files) {
     const [folder, ...below] = files[0].path.split('/');
     const name = below.length ? folder : folder.replace(/\.\w+$/, '');
@@ -131,7 +131,7 @@ export function importing(root, studio) {
     return bring(start, 'Reading');
   }
 
-  /** The files as new test cases of the open study; the first of them is opened. @param {Upload[]} files */
+  /** Adds the files as new test cases of the open study; the first of them is opened. @param {Upload[]} files */
   async function join(files) {
     const path = /** @type {const} */ (`/api/study/${encodeURIComponent(studio.study || '')}/add`);
     const per_second = Number($('.per-second').value) || 1;
@@ -140,7 +140,7 @@ export function importing(root, studio) {
     if (got?.first) studio.openCase(got.first);
   }
 
-  /** Files that were dropped or chosen: where a study is open, the reader says what they are. @param {Upload[]} files */
+  /** Handles dropped or chosen files: if a study is open, the reader says what they are. @param {Upload[]} files */
   async function offer(files) {
     if (!files.length) return;
     if (!studio.study) return found(files);

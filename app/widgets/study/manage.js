@@ -1,4 +1,4 @@
-// What an administrator sets for a study: adding cases, the watched folder, who reads which case, the labels of findings.
+// An administrator's functions for a study: adding cases, the watched folder, assignment of cases, labels of findings.
 // The server checks the right to each of them again.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
@@ -23,7 +23,7 @@ export function manage(root, studio, { bring, join, refresh }) {
   const all = finderOfAll(root);
   /** @type {Managed | null} */
   let data = null;
-  /** @type {string | undefined} when something last came in by the watched folder */
+  /** @type {string | undefined} time of the last arrival in the watched folder */
   let arrived;
   const address = (/** @type {string} */ path) =>
     /** @type {const} */ (`/api/manage/${encodeURIComponent(studio.study || '')}${path}`);
@@ -51,7 +51,7 @@ export function manage(root, studio, { bring, join, refresh }) {
   eraseForm($('.m-erase'), refresh);
   const trail = audit(root, studio); // its click handler runs after the one above, which opens the panel
 
-  /** Sends a form; what went wrong is said, and the form keeps what was typed. What comes back is shown.
+  /** Sends a form and shows the answer; after an error, shown as a message, the form keeps its input.
    * @param {string} path @param {Values} body @param {() => void} paint */
   async function send(path, body, paint) {
     const answer = await orToast(api(address(path), body));

@@ -1,4 +1,4 @@
-// Parts that the administrator's forms are made of.
+// Parts of the administrator's forms.
 import { el } from '../../static/dom.js';
 
 /** @typedef {import('../../static/types').Child} Child */

@@ -1,4 +1,4 @@
-// What a study holds, as views of room.js: heading, next steps, counts by split and label, the report of its import, a
+// A study's contents, as views of room.js: heading, next steps, counts by split and label, the report of its import, a
 // sample of cases with outlines.
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../static/api.js';
@@ -21,11 +21,11 @@ const SPLITS = /** @type {Split[]} */ (Object.keys(SPLIT));
 const LONGEST = 200; // lines of a list
 const LOOK_AT = 'Names and dates inside the image are not remapped: check before you share images.';
 
-/** The labels that the study has cases of. @param {Overview['table']} table */
+/** Returns the labels of the study's cases. @param {Overview['table']} table */
 const labelsOf = (table) =>
   /** @type {Label[]} */ (Object.keys(LABEL)).filter((label) => SPLITS.some((split) => table[split][label]));
 
-/** One line about a study. @param {Overview} overview */
+/** Describes a study in one line. @param {Overview} overview */
 export function facts({ study, sizes, size_count: count, bits, modalities }) {
   const two = sizes.slice(0, 2).map(([size]) => size);
   const shown = two.join(', ') + (count > 2 ? ` and ${count - 2} more sizes` : '');
@@ -39,7 +39,7 @@ export function Heading() {
   return html`<h2 class="title">${answer?.study.name}</h2><p class="dim facts">${answer ? facts(answer) : overview.error}</p>`;
 }
 
-/** What can be done next, with how far it is, and which kind of image it is, as guessed from the pictures.
+/** The next steps with their progress, and the kind of image as guessed from the pictures.
  * @param {{look: () => void, open: (tab: string) => void}} props */
 export function Next({ look, open }) {
   const answer = next.value;
@@ -127,7 +127,7 @@ function Report({ report }) {
   `;
 }
 
-/** Counts and the report of the import. */
+/** Shows counts and the report of the import. */
 export function Summary() {
   const answer = overview.value;
   if (!answer) return null;
@@ -137,7 +137,7 @@ export function Summary() {
   </div>`;
 }
 
-/** A case as a picture with its outlines, which follow. @param {{c: import('../../static/answers').SampleCase}} props */
+/** Shows a case's picture; its outlines load later. @param {{c: import('../../static/answers').SampleCase}} props */
 function Tile({ c: { id, name, split, label, width, height } }) {
   const [lines, setLines] = useState(/** @type {import('../../static/answers').Outlines | null} */ (null));
   useEffect(() => {
@@ -158,7 +158,7 @@ function Tile({ c: { id, name, split, label, width, height } }) {
   </figure>`;
 }
 
-/** A sample of the cases, of one part or of all. */
+/** Shows a sample of cases, of one split or of all. */
 export function Sample() {
   const answer = overview.value;
   if (!answer) return null;

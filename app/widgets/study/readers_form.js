@@ -1,4 +1,4 @@
-// Who reads which case: dealing test cases out to readers, and taking back what was not read.
+// The assignment of test cases to readers, and the withdrawal of unread ones.
 import { action, check, el, num, options, table, tr } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { form } from './manage_parts.js';

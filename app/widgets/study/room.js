@@ -1,4 +1,4 @@
-// What the Study tab knows of the open study. Each answer belongs to a key of the page's store, and is gone with it.
+// The Study tab's data of the open study. Each answer belongs to a key of the page's store, and is dropped with it.
 import { computed, effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { keepKind } from '../../static/kind.js';
@@ -6,17 +6,17 @@ import { Answered, plan, status, study } from '../../static/store.js';
 
 const SAMPLE = 28; // cases
 
-export const part = signal('all'); // of which the sample is drawn
+export const part = signal('all'); // the split of the sample
 export const seed = signal(0);
 export const outlines = signal({ roi: true, lesion: true });
 
-/** Whether a blind session is open on the study: its names and labels are not shown. Null before it is known. */
+/** Whether a blind session is open on the study, so that its names and labels are hidden. Null before it is known. */
 export const covered = computed(() => {
   const standing = status.value?.reading;
   return standing ? standing.session?.study === study.value && standing.blind.includes(study.value || '') : null;
 });
 
-/** Whether the tab has been in sight: a visit that begins in another room asks for what is shown there, and no more. */
+/** Whether the tab has been visible: a visit that begins in another tab fetches only that tab's data. */
 export const seen = signal(false);
 
 const open = () => (seen.value && covered.value === false ? study.value : null);
@@ -39,14 +39,14 @@ effect(() => {
 
 const planned = computed(() => Boolean(plan.value?.stages.length));
 effect(() => {
-  planned.value; // what a study may do next is another when something has begun or ended
+  planned.value; // the next steps change when something has begun or ended
   next.renew();
 });
 
-/** Reads all of it again: cases have come in. */
+/** Reloads everything after new cases. */
 export const renew = () => Promise.all([overview.renew(), sample.renew(), next.renew()]);
 
-/** @type {import('@preact/signals').Signal<{study: string, labels: string[]} | null>} of findings, as a confirmed kind sets them */
+/** @type {import('@preact/signals').Signal<{study: string, labels: string[]} | null>} of findings, set by a confirmed kind */
 export const findingLabels = signal(null);
 
 /** Confirms the kind of image. @param {string} id @param {string} kind */

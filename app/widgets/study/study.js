@@ -1,4 +1,4 @@
-// The Study tab: import, what the open study holds, what goes when it is removed. What administrators set lives in manage.js.
+// The Study tab: import, the open study's contents, removal. Administrators' functions are in manage.js.
 
 import { effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
@@ -12,7 +12,7 @@ import { importing } from './importing.js';
 import { Heading, Next, Sample, Summary } from './overview.js';
 import { covered, renew, seen } from './room.js';
 
-/** Two ways to begin, while there is no study. @param {{demo: () => void, own: () => void}} props */
+/** Offers two ways to begin, while there is no study. @param {{demo: () => void, own: () => void}} props */
 function Doors({ demo, own }) {
   if (!started.value || study.value || plan.value?.stages.length) return null;
   if (!administers.value)
@@ -28,7 +28,7 @@ function Doors({ demo, own }) {
   </div>`;
 }
 
-/** What the open demo study is, with the tour and a training of it on this machine. @param {{train: () => void}} props */
+/** The open demo study, with the tour and a training on this machine. @param {{train: () => void}} props */
 function Demo({ train }) {
   if (study.value !== 'demo' || !administers.value) return null;
   const trains = plan.value?.stages.some((stage) => /^Train/.test(stage.title));
@@ -39,7 +39,7 @@ function Demo({ train }) {
   </section>`;
 }
 
-/** Asks, naming what goes, and removes a study. @param {string} id @returns {Promise<boolean>} whether it was removed */
+/** Asks, listing the losses, and removes a study. @param {string} id @returns {Promise<boolean>} whether it was removed */
 async function remove(id) {
   const [{ study: row, table }, { runs }] = await Promise.all([
     api(`/api/study/${encodeURIComponent(id)}/overview`),
@@ -113,7 +113,7 @@ export async function mount(root, studio) {
     $('.import-turn').setAttribute('aria-expanded', String(!folded));
   });
 
-  // Fetched beside: the import's own buttons must not wait for forms that are seldom used.
+  // Fetched in parallel: the import's buttons must not wait for seldom used forms.
   import('./manage.js').then(
     ({ manage }) => {
       const forms = manage(root, studio, { bring, join, refresh: () => orToast(renew()) });
@@ -124,7 +124,7 @@ export async function mount(root, studio) {
     (error) => toast(error.message, 'bad'),
   );
   studio.on('cases', () => orToast(renew()));
-  let due = false; // something may have been done meanwhile, while another tab was in sight
+  let due = false; // data may have changed while another tab was visible
   studio.on('back', () => {
     due = !studio.shown(root);
     if (!due) orToast(renew());
@@ -133,7 +133,7 @@ export async function mount(root, studio) {
     seen.value ||= studio.shown(root);
   };
   effect(() => {
-    if (started.value) requestAnimationFrame(() => requestAnimationFrame(see)); // the tab that is asked for has its turn
+    if (started.value) requestAnimationFrame(() => requestAnimationFrame(see)); // the requested tab opens first
   });
   studio.on('tab', (tab) => {
     if (tab !== 'study') return;
@@ -151,7 +151,7 @@ function About({ look, train, open }) {
   return html`<${Demo} train=${train} /><${Next} look=${look} open=${open} /><${Summary} />`;
 }
 
-// While a study is read blind in an open session, its tab shows no name and no label: a word, and a way to end the session.
+// During a blind session its tab shows no name and no label, only a message and a button to end the session.
 /** @param {{studio: import('../../static/types').Studio}} props */
 function Covered({ studio }) {
   const end = async () => {
@@ -167,10 +167,10 @@ function Covered({ studio }) {
     </div>`;
 }
 
-// The bin: runs and studies that were removed within the last week, each with its way back.
+// The bin: runs and studies removed within the last week, each with a button to restore it.
 /** @typedef {import('../../static/answers').Binned} Binned */
 
-/** @param {HTMLElement} panel @param {(row: Binned) => unknown} restored what follows when something is back */
+/** @param {HTMLElement} panel @param {(row: Binned) => unknown} restored called after something was restored */
 export function bin(panel, restored) {
   /** @param {Binned} row */
   const back = async (row) => {

@@ -1,17 +1,17 @@
-// What a step of the tour can do in the studio's page: as a hand would, by its own controls.
+// The actions of the tour's steps in the studio's page, through its controls, as a person would do them.
 //   {tab}  {click, unless}  {tick}  {untick}  {set, value or option}  {slide, through, over}  {wait, seconds}  {there, seconds}
-//   {found}: opens the case with the clearest lesion  {press}: keys  {stored}: chooses the run that was trained before
+//   {found}: opens the case with the clearest lesion  {press}: keys  {stored}: selects the run that was trained before
 
 /** A window of the studio's page. @typedef {Window & typeof globalThis} Page */
 
 const rest = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
-const PATIENCE = 600; // seconds for a control to be there, on a busy machine
+const PATIENCE = 600; // seconds to wait for a control, on a busy machine
 
 const visible = (/** @type {Element | null | undefined} */ node) =>
   Boolean(node?.isConnected && node.getClientRects().length);
 
 /**
- * Waits until something is found; null when the step was left meanwhile.
+ * Waits until something is found; null if the step was left meanwhile.
  * @template T @param {() => T} found @param {number} seconds @param {() => boolean} going @returns {Promise<NonNullable<T> | null>}
  */
 export async function until(found, seconds, going) {
@@ -32,8 +32,8 @@ function send(node, ...names) {
 }
 
 /** @param {HTMLIFrameElement} frame @param {import('../../static/answers').TourAct} one @param {() => boolean} going
- * false once another step is shown @param {() => import('../../static/answers').TourState | null} state what the
- * studio said last @returns {Promise<void>} */
+ * false once another step is shown @param {() => import('../../static/answers').TourState | null} state the studio's
+ * latest answer @returns {Promise<void>} */
 export async function act(frame, one, going, state) {
   const page = () => /** @type {Document} */ (frame.contentDocument);
   const view = /** @type {Page} */ (frame.contentWindow);
@@ -68,7 +68,7 @@ export async function act(frame, one, going, state) {
     const box = await find(tick);
     if (box && box.checked !== Boolean(one.tick)) box.click();
   } else if (set) {
-    // A setting may stand in a folded group: it is set all the same.
+    // A setting in a folded group is set as well.
     const box = await until(() => first(set), PATIENCE, going);
     if (!box) return;
     const named = one.option && [...page().querySelectorAll(`${set} option`)].find((o) => o.textContent === one.option);
@@ -84,7 +84,7 @@ export async function act(frame, one, going, state) {
         send(bar, 'input');
         await rest((1000 * over) / (moves * (through.length - 1)));
       }
-      bar.value = String(to); // also when the tour goes on meanwhile: nothing is left half way
+      bar.value = String(to); // even if the tour moves on meanwhile: no action stays unfinished
     }
     if (bar) {
       bar.value = String(through.at(-1));

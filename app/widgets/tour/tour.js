@@ -1,4 +1,4 @@
-// The guided tour: what is said stands in steps.json, the studio lives in the frame above the bar.
+// The guided tour: its text is in steps.json; the studio is in the frame above the bar.
 import { api } from '../../static/api.js';
 import { el, finder } from '../../static/dom.js';
 import { act, until } from './acts.js';
@@ -7,9 +7,9 @@ const $ = finder(document);
 const FORTH = ['ArrowRight', 'PageDown']; // a presenter's remote sends Page Down and Page Up
 const BACK = ['ArrowLeft', 'PageUp'];
 const SURE = 4000; // milliseconds within which Reset must be pressed again
-const LATE = 1500; // milliseconds after which a step says that it waits
-const PERIOD = 1000; // milliseconds between looks at the job
-/** What is at work on the demo study, in a word. @type {Record<string, string>} */
+const LATE = 1500; // milliseconds after which a step says that it is waiting
+const PERIOD = 1000; // milliseconds between checks of the job
+/** The running job on the demo study, in a word. @type {Record<string, string>} */
 const DOING = {
   weights: 'Making ready to learn',
   pretrain: 'Training',
@@ -24,26 +24,26 @@ const frame = $('iframe');
 /** @type {import('../../static/answers').TourStep[]} */
 let steps = [];
 let at = 0;
-let turn = 0; // counts the steps shown: what an earlier one still does is given up
-let ready = false; // the demo study is there
-let loaded = ''; // what the frame was last sent to
-let reported = ''; // the part of the chain that was last at work
+let turn = 0; // counts the steps shown: actions of earlier ones stop
+let ready = false; // whether the demo study exists
+let loaded = ''; // the frame's latest address
+let reported = ''; // the part of the chain that ran last
 
 const kept = (/** @type {string} */ name) => sessionStorage.getItem(`tour.${name}`) || '';
 const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessionStorage.setItem(`tour.${name}`, value);
 const studio = () => frame.contentWindow?.Studio;
-let atWork = ''; // what the chain does, in words
-let waits = ''; // that the step waits for what it shows
-/** @type {import('../../static/answers').TourState | null} what the studio said last */
+let atWork = ''; // the chain's state, in words
+let waits = ''; // the message that the step is waiting for its subject
+/** @type {import('../../static/answers').TourState | null} the studio's latest answer */
 let now = null;
 let follows = 0; // the frame in which the ring is placed next
-/** Beside what is at work: how far the tour is. @param {string} [text] instead of both */
+/** Shows the running job and the tour's progress. @param {string} [text] instead of both */
 const state = (text) => {
   const far = ready && `${at + 1} of ${steps.length}`;
   $('.tour-state').textContent = text ?? [waits || atWork, far].filter(Boolean).join(' · ');
 };
 
-/** What the reader's own decisions came to. */
+/** Describes the result of the reader's own decisions. */
 function counted() {
   const { read = 0, machine = 0, truth = 0, missed = 0 } = now?.agreement || {};
   if (!read) return '';
@@ -64,7 +64,7 @@ function say() {
   state();
 }
 
-// Opens the tab, does what the step does, and puts the ring around what it speaks of.
+// Opens the tab, carries out the step, and puts the ring around its subject.
 async function show() {
   turn += 1;
   const mine = turn;
@@ -101,7 +101,7 @@ async function show() {
   document.body.dataset.shown = String(at);
 }
 
-/** @param {number} by steps forth, or back below zero */
+/** @param {number} by steps forward, or back if negative */
 function go(by) {
   const next = Math.min(steps.length - 1, Math.max(0, at + by));
   if (!ready || next === at) return;
@@ -109,7 +109,7 @@ function go(by) {
   show();
 }
 
-/** One key each way; where the reader decides, the letters of a decision reach the studio from the bar as well.
+/** One key in each direction; in the reader's steps the letters of a decision also reach the studio from the bar.
  * @param {KeyboardEvent} event */
 function key(event) {
   const page = frame.contentDocument;
@@ -143,7 +143,7 @@ addEventListener('keydown', key, true);
 $('.tour-next').onclick = () => go(1);
 $('.tour-back').onclick = () => go(-1);
 
-// Reset: pressed twice, so that a slip on the stage costs nothing.
+// Reset must be pressed twice, so that a slip on stage costs nothing.
 let sure = 0;
 const button = $('.tour-reset');
 const unsure = () => {
@@ -185,13 +185,13 @@ async function look() {
       open();
     }
     const { job } = now;
-    // Tabs that were opened before there was anything to see look again when a part of the chain is done.
+    // Tabs that were opened too early reload when a part of the chain is done.
     const part = job ? `${job.id} ${job.verb} ${job.status}` : '';
     if (part !== reported && studio()?.started) studio()?.emit('tab', steps[at].tab);
     reported = part;
     const running = job && `${DOING[job.verb] || job.verb}: ${Math.round(100 * job.share)} %`;
     const doing = job?.status === 'queued' ? 'waiting to start' : running;
-    // No time here: the studio above says how long what is at work still takes.
+    // No time here: the studio above shows the time left.
     atWork = doing || '';
     if (steps[at].yours) say();
     else state();
@@ -210,9 +210,9 @@ open();
 look();
 $('.tour-next').focus();
 
-// A ring around what is spoken of. It follows its element, lets every click through, and is out of sight when that is.
+// A ring around the step's subject. It follows its element, lets clicks through, and is hidden with the element.
 
-/** @param {HTMLIFrameElement} frame @param {string | null} selector nothing is ringed without one */
+/** @param {HTMLIFrameElement} frame @param {string | null} selector without one no ring is shown */
 export function ring(frame, selector) {
   cancelAnimationFrame(follows);
   /** @type {Element | null} */

@@ -1,4 +1,4 @@
-// Several runs side by side: a chart for each metric that is chosen, with a curve of each run, and the settings in which they differ.
+// Comparison of several runs: a chart for each chosen metric, with a curve per run, and the settings in which they differ.
 import { api, questions } from '../../static/api.js';
 import { Chart, COLOURS } from '../../static/chart.js';
 import { action, el, fill, finder, tr } from '../../static/dom.js';
@@ -7,7 +7,7 @@ import { METRICS, metricName } from './figures.js';
 /** @typedef {import('../../static/answers').Compared} Compared */
 
 const UNSEEN = /^(epochs|epoch|seen|memory)$/;
-/** What can be compared: metrics that have a name first, in that order. @param {import('../../static/types').Series[]} series */
+/** The metrics to compare, those with a name first. @param {import('../../static/types').Series[]} series */
 export function measuresOf(series) {
   const names = [...new Set(series.flatMap(Object.keys))].filter((n) => !UNSEEN.test(n)).sort();
   const rank = (/** @type {string} */ n) => Object.keys(METRICS).indexOf(n.replace('val_', '')) >>> 0; // none: last
@@ -28,7 +28,7 @@ export class Comparison {
   constructor(root) {
     this.$ = finder(root);
     this.question = questions();
-    /** @type {Set<string>} the metrics that are drawn, each in a chart of its own */
+    /** @type {Set<string>} the drawn metrics, each in a separate chart */
     this.chosen = new Set(['loss', 'val_accuracy']);
     /** @type {Map<string, Chart>} */
     this.charts = new Map();

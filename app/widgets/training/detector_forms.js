@@ -1,9 +1,9 @@
-// Which detectors are fitted after the training, and the settings of each.
+// The detectors to fit after the training, and their settings.
 import { check, el, options } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { fitting } from '../../static/kind.js';
 
-/** The menu that says which lesions a lesion head learns from; it begins with those that fit the study's kind of image.
+/** The menu of the lesions that a lesion head learns from; it starts with those for the study's kind of image.
  * @param {import('../../static/answers').TrainingForms} forms */
 export function lesionsLike(forms) {
   const look = { class: 'lesions-like', 'aria-label': 'Lesions as in' };
@@ -20,7 +20,7 @@ export function detectorForms(forms) {
     const box = check(title, { checked: i === 0, 'data-detector': name, onchange: () => chosen() });
     return { name, lesions, settings, defaults, usual: i === 0, ...box };
   });
-  /** Only the settings of what is ticked. */
+  /** Shows only the settings of ticked detectors. */
   function chosen() {
     for (const { box, settings } of detectors) settings.element.hidden = !box.checked;
     likeLabel.hidden = !detectors.some(({ box, lesions }) => box.checked && Object.keys(lesions).length);
@@ -43,7 +43,7 @@ export function detectorForms(forms) {
     boxes: detectors.map((d) => d.label),
     like: likeLabel,
     forms: detectors.map((d) => d.settings.element),
-    /** As before anything was chosen. */
+    /** Resets all choices. */
     reset() {
       for (const { settings, defaults, usual, box } of detectors) {
         settings.set(structuredClone(defaults));
@@ -53,7 +53,7 @@ export function detectorForms(forms) {
       follow();
       chosen();
     },
-    /** Settings by name of those that are ticked. */
+    /** Returns the settings of ticked detectors, by name. */
     chosen: () => Object.fromEntries(detectors.filter((d) => d.box.checked).map((d) => [d.name, d.settings.get()])),
   };
 }

@@ -1,4 +1,4 @@
-// Names, figures and tables that the boards of a run share.
+// Names, figures and tables shared by the boards of a run.
 import { el, matrix } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 
@@ -35,14 +35,14 @@ export const METRICS = {
   auroc: 'AUROC',
 };
 
-/** A metric in words. @param {string} key @returns {string} */
+/** Returns a metric in words. @param {string} key @returns {string} */
 export function metricName(key) {
   const [, held, centre] = key.match(/^(?:val_(.+)|centre_distance_(\d+))$/) || [];
   if (held) return `${metricName(held)}, held out`;
   return centre ? `Distance to centre ${centre}` : METRICS[key] || key.replaceAll('_', ' ');
 }
 
-/** The figures of an evaluation by name; null where it has none. @param {Evaluation} evaluation @returns {Pair[]} */
+/** The figures of an evaluation by name; null without any. @param {Evaluation} evaluation @returns {Pair[]} */
 export const figuresOf = (evaluation) => [
   ['test cases', evaluation.cases],
   ['lesion masks', evaluation.masks === 'readers' ? 'readers’' : evaluation.masks],
@@ -51,7 +51,7 @@ export const figuresOf = (evaluation) => [
   ),
 ];
 
-/** Two columns of names and values; pairs without a value are left out. @param {Pair[]} pairs */
+/** Shows two columns of names and values; pairs without a value are skipped. @param {Pair[]} pairs */
 export const table = (pairs) =>
   el(
     'div',
@@ -61,13 +61,13 @@ export const table = (pairs) =>
       .map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', {}, String(value))]),
   );
 
-/** A titled block of a board. @param {string} title @param {string} name */
+/** Builds a titled block of a board. @param {string} title @param {string} name */
 export function block(title, name) {
   const inside = el('div', { class: 'in' });
   const element = el('div', { class: `block ${name}` }, el('b', {}, title), inside);
   return { element, inside };
 }
 
-/** Which class was taken for which. @param {{step: number, rows: (number | null)[][]}} confusion */
+/** Shows the confusion matrix. @param {{step: number, rows: (number | null)[][]}} confusion */
 export const confusionTable = ({ step, rows }) =>
   matrix(rows, '', String, `Step ${step}: rows are the true class, columns the predicted one`);

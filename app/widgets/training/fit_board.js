@@ -1,4 +1,4 @@
-// What a fit of a detector has to show: its losses and what came of it.
+// The board of a detector's fit: its losses and its results.
 import { Chart, COLOURS } from '../../static/chart.js';
 import { el, fill } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
@@ -10,7 +10,7 @@ import { block, figuresOf, metricName, table } from './figures.js';
 const LOSS = /^(loss|l_|generator|critic|classifier|reconstruction)/;
 const SILENT = /^(step|steps|epoch|stage|seen)$/;
 
-/** Which series of a fit goes into which chart. @param {Series} series */
+/** Assigns the series of a fit to charts. @param {Series} series */
 export function chartsOf(series) {
   const names = Object.keys(series).filter((n) => !SILENT.test(n) && series[n].length > 1);
   const losses = names.filter((n) => LOSS.test(n));

@@ -1,4 +1,4 @@
-// The form of a new run: objective, preset, groups of settings checked at once, a dry run, and the chain that follows.
+// The form of a new run: objective, preset, groups of settings checked at once, a dry run, and the steps that follow.
 import { api } from '../../static/api.js';
 import { toast } from '../../static/dialogs.js';
 import { el, finder } from '../../static/dom.js';
@@ -6,7 +6,7 @@ import { Form } from '../../static/form.js';
 import { bytes, seconds } from '../../static/format.js';
 import { detectorForms } from './detector_forms.js';
 
-const ADVANCED = 'training-advanced'; // whether the settings are unfolded, kept by the browser
+const ADVANCED = 'training-advanced'; // whether the settings are unfolded, stored in the browser
 
 const centred = (/** @type {Values} */ { objective }) => objective.startsWith('pmsacl');
 const classed = (/** @type {Values} */ c) => centred(c) || c.objective === 'ccd';
@@ -15,7 +15,7 @@ const placed = (/** @type {Values} */ { objective, pos_global }) =>
 const pretrained = (/** @type {Values} */ { encoder }) => encoder.init !== 'random';
 const of = (/** @type {string[]} */ keys, /** @type {(values: Values) => boolean} */ when) =>
   Object.fromEntries(keys.map((key) => [key, when]));
-/** When a setting has an effect; always, unless it is named here. @type {Record<string, (values: Values) => boolean>} */
+/** When a setting has an effect; always, unless listed here. @type {Record<string, (values: Values) => boolean>} */
 const WHEN = {
   ...of(['frozen', 'frozen_norm', 'backbone_rate', 'layer_decay'], pretrained),
   ...of(['w_ctr', 'alpha', 'centring', 'positives', 'centres', 'centre_images', 'centre_weak'], centred),
@@ -29,7 +29,7 @@ const WHEN = {
   centre_scale: (c) => centred(c) && /random|equidistant/.test(c.centres),
 };
 
-/** What of the settings comes from the MedMix tab. @param {Values} config */
+/** Returns the settings that come from the MedMix tab. @param {Values} config */
 const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio @param
@@ -47,7 +47,7 @@ export function newRun(root, studio, forms, started) {
   const set = (/** @type {() => Values} */ part) => (/** @type {string} */ key, /** @type {any} */ value) => {
     part()[key] = value;
     if (key === 'epochs' && config.steps) {
-      config.steps = 0; // which would count instead
+      config.steps = 0; // which would take precedence
       main.set(config);
     }
     changed();
@@ -64,7 +64,7 @@ export function newRun(root, studio, forms, started) {
     config.encoder,
     (key, value) => {
       config.encoder[key] = value;
-      const arch = key === 'init' && forms.archs[value]; // a file that was added with its backbone brings it
+      const arch = key === 'init' && forms.archs[value]; // a file added with its backbone selects it
       if (arch) encoder.set(Object.assign(config.encoder, { arch }));
       changed();
     },
@@ -83,7 +83,7 @@ export function newRun(root, studio, forms, started) {
   $('.detectors').after(detectors.like);
   $('.handed').before(lesions);
   $('.forms').append(main.element, encoder.element, weak.element, ...detectors.forms);
-  /** Shows a sentence beside its field; false if no field is meant. @param {string | null} sentence */
+  /** Shows a sentence next to its field; false if it names no field. @param {string | null} sentence */
   const complain = (sentence) => [main, encoder, weak].map((form) => form.complain(sentence)).some(Boolean);
 
   function put() {
@@ -100,7 +100,7 @@ export function newRun(root, studio, forms, started) {
     lesions.textContent = `Strong augmentation: ${forms.strong[config.strong] || config.strong}${name && ` “${name}”`}`;
   }
   let timer = 0;
-  /** @type {string | null} what the server finds wrong with the settings */
+  /** @type {string | null} the server's error about the settings */
   let wrong = null;
   function changed() {
     main.only(WHEN, config);
@@ -108,7 +108,7 @@ export function newRun(root, studio, forms, started) {
     $('.estimate').textContent = '';
     timer = setTimeout(check, 150);
   }
-  // The server checks with the very class that the training will use; its sentence goes beside the field.
+  // The server checks with the same class that the training will use; its sentence is shown next to the field.
   async function check() {
     wrong = null;
     try {
@@ -141,7 +141,7 @@ export function newRun(root, studio, forms, started) {
   $('.advanced-turn').onclick = () => unfold(!$('aside').classList.contains('open'));
   unfold(Boolean(localStorage.getItem(ADVANCED)));
 
-  // What the MedMix tab hands over replaces the augmentation and the weak views, and nothing else.
+  // Settings from the MedMix tab replace the augmentation and the weak views, and nothing else.
   /** @param {import('../../static/types').Handed | null} handed */
   function take(handed) {
     if (!handed) return;
@@ -205,7 +205,7 @@ export function newRun(root, studio, forms, started) {
       await started(made);
     });
   $('.start').onclick = () => start($('.start'));
-  // The three ways: a look without training, the usual training, all that the paper compares.
+  // The three buttons: a look without training, the usual training, everything that the paper compares.
   $('.go-train').onclick = () => {
     config = usual();
     detectors.reset();
@@ -220,7 +220,7 @@ export function newRun(root, studio, forms, started) {
     });
   $('.go-report').onclick = () => studio.openTab('report');
 
-  // Another study begins with the usual settings: what was set for the last one need not fit it.
+  // Another study starts with the default settings: those of the last one need not fit it.
   studio.on('study', () => {
     config = usual();
     detectors.reset();
@@ -233,14 +233,14 @@ export function newRun(root, studio, forms, started) {
   put();
   check();
   return {
-    /** Puts a run's whole configuration into the form. @param {import('../../static/answers').Run} run */
+    /** Loads a run's configuration into the form. @param {import('../../static/answers').Run} run */
     fill(run) {
       if (run.kind !== 'pretrain' || !run.config.epochs) {
         toast('Only a training can be cloned into the settings.');
         return;
       }
       config = structuredClone(run.config);
-      delete config.marks; // those of this study as they are when it is started
+      delete config.marks; // those of this study at the time of the start
       unfold(true);
       $('.handed').hidden = true;
       $('.name').value = `${run.name} changed`;

@@ -8,7 +8,7 @@ import { lesionsLike } from './detector_forms.js';
 /** @param {import('./run_view.js').RunView} view */
 export function wireActions(view) {
   const { $, forms, changed, clone } = view;
-  /** Resolves to what the server says, or to null after a toast. @template T @param {Promise<T>} asked */
+  /** Resolves to the server's answer, or to null after a message. @template T @param {Promise<T>} asked */
   const answered = async (asked) => {
     const answer = await orToast(asked);
     await view.look().catch(() => {});

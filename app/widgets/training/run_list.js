@@ -8,7 +8,7 @@ import { about } from '../../static/plan.js';
 
 const MOST = 6; // runs that can be compared
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
-/** States in other words than their names. @type {Record<string, string>} */
+/** States whose words differ from their names. @type {Record<string, string>} */
 export const WORDS = {
   new: 'not started',
   score: 'scoring',
@@ -17,7 +17,7 @@ export const WORDS = {
   embed: 'drawing its map',
 };
 
-/** What is said of a run's state, and the look of it. @param {string} status @param {RunRow['job']} job */
+/** Returns the words and the style of a run's state. @param {string} status @param {RunRow['job']} job */
 export function stateOf(status, job) {
   const here = job?.here ? job : null;
   if (here?.status === 'paused') return { look: 'paused', words: 'paused' };
@@ -28,15 +28,15 @@ export function stateOf(status, job) {
   return { look, words: WORDS[said] || said };
 }
 
-/** Each parent, newest first, with its fits below it, oldest first. @param {RunRow[]} runs newest first */
+/** Returns each parent, newest first, followed by its fits, oldest first. @param {RunRow[]} runs newest first */
 export function ordered(runs) {
   const parents = runs.filter((r) => !r.parent || !runs.some((p) => p.id === r.parent));
   return parents.flatMap((p) => [p, ...runs.filter((r) => r.parent === p.id).reverse()]);
 }
 
-const UNTRAINED = ['untrained', 'imagenet', 'auto', 'weights']; // encoders without a training, and so without curves
+const UNTRAINED = ['untrained', 'imagenet', 'auto', 'weights']; // encoders without a training, hence without curves
 
-/** What is at work; else the newest training, whose curves say most; else the newest fit, else anything.
+/** Returns the running run; else the newest training, which has the most curves; else the newest fit, else any run.
  * @param {RunRow[]} runs newest first */
 export const firstShown = (runs) =>
   runs.find((r) => r.status === 'running') ||
@@ -44,7 +44,7 @@ export const firstShown = (runs) =>
   runs.find((r) => r.kind === 'fit') ||
   runs[0];
 
-/** The run with the best image AUROC, of two or more that were evaluated on the same cases. @param {RunRow[]} runs */
+/** Returns the run with the best image AUROC of two or more evaluated on the same cases. @param {RunRow[]} runs */
 export function bestOf(runs) {
   const known = runs.filter((r) => !r.archived && r.evaluation?.auroc != null);
   const best = known.reduce((a, b) => ((a?.evaluation?.auroc ?? -1) >= (b.evaluation?.auroc ?? -1) ? a : b), known[0]);
@@ -52,7 +52,7 @@ export function bestOf(runs) {
   return known.length > 1 && alike ? best.id : null;
 }
 
-/** Per cent with a decimal only near the ends, where it matters. @param {number} v */
+/** Formats per cent, with a decimal only near the ends, where it matters. @param {number} v */
 const accuracy = (v) => percent(v, v > 0.995 || v < 0.1 ? 1 : 0);
 
 export class RunList {
@@ -64,12 +64,12 @@ export class RunList {
     this.runs = [];
     /** @type {string | null} */
     this.chosen = null;
-    /** @type {Set<string>} the runs to be compared */
+    /** @type {Set<string>} the runs to compare */
     this.ticked = new Set();
     /** @type {string | null} */
     this.best = null;
     this.running = '';
-    /** @type {import('../../static/answers').Job | null} what goes on beside a training */
+    /** @type {import('../../static/answers').Job | null} the job running during a training */
     this.beside = null;
   }
 
@@ -91,7 +91,7 @@ export class RunList {
     $('.nothing').hidden = Boolean(runs.length);
     if (!runs.length) $('.detail').hidden = $('.versus').hidden = true;
     this.hint(this.beside);
-    // What is at work is in sight once, when it begins: who scrolls afterwards is left alone.
+    // The running run is scrolled into view only when it begins, not against later scrolling.
     const running = runs.find((r) => r.job?.here && r.job.status === 'running')?.id || '';
     if (running && running !== this.running)
       body.querySelector(`[data-run="${running}"]`)?.scrollIntoView({ block: 'nearest' });

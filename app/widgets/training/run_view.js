@@ -15,8 +15,8 @@ const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
 
 export class RunView {
   /** @param {HTMLElement} root @param {import('../../static/answers').TrainingForms} forms @param {{changed: (next?:
-   * string | null) => void, clone: (run: Run) => void}} on changed: the list is to be read again, and `next` chosen if
-   * it is given */
+   * string | null) => void, clone: (run: Run) => void}} on changed: reload the list, and select `next` if
+   * given */
   constructor(root, forms, { changed, clone }) {
     this.root = root;
     this.forms = forms;
@@ -29,10 +29,10 @@ export class RunView {
     this.data = null;
     /** @type {import('../../static/types').Series} */
     this.series = {};
-    this.last = -1; // the last step that is known
+    this.last = -1; // the last known step
     this.stride = 0;
     this.looking = false;
-    this.shown = ''; // what was painted last, as text
+    this.shown = ''; // the last painted state, as text
     this.configured = '';
     this.board = new TrainingBoard(this.$('.board'));
     this.fit = new FitBoard();
@@ -40,7 +40,7 @@ export class RunView {
     wireActions(this);
   }
 
-  /** The run on screen. @returns {Run} */
+  /** Returns the run on screen. @returns {Run} */
   run() {
     if (!this.data) throw new Error('No run is open.');
     return this.data.run;
@@ -84,11 +84,11 @@ export class RunView {
       this.root.dataset.step = String(this.last);
     } finally {
       this.looking = false;
-      if (id !== this.id) orToast(this.look()); // another one was opened meanwhile
+      if (id !== this.id) orToast(this.look()); // another run was opened meanwhile
     }
   }
 
-  /** Adds the new numbers to those that are known; returns whether there are any. @param {RunDetail} data */
+  /** Adds new values to the known ones; returns whether there are any. @param {RunDetail} data */
   #take({ series, reset, last, stride }) {
     if (reset) this.series = {};
     for (const [name, points] of Object.entries(series)) {
@@ -146,7 +146,7 @@ export class RunView {
     $('.doing').textContent = [doing, status === 'running' ? this.#at(data) : ''].filter(Boolean).join(' · ');
   }
 
-  /** Epoch and speed; the time left stands in the list. @param {RunDetail} data */
+  /** Shows epoch and speed; the time left is in the list. @param {RunDetail} data */
   #at({ plan }) {
     const epoch = this.series.epoch?.at(-1)?.[1];
     const speed = this.series.images_per_second?.at(-1)?.[1];
@@ -164,7 +164,7 @@ export class RunView {
   }
 }
 
-// Everything that a run was made with, as one list: seed, code, data, packages, settings.
+// Everything that determined a run, as one list: seed, code, data, packages, settings.
 /** Nested settings as [key.with.dots, value]. @param {Record<string, unknown>} values @returns {[string, unknown][]} */
 export function flat(values, before = '') {
   return Object.entries(values).flatMap(([key, value]) => {

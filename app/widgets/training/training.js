@@ -16,7 +16,7 @@ export async function mount(root, studio) {
   let runs = [];
   /** @type {string | null} */
   let chosen = null;
-  let last = ''; // what the list showed last, as text
+  let last = ''; // the last shown list, as text
 
   const list = new RunList(root, choose);
   const comparison = new Comparison(root);
@@ -79,7 +79,7 @@ export async function mount(root, studio) {
     orToast(refresh());
   });
 
-  // While the tab is shown it follows what the studio says; the answers are small.
+  // While the tab is visible it follows the studio's events; the answers are small.
   let failed = 0;
   async function look() {
     if (!studio.shown(root)) return;

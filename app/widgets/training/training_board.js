@@ -1,4 +1,4 @@
-// What a pre-training has to show while it runs: curves, the batch it is at, speed and confusion.
+// The board of a running pre-training: curves, the current batch, speed and confusion matrix.
 import { Chart, COLOURS } from '../../static/chart.js';
 import { fill } from '../../static/dom.js';
 import { bytes, fixed, shareOf } from '../../static/format.js';
@@ -7,10 +7,10 @@ import { block, confusionTable, figuresOf, metricName, table } from './figures.j
 /** @typedef {import('../../static/answers').RunDetail} RunDetail */
 /** @typedef {import('../../static/types').Series} Series */
 
-const COLLAPSED = 0.1; // a spread below this share of the first steps' is called a collapse
-const REST = 4000; // milliseconds between two pictures of a batch, at least
+const COLLAPSED = 0.1; // a spread below this share of the first steps' counts as a collapse
+const REST = 4000; // minimum milliseconds between two pictures of a batch
 
-/** The spread at which features count as collapsed: a share of the median of the first five. @param {Series} series */
+/** The spread of collapsed features: a share of the median of the first five. @param {Series} series */
 export function collapseLevel({ spread = [] }) {
   const first = spread
     .slice(0, 5)
@@ -31,14 +31,14 @@ export class TrainingBoard {
     };
     this.strip = block('Current batch', 'strip');
     this.figures = block('Speed and confusion', 'figures');
-    /** @type {number | null} the step whose batch is shown */
+    /** @type {number | null} the step of the batch on screen */
     this.stripStep = null;
-    this.stripAfter = 0; // not before this moment is the next one asked for
+    this.stripAfter = 0; // earliest time of the next request
     this.id = '';
     root.append(...Object.values(this.charts).map((chart) => chart.element), this.strip.element, this.figures.element);
   }
 
-  /** @param {string} id of the run that is shown from here on */
+  /** @param {string} id of the run to show */
   clear(id) {
     this.id = id;
     this.stripStep = null;
@@ -102,7 +102,7 @@ export class TrainingBoard {
     fill(this.figures.inside, pairs, data.confusion && confusionTable(data.confusion));
   }
 
-  /** The samples of a step follow from the run's seed; they are made again, seldom enough not to slow the training.
+  /** Shows a step's samples, which follow from the run's seed; recomputed rarely, so as not to slow the training.
    * @param {RunDetail} data @param {number} last */
   #batch({ run }, last) {
     const step = Math.max(0, last);

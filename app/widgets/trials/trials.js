@@ -14,9 +14,9 @@ import { html, show } from '../../static/view.js';
 /** @typedef {import('../../static/answers').Trials} Trials */
 /** @typedef {import('../../static/answers').Power} Power */
 
-const PERIOD = 8000; // milliseconds between two looks at how far readers are
+const PERIOD = 8000; // milliseconds between two checks of the readers' progress
 const NO_LIST = 'No list waits for you. Administrators plan trials here.';
-/** What of a plan is asked for in some plans alone. @type {Record<string, (plan: Values) => boolean>} */
+/** Fields that only some plans have. @type {Record<string, (plan: Values) => boolean>} */
 const WHEN = {
   normal: ({ cases }) => cases === 'drawn',
   abnormal: ({ cases }) => cases === 'drawn',
@@ -45,7 +45,7 @@ function Lists({ lists, open }) {
     <table>${lists.map(row)}</table></section>`;
 }
 
-/** How many readers and cases find a difference. @param {{rows: Power[]}} props */
+/** Shows how many readers and cases are needed to find a difference. @param {{rows: Power[]}} props */
 function Sizes({ rows }) {
   const cases = [...new Set(rows.map((r) => r.cases))];
   const readers = [...new Set(rows.map((r) => r.readers))];
@@ -201,7 +201,7 @@ export async function mount(root, studio) {
   }
   show(finder(root)('.tr-page'), Page);
   studio.on('study', () => {
-    about.value = null; // with its plan: a run of the study before is none of this one
+    about.value = null; // with its plan: a run of the previous study does not belong to this one
     look(true);
   });
   studio.on('back', () => look(true));

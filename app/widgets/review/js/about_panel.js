@@ -1,4 +1,4 @@
-// What is known of the case on screen: file, size, spacing, patient's key, import. In a blind reading its size alone.
+// Metadata of the case on screen: file, size, spacing, patient's key, import. In a blind reading only its size.
 import { el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { nameOf } from './reference.js';
@@ -12,7 +12,7 @@ function spaced(spacing) {
   return `${x === y ? x : `${x} × ${y}`} mm a pixel${spacing.at === 'detector' ? ', at the detector' : ''}`;
 }
 
-/** The rows of the panel: what is not known is left out.
+/** Builds the rows of the panel; unknown values are skipped.
  * @param {CaseDetail} detail @param {string} name as it may be shown @returns {[title: string, value: string, tip?:
  * string][]} */
 export function known(detail, name) {

@@ -1,5 +1,5 @@
-// From case to case: everything is fetched before anything changes, so that nothing jumps; the next cases are fetched
-// ahead of time.
+// Moving between cases: everything is fetched before anything changes, so that nothing jumps; the next cases are
+// fetched in advance.
 import { get } from '../../../static/api.js';
 import * as layers from './layers.js';
 import { UPRIGHT } from './orientation.js';
@@ -13,15 +13,15 @@ export class CaseLoader {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {symbol | null} marks the newest call of `enter`; an older one gives up */
+    /** @type {symbol | null} identifies the newest call of `enter`; older ones stop */
     this.newest = null;
   }
 
-  /** Puts a case on screen. @param {CaseDetail} detail @param {Ahead[]} [ahead]
-   * @param {() => boolean} [still] whether it is wanted yet, once all of it is here */
+  /** Shows a case. @param {CaseDetail} detail @param {Ahead[]} [ahead]
+   * @param {() => boolean} [still] whether it is still wanted once everything is loaded */
   async enter(detail, ahead = [], still = () => true) {
     const { review } = this;
-    if (detail.study !== review.study) return; // an answer that was asked for before another study was opened
+    if (detail.study !== review.study) return; // an answer requested before another study was opened
     const nonce = (this.newest = Symbol('case'));
     const picture = await layers.pictures.get(`${detail.id}/${detail.v}`, detail).catch((error) => {
       review.say(error.message, 'bad');
@@ -65,8 +65,8 @@ export class CaseLoader {
     this.fetchNearest();
   }
 
-  /** The next cases are fetched in the order they come, and made ready while the reader looks at this one. What a blind
-   * reader may not see yet the server leaves out.
+  /** Fetches and prepares the next cases in order, while the reader looks at this one. The server omits what a blind
+   * reader may not see yet.
    * @param {Ahead[]} ahead */
   prefetch(ahead) {
     const { review } = this;
@@ -89,7 +89,7 @@ export class CaseLoader {
     }
   }
 
-  /** The heat map of another detector than the one in use, if one has read the case. @param {CaseDetail} detail */
+  /** Fetches the heat map of another detector, if one has scored the case. @param {CaseDetail} detail */
   async secondHeat(detail) {
     const { setup, run } = this.review;
     const others = setup?.runs.filter((r) => r.id !== run && detail.readings?.[r.id]?.has_map) || [];
@@ -97,7 +97,7 @@ export class CaseLoader {
     return other ? layers.heats.get(`${detail.id}/${other.id}`, detail.id, other.id) : null;
   }
 
-  // The normal training image that lies nearest to the case, as the run's encoder sees it.
+  // The normal training image nearest to the case in the run's feature space.
   async fetchNearest() {
     const { review } = this;
     const { detail, run } = review;

@@ -1,4 +1,4 @@
-// Colour maps that read the same for colour-blind eyes, as 256 x RGB tables, and the fixed colours of lines.
+// Colour maps suitable for colour-blind readers, as 256 x RGB tables, and the fixed colours of lines.
 
 /** @type {Record<string, string>} */
 const ANCHORS = {
@@ -11,7 +11,7 @@ const ANCHORS = {
 
 export const MAPS = Object.keys(ANCHORS);
 
-// Okabe and Ito's colours: distinct with any kind of colour vision.
+// Okabe and Ito's colours: distinguishable with any kind of colour vision.
 export const LINES = {
   contour: '#ffffff',
   halo: 'rgba(0, 0, 0, .75)',
@@ -24,7 +24,7 @@ export const LINES = {
 /** @type {Map<string, Uint8ClampedArray>} */
 const tables = new Map();
 
-/** 256 x RGB. @param {string} name one of MAPS; inferno if there is none of that name */
+/** Returns 256 x RGB. @param {string} name one of MAPS; inferno for an unknown name */
 export function table(name) {
   const kept = tables.get(name);
   if (kept) return kept;
@@ -41,7 +41,7 @@ export function table(name) {
   return out;
 }
 
-/** The map as a background of CSS, from low to high. @param {string} name */
+/** Returns the map as a CSS background, from low to high. @param {string} name */
 export function gradient(name) {
   const t = table(name);
   const stop = (/** @type {number} */ i) => `rgb(${t[3 * i]}, ${t[3 * i + 1]}, ${t[3 * i + 2]})`;

@@ -25,11 +25,11 @@ const SEGMENTS = [
   [[3, 2]],
   [],
 ];
-export const BELOW = Math.fround(-1e30); // what surrounds the field: a region at the border is closed along the border
+export const BELOW = Math.fround(-1e30); // the value around the field: a region at the border is closed along it
 
 /** @typedef {{w: number, h: number, values: Float32Array}} Field values (h, w), row by row */
 
-/** The line, drawn with a pen: a new Path2D, or anything that has moveTo and lineTo.
+/** Draws the line with a pen: a new Path2D, or any object with moveTo and lineTo.
  * @param {Field} field @param {number} level @param {any} [pen] @returns {Path2D} */
 export function contour({ w, h, values }, level, pen = new Path2D()) {
   const blank = new Float32Array(w + 2).fill(BELOW);
@@ -52,7 +52,7 @@ export function contour({ w, h, values }, level, pen = new Path2D()) {
         for (const end of [0, 1]) {
           const edge = end ? to : from;
           const draw = end ? 'lineTo' : 'moveTo';
-          // Cell centres lie at half units; this cell's corners at x - .5 and x + .5.
+          // Cell centres are at half units, this cell's corners at x - .5 and x + .5.
           if (edge === 0) pen[draw](x - 0.5 + cut(a, b, level), y - 0.5);
           else if (edge === 1) pen[draw](x + 0.5, y - 0.5 + cut(b, c, level));
           else if (edge === 2) pen[draw](x - 0.5 + cut(d, c, level), y + 0.5);
@@ -65,15 +65,15 @@ export function contour({ w, h, values }, level, pen = new Path2D()) {
   return pen;
 }
 
-/** Where the line crosses from a to b, 0..1. @param {number} a @param {number} b @param {number} level */
+/** Returns where the line crosses from a to b, 0..1. @param {number} a @param {number} b @param {number} level */
 function cut(a, b, level) {
   if (a === BELOW) return 0.5;
   if (b === BELOW) return 0.5;
   return (level - a) / (b - a);
 }
 
-/** A mask's outline, in cells of `scale` pixels. Large masks are first brought to at most `most` cells a side; no
- * lesion pixel is lost by that. @param {Uint8Array} mask @param {number} w @param {number} h */
+/** Returns a mask's outline, in cells of `scale` pixels. Large masks are first reduced to at most `most` cells a side,
+ * without losing a lesion pixel. @param {Uint8Array} mask @param {number} w @param {number} h */
 export function outline(mask, w, h, most = 1024) {
   const f = Math.max(1, Math.ceil(Math.max(w, h) / most));
   const sw = Math.ceil(w / f);
@@ -86,7 +86,7 @@ export function outline(mask, w, h, most = 1024) {
   return { path: contour({ w: sw, h: sh, values }, 0.5), scale: f };
 }
 
-/** The hottest spot of a heat map, in image pixels. @param {Field} field
+/** Returns the hottest spot of a heat map, in image pixels. @param {Field} field
  * @param {{w: number, h: number}} picture */
 export function hottest({ w, h, values }, picture) {
   let at = 0;

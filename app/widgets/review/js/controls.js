@@ -1,4 +1,4 @@
-// The panel at the right: what the score means, the heat map, the image, the lesion mask.
+// The panel on the right: meaning of the score, heat map, image, lesion mask.
 import { action, el } from '../../../static/dom.js';
 import { fixed, percent } from '../../../static/format.js';
 import { aboutPanel } from './about_panel.js';
@@ -170,7 +170,7 @@ export function controls(review) {
 /** @param {Controls} side @param {ReviewView} review */
 export function reflect(side, review) {
   const { show, detail, study, setup, run } = review;
-  // In a trial's list a case has no reading where its arm shows none, or none yet.
+  // In a trial's list a case has no result if its arm shows none, or not yet.
   const without = Boolean(detail?.blind || (setup?.trial && !(run && detail?.readings?.[run])));
   side.ai.hidden = !study || without;
   side.ofMap.hidden = !detail || without;
@@ -191,7 +191,7 @@ export function reflect(side, review) {
   side.about.reflect();
 }
 
-/** What the threshold finds; null where there is no heat map.
+/** Shows what the threshold finds; null without a heat map.
  * @param {Controls} side @param {{at: import('./measure.js').Found | null, components?: number, pixels: number} |
  * null} found */
 export function numbers({ numbers: parts }, found) {
@@ -203,7 +203,7 @@ export function numbers({ numbers: parts }, found) {
   parts.count.textContent = String(found?.components ?? '–');
 }
 
-// The panel's part on the image itself: window and level, inversion.
+// The panel's section on the image itself: window and level, inversion.
 /** @param {ReviewView} review */
 function imageControls(review) {
   const { display } = review;

@@ -1,4 +1,4 @@
-// The bar below the image: the three decisions, the comment, undo, and the way to other cases.
+// The bar below the image: the three decisions, the comment, undo, and navigation between cases.
 import { action, el } from '../../../static/dom.js';
 import { label } from './keys.js';
 
@@ -49,9 +49,9 @@ export function decisionBar(keys, act) {
   return {
     element: el('div', { class: 'rv-decide' }, scale, buttons(decisions), comment, buttons(steps)),
     comment,
-    /** From 0 to 100, where a trial asks for it and the slider was moved. @returns {number | undefined} */
+    /** Returns 0 to 100, if a trial requires a rating and the slider was moved. @returns {number | undefined} */
     rating: () => (scale.hidden || !moved ? undefined : Number(rating.value)),
-    /** Asks for a rating of the case that is shown now, or for none. @param {boolean} wanted @param {boolean} anew */
+    /** Asks for a rating of the current case, or for none. @param {boolean} wanted @param {boolean} anew */
     rate(wanted, anew) {
       scale.hidden = !wanted;
       if (!anew) return;
@@ -59,11 +59,11 @@ export function decisionBar(keys, act) {
       rating.value = '50';
       rated.textContent = '–';
     },
-    /** Shows which decision stands. @param {string | undefined} decision */
+    /** Shows the current decision. @param {string | undefined} decision */
     mark(decision) {
       for (const { name, button } of decisions) button.setAttribute('aria-pressed', String(name === decision));
     },
-    /** Says which key does what. */
+    /** Shows the keys of the buttons. */
     relabel() {
       for (const { name, key } of decisions) key.textContent = label(keys.of(name));
       for (const { name, text, button } of [...decisions, ...steps]) button.title = `${text} (${label(keys.of(name))})`;

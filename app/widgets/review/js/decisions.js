@@ -1,4 +1,4 @@
-// Decisions: stored before the next case comes, undone across cases. All through one promise chain.
+// Decisions: stored before the next case appears, undone across cases. All in one promise chain.
 import { get, idle, post } from '../../../static/api.js';
 import { confirm } from '../../../static/dialogs.js';
 import { acts } from '../../../static/store.js';
@@ -9,7 +9,7 @@ import { stored } from './stored.js';
 
 const TITLE = /** @type {Record<Decision, string>} */ (Object.fromEntries(DECISIONS));
 
-/** What the reader saw when deciding; it goes into the audit trail. @param {ReviewView} review */
+/** Returns what the reader saw when deciding, for the audit trail. @param {ReviewView} review */
 function shown(review) {
   const { show, detail, heat } = review;
   if (!detail || detail.blind) return { blind: true };
@@ -25,9 +25,9 @@ function shown(review) {
   };
 }
 
-const HASTY = 1000; // milliseconds after a decision in which a different one on the same case is asked about
+const HASTY = 1000; // milliseconds after a decision during which a different one on the same case needs confirmation
 
-/** A second word on the same case within a second is more often a slip than a change of mind.
+/** A second decision on the same case within a second is more often a slip than a change of mind.
  * @param {ReviewView} review @param {Decision} decision @param {number} at */
 async function meant({ last, detail }, decision, at) {
   if (!last || last.case !== detail?.id || last.decision === decision || at - last.at > HASTY) return true;
@@ -38,7 +38,7 @@ async function meant({ last, detail }, decision, at) {
 
 /** @param {ReviewView} review @param {Decision} decision */
 export function decide(review, decision) {
-  if (!review.detail) return null; // nobody decides on what is not on screen yet
+  if (!review.detail) return null; // no decision on a case that is not on screen yet
   const at = performance.now();
   const lost = `“${TITLE[decision]}” was not stored: another list was opened before its turn came.`;
   const work = async () => {
@@ -104,8 +104,8 @@ export async function enterCase(review, id) {
 /** @param {ReviewView} review @param {number} id */
 export const goTo = (review, id) => review.enqueue(() => enterCase(review, id));
 
-/** Reads list and case again where another window has changed them; what is being drawn stays, and so does all if the
- * reader does something meanwhile: then false.
+/** Reloads list and case after changes in another window; a drawing in progress stays. If the reader does something
+ * meanwhile, nothing changes and it resolves to false.
  * @param {ReviewView} review @returns {Promise<boolean>} */
 export async function again(review) {
   await idle();
@@ -126,8 +126,8 @@ export async function again(review) {
   return (await renewed) || false;
 }
 
-/** The reader's last decision, taken back or given back by the studio. Returns the one that counts now, in words; false
- * where it was refused. @param {ReviewView} review @param {'undo' | 'redo'} which */
+/** Undoes or redoes the reader's last decision in the studio. Returns the one that counts now, in words; false if it
+ * was refused. @param {ReviewView} review @param {'undo' | 'redo'} which */
 export async function undoOrRedo(review, which) {
   const body = { study: review.study, list: review.list.params() };
   const answer = which === 'undo' ? await post('/api/review/undo', body) : await post('/api/review/redo', body);

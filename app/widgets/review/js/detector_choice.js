@@ -1,10 +1,10 @@
-// Which detector the reading shows.
+// The choice of the detector whose results are shown.
 import { el, fill } from '../../../static/dom.js';
 import { day } from '../../../static/format.js';
 import { unscored } from '../../../static/plan.js';
 import { choice } from './parts.js';
 
-/** The buttons of the detectors, and a menu of their older runs. @param {import('./controls.js').Controls} side @param {ReviewView} review */
+/** The buttons of the detectors, and a menu of older runs. @param {import('./controls.js').Controls} side @param {ReviewView} review */
 export function detectors(side, review) {
   const runs = review.setup?.runs || [];
   const pick = choice(

@@ -1,4 +1,4 @@
-// How a case is shown: colours, region, window and level, layout. Kept with the reader's settings.
+// How a case is shown: colours, region, window and level, layout. Stored with the reader's settings.
 import { post } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import * as layers from './layers.js';
@@ -8,7 +8,7 @@ import { windowOf, windows } from './windows.js';
 /** @typedef {import('./layers.js').Heat} Heat */
 /** @typedef {Partial<typeof import('./review_view.js').SHOW>} Shown */
 
-/** What can be undone, in words. @type {Record<string, string>} */
+/** Names of the changes that can be undone. @type {Record<string, string>} */
 const WORDS = {
   heat: 'heat map',
   contour: 'contour',
@@ -26,20 +26,20 @@ export class Display {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as they were fetched */
+    /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as fetched */
     this.raw = { heat: null, second: null };
     this.chosen = ''; // in the menu of windows
     this.top = 255; // largest grey value of the image on screen
     this.timer = 0;
   }
 
-  /** Changes what is shown, as an act of the reader. @param {Shown} values */
+  /** Changes the display, as an action of the reader. @param {Shown} values */
   set(values) {
     this.acted(values);
     return this.apply(values);
   }
 
-  /** Notes the change that comes, so that it can be undone. @param {Shown} values */
+  /** Records the coming change, so that it can be undone. @param {Shown} values */
   acted(values) {
     const { history, show, detail } = this.review;
     const before = Object.fromEntries(Object.keys(values).map((key) => [key, Reflect.get(show, key)]));
@@ -82,7 +82,7 @@ export class Display {
     }
   }
 
-  /** The heat maps as they are to be shown: in these colours, everywhere or in the region of interest alone.
+  /** Returns the heat maps to show: in these colours, everywhere or only in the region of interest.
    * @param {Partial<{heat: Heat | null, second: Heat | null}>} [maps] */
   dress(maps = {}) {
     const { review } = this;
@@ -108,7 +108,7 @@ export class Display {
     review.draw();
   }
 
-  /** What the menu of windows says: a preset's number, 'own' for one set by hand, '' for the full range.
+  /** Returns the value of the menu of windows: a preset's number, 'own' for a manual one, '' for the full range.
    * @param {string} value */
   presetLabel(value) {
     const { side, show } = this.review;
@@ -118,13 +118,13 @@ export class Display {
     side.keep.setAttribute('aria-pressed', String(show.keepWindow));
   }
 
-  /** Whether the window stays for the next cases. @param {boolean} keepWindow */
+  /** Sets whether the window stays for the next cases. @param {boolean} keepWindow */
   keepWindow(keepWindow) {
     this.set({ keepWindow });
     this.presetLabel(this.chosen);
   }
 
-  /** Another case comes: its own full range, unless the reader keeps the window. */
+  /** Prepares for another case: its full range, unless the reader keeps the window. */
   nextCase() {
     const { show, history } = this.review;
     history.forget((act) => Boolean(act.passing) && !(show.keepWindow && act.kind === WORDS.window));
@@ -133,7 +133,7 @@ export class Display {
     this.chosen = '';
   }
 
-  /** The window in use, or the image's full range. */
+  /** Returns the current window, or the image's full range. */
   window() {
     return this.review.show.window || this.review.picture?.full || { centre: 127.5, width: 255 };
   }

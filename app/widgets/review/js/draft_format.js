@@ -1,5 +1,5 @@
 // A drawing as bytes, so that it survives the page: length of the head (uint32), the head (JSON), then bits: the mask,
-// and of each step of the history the pixels that it changed.
+// and for each step of the history the pixels that it changed.
 import { headed } from '../../../static/api.js';
 import { cut, pack, paste, unpack } from './shapes.js';
 
@@ -8,7 +8,7 @@ import { cut, pack, paste, unpack } from './shapes.js';
 /** @typedef {{w: number, h: number, mask: Uint8Array, history: Entry[], future: Entry[],
  *   points: Spot[], origin: import('./editor.js').Origin | null}} Drawing */
 
-const LARGEST = 2 << 20; // bytes of the history; older steps are left out
+const LARGEST = 2 << 20; // bytes of the history; older steps are dropped
 
 /** @param {Box} box */
 const area = (box) => (box.x1 - box.x0 + 1) * (box.y1 - box.y0 + 1);
@@ -52,7 +52,7 @@ export function decode(bytes) {
   };
   const mask = bits(w * h);
   const flips = [...history, ...future].map((/** @type {Box} */ box) => ({ box, flip: bits(area(box)) }));
-  /** What a step found and left, from the mask on one side of it.
+  /** Returns the mask before and after a step, from the mask on one side of it.
    * @param {Uint8Array} from changed: the mask on the other side @param {{box: Box, flip: Uint8Array}} step */
   const crossed = (from, { box, flip }) => {
     const here = cut(from, w, box);
@@ -69,7 +69,7 @@ export function decode(bytes) {
   const on = mask.slice();
   const next = flips
     .slice(history.length)
-    .reverse() // the step that was undone last stands at the end, and is redone first
+    .reverse() // the step undone last is at the end, and is redone first
     .map((step) => crossed(on, step))
     .map(({ box, here, there }) => ({ box, before: here, after: there }));
   return { w, h, mask, points, origin, history: past.reverse(), future: next.reverse() };

@@ -1,4 +1,4 @@
-// Drawings that are not saved yet: kept by the studio after each stroke, given back when the case comes again.
+// Unsaved drawings: stored by the studio after each stroke, restored when the case is shown again.
 import { base64, bytes, discard, get, postBytes } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 import { decode, encode } from './draft_format.js';
@@ -11,9 +11,9 @@ async function through(raw, stream) {
 }
 
 const KEY = 'pmsacl.drafts';
-const PAUSE = 3000; // milliseconds until what the studio did not answer is sent again
+const PAUSE = 3000; // milliseconds until an unanswered draft is sent again
 
-/** Drawings that a page which was left could not send any more: [case, base64] by reader. @returns {Record<string, [number, string][]>} */
+/** Drawings that a closed page could not send: [case, base64] by reader. @returns {Record<string, [number, string][]>} */
 const left = () => kept(KEY, {});
 
 export class Drafts {
@@ -25,7 +25,7 @@ export class Drafts {
     /** @type {Promise<unknown>} */
     this.sending = Promise.resolve();
     this.waiting = false;
-    /** @type {Map<number, Uint8Array | null>} what the studio has not answered yet, by case; null: the draft is given up */
+    /** @type {Map<number, Uint8Array | null>} unanswered drafts by case; null: the draft is discarded */
     this.latest = new Map();
     review.editor.kept = (step) => {
       if (step && review.detail) review.history.stroke();
@@ -34,12 +34,12 @@ export class Drafts {
     addEventListener('pagehide', () => this.leave());
   }
 
-  /** Another study comes: of this one nothing is known any more; what is to be sent is still sent. */
+  /** Prepares for another study: forgets this one; unsent drafts are still sent. */
   clear() {
     this.cases = new Set();
   }
 
-  /** Asks which cases of the study have a draft. */
+  /** Fetches which cases of the study have a draft. */
   async load() {
     const { study } = this.review;
     this.takeUp();
@@ -49,7 +49,7 @@ export class Drafts {
     this.cases = new Set(found.ok ? found.drafts.map((d) => d.id) : []);
   }
 
-  /** Drawings that another window of this reader keeps or gave up; those of this one are known. */
+  /** Updates from drafts that another window of this reader stored or discarded; this window's are known. */
   async follow() {
     const { study } = this.review;
     await this.sending;
@@ -61,14 +61,14 @@ export class Drafts {
       if (before.has(id) !== this.cases.has(id)) this.review.list.renew(id);
   }
 
-  /** The page is left: what the studio has not answered stays in the browser, for the next page. */
+  /** On leaving the page: stores unanswered drafts in the browser, for the next page. */
   leave() {
     const reader = this.review.setup?.reader || '';
     const unsent = [...this.latest].flatMap(([id, raw]) => (raw ? [[id, base64(raw)]] : []));
     if (unsent.length) keep(KEY, { ...left(), [reader]: /** @type {[number, string][]} */ (unsent) });
   }
 
-  /** Sends what an earlier page of this reader left. */
+  /** Sends the drafts that an earlier page of this reader left. */
   takeUp() {
     const { [this.review.setup?.reader || '']: mine = [], ...others } = left();
     if (!mine.length) return;
@@ -80,7 +80,7 @@ export class Drafts {
       );
   }
 
-  /** Stores the drawing as it is now; calls while one is on its way are answered by one more. */
+  /** Stores the current drawing; calls during a pending request lead to one more. */
   keep() {
     const { detail, editor } = this.review;
     if (!detail || !editor.mask) return;
@@ -94,7 +94,7 @@ export class Drafts {
     this.queue(id, encode(/** @type {import('./draft_format.js').Drawing} */ (editor)));
   }
 
-  /** Sends a drawing, or that it is given up, after all that was queued before. @param {number} id @param {Uint8Array | null} drawing */
+  /** Sends a drawing, or that it is discarded, after everything queued before. @param {number} id @param {Uint8Array | null} drawing */
   queue(id, drawing) {
     this.latest.delete(id);
     this.latest.set(id, drawing);
@@ -117,7 +117,7 @@ export class Drafts {
     }
   }
 
-  /** The draft of a case, or null. @param {import('../../../static/answers').CaseDetail} detail */
+  /** Fetches the draft of a case, or null. @param {import('../../../static/answers').CaseDetail} detail */
   async fetch({ id, blind, width, height }) {
     if (blind || !this.cases.has(id)) return null;
     await this.sending;
@@ -129,7 +129,7 @@ export class Drafts {
     return drawing.w === width && drawing.h === height ? drawing : null;
   }
 
-  /** The draft has been saved as a version, or is given up. @param {number} id */
+  /** Drops a draft that was saved as a version, or is discarded. @param {number} id */
   drop(id) {
     if (!this.cases.delete(id)) return;
     this.review.list.renew(id);

@@ -1,4 +1,4 @@
-// Drawing a lesion mask: tools in hand, versions on screen, saving.
+// Drawing a lesion mask: active tools, versions on screen, saving.
 import { bytes, discard, enqueue, post, postBytes } from '../../../static/api.js';
 import { STROKE } from './history.js';
 import * as layers from './layers.js';
@@ -9,7 +9,7 @@ import { pack, unpack } from './shapes.js';
 
 export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 
-/** Begins a drawing, unless there is one: a new version from the one on screen. @param {ReviewView} review */
+/** Starts a drawing, unless one exists: a new version from the one on screen. @param {ReviewView} review */
 export function begin({ editor, picture, lesion }) {
   if (editor.mask || !picture) return;
   editor.open(picture.w, picture.h, lesion?.pixels, { source: 'hand' });
@@ -48,7 +48,7 @@ function takeComponent(review, p) {
     editor.origin = { source: 'run', run: review.run, threshold: heat.level };
 }
 
-/** Gives up the drawing and its draft. @param {ReviewView} review */
+/** Discards the drawing and its draft. @param {ReviewView} review */
 export function leave(review) {
   const id = review.detail?.id;
   if (id) {
@@ -61,7 +61,7 @@ export function leave(review) {
   review.redraw();
 }
 
-/** @param {ReviewView} review @param {string} [finding] its label; else the one chosen in the menu */
+/** @param {ReviewView} review @param {string} [finding] its label; default: the one chosen in the menu */
 export function save(review, finding = '') {
   const { editor, detail } = review;
   if (!editor.mask || !detail) return review.say('There is no drawn mask to save. Take the brush (B) first.');
@@ -101,7 +101,7 @@ export function save(review, finding = '') {
   });
 }
 
-/** The reader's newest finding of the case on screen. @param {ReviewView} review */
+/** Returns the reader's newest finding on the case on screen. @param {ReviewView} review */
 export const newest = ({ detail, setup }) =>
   Math.max(0, ...(detail?.findings || []).filter((f) => f.reader === setup?.reader).map((f) => f.id));
 
@@ -117,7 +117,7 @@ async function stored(review, id, params, bits) {
   return answer;
 }
 
-/** Makes an earlier version of a case's mask the newest; without one, a version that holds no lesion.
+/** Makes an earlier version of a case's mask the newest; without one, adds an empty version.
  * @param {ReviewView} review @param {number} id @param {number | null} mask */
 async function newestIs(review, id, mask) {
   await review.history.at(id);
@@ -134,7 +134,7 @@ async function newestIs(review, id, mask) {
   review.redraw();
 }
 
-/** The brush for places that are called normal: a drawing of its own, from what was called so before.
+/** The brush for areas called normal: a separate drawing, starting from the areas marked before.
  * @param {ReviewView} review */
 export async function takeNormal(review) {
   const { editor, detail, picture } = review;
@@ -162,7 +162,7 @@ async function keepNormal(review, detail, drawn) {
   review.say(answer.marks.normal ? 'These places are saved as normal.' : 'No place is marked as normal now.', 'good');
 }
 
-/** Says that all is marked on the case, or takes it back. @param {ReviewView} review */
+/** States that all lesions of the case are marked, or withdraws that. @param {ReviewView} review */
 export function allMarked(review) {
   const { detail } = review;
   const turn = async () => {
@@ -172,7 +172,7 @@ export function allMarked(review) {
       review.say(answer.error, 'bad');
       return false;
     }
-    detail.marks = answer.marks; // of this act, which may be taken back when the case was read anew
+    detail.marks = answer.marks; // of this action, which may be undone after the case was reloaded
     review.told(detail.id, { marks: answer.marks });
     review.redraw();
     const said = 'Fully annotated: everything unmarked counts as normal.';
@@ -187,7 +187,7 @@ export function allMarked(review) {
 /** @param {number} caseId @param {number | null} id */
 const version = (caseId, id) => (id ? layers.masks.get(`${caseId}/${id}`, caseId, id) : null);
 
-/** Puts a version of the mask on screen, or none. @param {ReviewView} review @param {number | null} id */
+/** Shows a version of the mask, or none. @param {ReviewView} review @param {number | null} id */
 export async function use(review, id) {
   const { detail } = review;
   if (!detail) return;
@@ -198,7 +198,7 @@ export async function use(review, id) {
   review.redraw();
 }
 
-/** Puts a second version beside the first. @param {ReviewView} review @param {number | null} id */
+/** Shows a second version with the first. @param {ReviewView} review @param {number | null} id */
 export async function compare(review, id) {
   const { detail } = review;
   if (!detail) return;
@@ -212,7 +212,7 @@ export async function compare(review, id) {
   }
 }
 
-/** The number of a version as the reader may know it. @param {ReviewView} review
+/** Returns the number of a version as the reader may know it. @param {ReviewView} review
  * @param {{mask: number, version: number}} saved */
 const numbered = (review, { mask, version: number }) =>
   (review.detail && masksShown(review, review.detail).find((m) => m.id === mask)?.version) || number;

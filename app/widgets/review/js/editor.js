@@ -1,4 +1,4 @@
-// The mask being drawn: tools, undo by stroke, and the picture of it that is laid over the image.
+// The mask being drawn: tools, undo by stroke, and its overlay on the image.
 
 import { sampler } from './heat.js';
 import { boxOf, componentAt, fillHoles, smooth } from './regions.js';
@@ -6,8 +6,8 @@ import { cut, join, paste, polygon, stroke } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
-/** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing began from;
- *   source: hand, run, or normal: places called normal, no lesion */
+/** @typedef {{source: string, run?: string | null, threshold?: number}} Origin what the drawing started from;
+ *   source: hand, run, or normal (areas called normal, not a lesion) */
 
 const UNDO_BYTES = 256 * 1024 * 1024;
 
@@ -15,15 +15,15 @@ export class Editor {
   /** @param {() => void} changed called after every change of the drawing */
   constructor(changed) {
     this.changed = changed;
-    /** @type {(step: boolean) => void} called when there is something new to keep; step: a new step, to be undone */
+    /** @type {(step: boolean) => void} called when there is something new to store; step: a new step */
     this.kept = () => {};
     this.size = 24; // of the brush, in image pixels
-    this.near = 10; // how near to the first corner a click closes a polygon, in image pixels; set by paint.js
+    this.near = 10; // a click nearer to the first corner closes a polygon, in image pixels; set by paint.js
     /** @type {string | null} */
     this.tool = null;
     /** @type {Spot | null} */
     this.cursor = null;
-    /** @type {((p: Spot, value: number) => void) | null} what the tools `take` and `click` do at a spot */
+    /** @type {((p: Spot, value: number) => void) | null} the action of the tools `take` and `click` at a spot */
     this.take = null;
     /** @type {{before: Uint8Array, last: Spot, box: Box | null, value: number} | null} the stroke being drawn */
     this.active = null;
@@ -38,7 +38,7 @@ export class Editor {
     this.future = [];
     /** @type {{a: Spot, b: Spot} | null} opposite corners of the box being dragged */
     this.frame = null;
-    /** @type {(a: Spot, b: Spot) => void} what a dragged box is for */
+    /** @type {(a: Spot, b: Spot) => void} the action for a dragged box */
     this.boxed = () => {};
     /** @type {Spot[]} corners of the polygon being drawn */
     this.points = [];
@@ -49,7 +49,7 @@ export class Editor {
 
   close() {
     this.mask = null;
-    this.active = null; // a stroke that was not let go of ends with its image
+    this.active = null; // an unfinished stroke ends with its image
     this.frame = null;
     this.canvas = document.createElement('canvas');
     this.history = [];
@@ -59,7 +59,7 @@ export class Editor {
     this.dirty = false;
   }
 
-  /** Starts from a mask (copied) or from nothing.
+  /** Starts from a mask (copied) or empty.
    * @param {number} w @param {number} h @param {Uint8Array | null} [mask] @param {Origin | null} [origin] */
   open(w, h, mask = null, origin = null) {
     this.close();
@@ -72,7 +72,7 @@ export class Editor {
     if (mask) this.tint(boxOf(mask, w, h));
   }
 
-  /** Takes up a drawing where it was left. @param {import('./draft_format.js').Drawing} drawing */
+  /** Resumes a drawing where it was left. @param {import('./draft_format.js').Drawing} drawing */
   reopen({ w, h, mask, ...rest }) {
     this.open(w, h, mask, rest.origin);
     Object.assign(this, rest);
@@ -80,7 +80,7 @@ export class Editor {
     this.changed();
   }
 
-  /** Paints a part of the mask anew. @param {Box | null} box */
+  /** Repaints a part of the mask. @param {Box | null} box */
   tint(box) {
     const { mask } = this;
     if (!box || !mask) return;
@@ -96,7 +96,7 @@ export class Editor {
     this.canvas.getContext('2d')?.putImageData(image, box.x0, box.y0);
   }
 
-  /** Runs a change as one step of the history. @param {(mask: Uint8Array) => Box | null} change returns what it touched */
+  /** Runs a change as one step of the history. @param {(mask: Uint8Array) => Box | null} change returns the changed box */
   step(change) {
     const { mask } = this;
     if (!mask) return;
@@ -212,7 +212,7 @@ export class Editor {
     });
   }
 
-  /** Adds the heat map's component under p, at threshold `level`. False if the map lies below it there.
+  /** Adds the heat map's component under p, at threshold `level`. False if the map is below it there.
    * @param {import('./heat.js').HeatMap} map @param {import('./contour.js').Field} field @param {number} level @param
    * {Spot} p */
   takeComponent(map, field, level, p) {
@@ -225,9 +225,9 @@ export class Editor {
   }
 }
 
-// A component of the heat map as part of a lesion mask, at the image's own pixels.
-/** Sets the pixels at or above `level` that lie on, or one cell beside, a component found on the grid. Returns the box
- * that was touched.
+// A component of the heat map as part of a lesion mask, in the image's pixels.
+/** Sets the pixels at or above `level` that lie on a component found on the grid, or within one cell of it. Returns
+ * the changed box.
  * @param {Uint8Array} mask changed @param {number} w @param {number} h @param {{map: import('./heat.js').HeatMap,
  * field: import('./contour.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
  * `inside`: its cells on the grid of `field` */

@@ -1,4 +1,4 @@
-// What the nearest-patch detector compared with: the most abnormal patch of the case, and the normal patch most like it.
+// The nearest-patch detector's comparison: the most abnormal patch of the case, and the normal patch most similar to it.
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
@@ -6,11 +6,11 @@ import { endOf, inMiddle } from './parts.js';
 
 /** @typedef {import('../../../static/answers').Explained} Explained */
 
-const AROUND = 1.2; // of a patch's side, shown on each side of it
+const AROUND = 1.2; // margin shown on each side of a patch, as a fraction of its side
 
-/** A patch with what is around it, cut out of an image by the drawing's own view box.
- * @param {{id: number, v?: string, width: number, height: number}} image @param {Explained['box']} box in parts of the
- * image @param {string} text @param {import('../../../static/types').Child} [caption] */
+/** A patch with its surroundings, cut out of an image by the SVG's view box.
+ * @param {{id: number, v?: string, width: number, height: number}} image @param {Explained['box']} box in fractions of
+ * the image @param {string} text @param {import('../../../static/types').Child} [caption] */
 function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text) {
   const [x, y, w, h] = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
   const side = Math.max(w, h) * (1 + 2 * AROUND);
@@ -25,7 +25,7 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text)
   return el('figure', {}, picture, el('figcaption', { class: 'dim', title: text }, caption));
 }
 
-/** How far, in words and beside what normal images show. @param {Explained} found */
+/** Describes the distance, compared with distances of normal images. @param {Explained} found */
 function howFar({ distance, usual }) {
   if (!usual) return `Most similar, distance ${fixed(distance, 2)}.`;
   const times = distance / usual.largest;
@@ -35,11 +35,11 @@ function howFar({ distance, usual }) {
     : `Most similar, distance ${fixed(distance, 2)}, as between normal images (${beside}).`;
 }
 
-/** A panel that is shown with the nearest normal image. @param {ReviewView} review */
+/** Builds a panel that is shown with the nearest normal image. @param {ReviewView} review */
 export function explained(review) {
   const element = el('div', { class: 'rv-explained', hidden: true });
-  let of = ''; // the case and run that are shown
-  /** Shows what belongs to the case on screen, or nothing. */
+  let of = ''; // the case and run on screen
+  /** Shows the comparison for the case on screen, or nothing. */
   async function follow() {
     const { detail, run, setup, show } = review;
     const compares = setup?.runs.find((r) => r.id === run)?.compares;

@@ -1,4 +1,4 @@
-// Filters of the grid as chips, one group for each question; a second click on a chip takes it away.
+// Filters of the grid as chips, one group for each question; a second click on a chip removes it.
 import { action, el, fill } from '../../../static/dom.js';
 import { ANSWERS } from './list_filters.js';
 
@@ -60,7 +60,7 @@ export function facets(review) {
       const known = tags.map(({ tag, cases }) => /** @type {Chip} */ ([tag, tag, `${tag}: ${cases}`]));
       if (list.asked.tag && !tags.some(({ tag }) => tag === list.asked.tag))
         known.push([list.asked.tag, list.asked.tag]);
-      // What an image shows is asked for with "Reference", here as for the imported mask.
+      // An image's label is available with "Reference", like the imported mask.
       const labels = overview.got?.labels && (show.truth || list.asked.label);
       fill(
         element,

@@ -1,4 +1,4 @@
-// What readers found on the case: a list that stays, number keys for the study's labels, marks on the image.
+// Readers' findings on the case: a list, number keys for the study's labels, marks on the image.
 import { discard, enqueue, post } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
@@ -8,8 +8,8 @@ import { report } from './report.js';
 
 /** @typedef {import('../../../static/answers').Finding} Finding */
 
-/** Records a finding: the drawn mask where there is one, else the box or point that was placed, else the point under
- * the pointer, else the whole image.
+/** Records a finding: for the drawn mask if there is one, else for the placed box or point, else for the point under
+ * the pointer, else for the whole image.
  * @param {ReviewView} review @param {number} number of the label, from 1 */
 export function record(review, number) {
   const { editor, detail, setup, picture, place } = review;
@@ -36,7 +36,7 @@ export function record(review, number) {
       },
     });
     if (review.detail?.id !== id) return;
-    if (place.corners === box) place.clear(); // else the next one is placed already
+    if (place.corners === box) place.clear(); // else the next one has already been placed
     review.flash(`Finding: ${label}${box ? '' : ' (whole image)'}`, 'unread');
   });
 }
@@ -63,7 +63,7 @@ async function takeBack(review, id, finding) {
   return took(review, id, await discard(`/api/review/finding/${finding}`));
 }
 
-/** Takes the tool in hand that places the next finding, or puts it away. @param {ReviewView} review */
+/** Activates the tool that places the next finding, or deactivates it. @param {ReviewView} review */
 export function takePlace(review) {
   if (!review.picture) return;
   if (review.ruler.active) review.ruler.toggle();
@@ -99,7 +99,7 @@ export function findingsPanel(review) {
         const id = review.detail?.id || 0;
         if ((await takeBack(review, id, f.id)) === false) return;
         const { label, comment, box, mask_version: drawn } = f;
-        if (drawn || review.setup?.trial?.rated) return; // what it was of, or its rating, is not known here
+        if (drawn || review.setup?.trial?.rated) return; // its location or rating is not known here
         let again = f.id;
         review.history.add({
           words: `finding, ${label}, taken back`,

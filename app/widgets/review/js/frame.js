@@ -13,7 +13,7 @@ const CORNERS = 'M1.5 6V1.5H6M10 1.5h4.5V6M14.5 10v4.5H10M6 14.5H1.5V10';
 const NO_SECOND = 'No second detector has scored this case';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
-/** Where a case stands with this reader. @param {import('../../../static/answers').CaseDetail | null} detail */
+/** Describes this reader's state of a case. @param {import('../../../static/answers').CaseDetail | null} detail */
 function standing(detail) {
   if (!detail) return { text: '', last: undefined };
   const mine = detail.mine.filter((r) => r.active);
@@ -154,7 +154,7 @@ export function frame(review, keys, act) {
     }
   }
 
-  let commented = 0; // the case whose comment is in the box
+  let commented = 0; // the case of the comment in the box
   let flashing = 0;
   let rated = '';
   review.wire({
@@ -204,7 +204,7 @@ export function frame(review, keys, act) {
     },
     relabel: () => bar.relabel(),
     flash: (text, kind, ms = 900) => {
-      if (text) flash.textContent = text; // an empty one fades with its words
+      if (text) flash.textContent = text; // an empty note fades with its text
       flash.className = text ? `rv-flash on ${kind}` : 'rv-flash';
       clearTimeout(flashing);
       flashing = setTimeout(() => {

@@ -1,5 +1,5 @@
-// The worklist as a grid of pictures, in place of image and panel. Only the tiles in sight exist, and their pictures are
-// asked for once scrolling rests.
+// The worklist as a grid of pictures, in place of image and panel. Only visible tiles exist, and their pictures are
+// fetched once scrolling stops.
 import { get } from '../../../static/api.js';
 import { el } from '../../../static/dom.js';
 import { shownCase } from '../../../static/store.js';
@@ -23,7 +23,7 @@ export class Grid {
     /** @type {Promise<void> | undefined} */
     this.loaded = undefined;
     this.resting = 0;
-    this.list = ''; // the filters and the order of the list that is shown
+    this.list = ''; // the filters and the order of the current list
     this.wanted = SIZES.medium;
     this.shape = layout(1, 1);
     /** @type {Set<string>} addresses of pictures that the browser has */
@@ -58,7 +58,7 @@ export class Grid {
     new ResizeObserver(() => this.sized()).observe(this.box);
   }
 
-  /** Shows the grid, or the viewer again. @param {boolean} on @param {boolean} [keep] the choice, for the next time */
+  /** Shows the grid, or the viewer again. @param {boolean} on @param {boolean} [keep] whether to store the choice */
   async show(on, keep = false) {
     const { review } = this;
     if (keep) review.display.set({ listing: on ? 'grid' : 'list' });
@@ -73,15 +73,15 @@ export class Grid {
     this.box.focus({ preventScroll: true });
   }
 
-  /** Nothing, until the next list is here. */
+  /** Shows nothing until the next list has arrived. */
   clear() {
     this.nonce = Symbol('load');
     this.pages.reset(0);
     this.anew();
   }
 
-  /** The list anew: it has other filters, another order, another study. The cursor stays with its case; at first it
-   * goes to the one in the viewer. */
+  /** Reloads the list after a change of filters, order or study. The cursor stays with its case; at first it goes to
+   * the one in the viewer. */
   load() {
     this.loaded = this.on ? this.fetched() : undefined;
     return this.loaded;
@@ -103,7 +103,7 @@ export class Grid {
       if (nonce !== this.nonce || !overview) return;
     } while (here !== current()); // the cursor was moved meanwhile
     const list = JSON.stringify(params);
-    if (list !== this.list) this.selection.clear(); // of another list; one that is asked for again keeps it
+    if (list !== this.list) this.selection.clear(); // of another list; a reloaded list keeps it
     this.list = list;
     this.pages.reset(overview.total);
     this.none.hidden = overview.total > 0;
@@ -114,7 +114,7 @@ export class Grid {
     reach(this, this.at, true);
   }
 
-  /** All tiles drawn again. */
+  /** Redraws all tiles. */
   anew() {
     for (const at of this.tiles.keys()) this.drop(at);
     this.sized();
@@ -154,7 +154,7 @@ export class Grid {
     element.style.setProperty('--picture', `${picture}px`);
   }
 
-  /** Puts in the tiles that have come into sight, and takes out the others. */
+  /** Adds the tiles that have become visible, and removes the others. */
   draw() {
     if (!this.on) return;
     const [first, last] = inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
@@ -165,7 +165,7 @@ export class Grid {
     this.resting = setTimeout(() => this.rest(first, last), REST);
   }
 
-  /** Scrolling rests: rows and pictures of what is in sight. @param {number} first @param {number} last */
+  /** Fetches rows and pictures of the visible tiles. @param {number} first @param {number} last */
   async rest(first, last) {
     const { nonce } = this;
     const missing = () => [...this.tiles].filter(([, element]) => element.classList.contains('waits'));
@@ -201,7 +201,7 @@ export class Grid {
     this.space.append(element);
   }
 
-  /** A tile out of sight asks for no picture any more. @param {number} at */
+  /** Cancels the picture of a tile that is no longer visible. @param {number} at */
   drop(at) {
     const element = this.tiles.get(at);
     element?.querySelector('img')?.removeAttribute('src');
@@ -216,13 +216,13 @@ export class Grid {
     this.put(at);
   }
 
-  /** Tiles whose tags have changed. @param {number[]} ids */
+  /** Updates tiles whose tags have changed. @param {number[]} ids */
   retagged(ids) {
     for (const at of [...this.tiles.keys()]) if (ids.includes(this.pages.row(at)?.id ?? 0)) this.renew(at);
     if (this.on) this.rest(0, 0);
   }
 
-  /** Marks what is selected and where the cursor is, without drawing a tile again. */
+  /** Marks the selection and the cursor without redrawing a tile. */
   mark() {
     for (const [at, element] of this.tiles) {
       const row = this.pages.row(at);

@@ -1,4 +1,4 @@
-// Rows of tiles of which only those in sight exist; the cursor among them; what is selected. No element is touched here.
+// Rows of tiles of which only visible ones exist, the cursor, and the selection. No element is touched here.
 
 const GAP = 10; // CSS pixels between tiles
 const CAPTION = 26; // below a tile's picture
@@ -14,8 +14,8 @@ export function layout(width, wanted) {
   return { columns, tile, picture, row: picture + CAPTION + GAP, gap: GAP };
 }
 
-/** The tiles in sight, and `extra` rows before and behind them: [first, behind the last].
- * @param {Layout} layout @param {number} top where the view is scrolled to @param {number} height of the view @param
+/** Returns the visible tiles, and `extra` rows before and after them: [first, one past the last].
+ * @param {Layout} layout @param {number} top scroll position of the view @param {number} height of the view @param
  * {number} total @param {number} [extra] */
 export function inSight({ columns, row }, top, height, total, extra = 1) {
   const first = Math.max(0, Math.floor(top / row) - extra) * columns;
@@ -23,12 +23,12 @@ export function inSight({ columns, row }, top, height, total, extra = 1) {
   return [Math.min(first, total), Math.max(last, 0)];
 }
 
-/** The page of a list that holds tile `at`, so that one scroll asks once: where it begins. @param {number} at */
+/** Returns where the list's page with tile `at` begins, so that one scroll sends one request. @param {number} at */
 export const pageOf = (at, size = 100) => Math.floor(at / size) * size;
 
-/** Where a key moves the cursor to; null for a key that does not move it.
+/** Returns where a key moves the cursor; null for a key that does not move it.
  * @param {string} key @param {number} at @param {number} total @param {{columns: number}} layout @param {number} rows
- * that are in sight */
+ * that are visible */
 export function moved(key, at, total, { columns }, rows) {
   const page = columns * Math.max(1, rows - 1);
   const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns, PageUp: -page, PageDown: page };
@@ -44,12 +44,12 @@ export function moved(key, at, total, { columns }, rows) {
   return to < 0 ? at % columns : total - 1;
 }
 
-/** Cases that are selected, by number; a range grows and shrinks from its anchor. */
+/** The selected cases, by number; a range grows and shrinks from its anchor. */
 export class Selection {
   constructor() {
     /** @type {Set<number>} */
     this.ids = new Set();
-    /** @type {{at: number, before: Set<number>} | null} where a range began, and what was selected then */
+    /** @type {{at: number, before: Set<number>} | null} start of a range, and the selection at that time */
     this.anchor = null;
   }
 
@@ -67,7 +67,7 @@ export class Selection {
 
   /** Selects from the anchor to `to`; a range that begins without an anchor begins at `from`.
    * @param {number} from @param {number} to @param {(at: number) => number | undefined} idAt undefined for a row that
-   * is not here yet */
+   * is not loaded yet */
   extend(from, to, idAt) {
     this.anchor ||= { at: from, before: new Set(this.ids) };
     this.ids = new Set(this.anchor.before);
@@ -79,7 +79,7 @@ export class Selection {
   }
 }
 
-/** Rows of a long list, fetched in pages as they come into sight; each page is asked for once. @template {{id: number}} R */
+/** Rows of a long list, fetched in pages as they become visible; each page is fetched once. @template {{id: number}} R */
 export class Pages {
   /** @param {(at: number, limit: number) => Promise<R[] | null>} fetch rows from `at` on; null if it failed */
   constructor(fetch, size = 100) {
@@ -88,7 +88,7 @@ export class Pages {
     this.total = 0;
     /** @type {R[]} */
     this.rows = [];
-    /** @type {Map<number, Promise<void>>} by where the page begins */
+    /** @type {Map<number, Promise<void>>} by the page's beginning */
     this.asked = new Map();
   }
 
@@ -109,7 +109,7 @@ export class Pages {
     return this.rows.find((row) => row?.id === id);
   }
 
-  /** Fetches what is missing of the rows from `first` to before `last`. @param {number} first @param {number} last */
+  /** Fetches the missing rows from `first` to before `last`. @param {number} first @param {number} last */
   async ensure(first, last) {
     const waits = [];
     for (let at = pageOf(first, this.size); at < Math.min(last, this.total); at += this.size) {
@@ -123,7 +123,7 @@ export class Pages {
   async page(at) {
     const { asked } = this;
     const rows = await this.fetch(at, this.size);
-    if (asked !== this.asked) return; // the list is another one by now
+    if (asked !== this.asked) return; // the list has been replaced
     if (rows)
       rows.forEach((row, i) => {
         this.rows[at + i] = row;

@@ -1,12 +1,12 @@
-// What keys and clicks do in the grid: the cursor, the selection, the way into the viewer.
+// Keys and clicks in the grid: the cursor, the selection, opening the viewer.
 import { get } from '../../../static/api.js';
 import { moved } from './grid_model.js';
 
 /** @typedef {import('./grid.js').Grid} Grid */
 
-const THROUGH = ['grid', 'help', 'heat']; // acts of the viewer that the grid has too
+const THROUGH = ['grid', 'help', 'heat']; // actions of the viewer that the grid has too
 
-/** Puts the cursor on a tile and brings it into sight. @param {Grid} grid @param {number} at @param {boolean} [middle] */
+/** Moves the cursor to a tile and into view. @param {Grid} grid @param {number} at @param {boolean} [middle] */
 export function reach(grid, at, middle = false) {
   const { box, shape, pages } = grid;
   if (!pages.total) return;
@@ -38,7 +38,7 @@ function toggle(grid, at) {
 }
 
 /**
- * The answer of a question to the list that is shown; asked again where that came anew meanwhile, so that no key is lost.
+ * Answers a question about the current list; repeated if the list was reloaded meanwhile, so that no key is lost.
  * @template T @param {Grid} grid @param {() => Promise<T>} ask @returns {Promise<T | null>} null: there is no such list now
  */
 async function ofList(grid, ask) {
@@ -52,17 +52,17 @@ async function ofList(grid, ask) {
   return null;
 }
 
-/** The case under the cursor, in the viewer. @param {Grid} grid */
+/** Opens the case under the cursor in the viewer. @param {Grid} grid */
 export async function enter(grid) {
   const { pages } = grid;
-  await ofList(grid, () => pages.ensure(grid.at, grid.at + 1)); // its rows may be on their way
+  await ofList(grid, () => pages.ensure(grid.at, grid.at + 1)); // its rows may still be loading
   const row = pages.row(grid.at);
   if (!row || !grid.on) return;
   grid.show(false);
   await grid.review.goTo(row.id);
 }
 
-/** The next unread case after the cursor. @param {Grid} grid */
+/** Goes to the next unread case after the cursor. @param {Grid} grid */
 export async function unread(grid) {
   const { review, pages } = grid;
   const params = () => ({ ...review.list.params(), case: pages.row(grid.at)?.id, unread: 1 });
@@ -113,7 +113,7 @@ export function clicked(grid, event) {
   }
 }
 
-/** What a key or a button of the viewer does while the grid is shown; false: as in the viewer.
+/** Handles a key or a button of the viewer while the grid is shown; false: as in the viewer.
  * @param {Grid} grid @param {string} name */
 export function actInGrid(grid, name) {
   if (!grid.on || THROUGH.includes(name)) return false;

@@ -5,21 +5,21 @@ import { table } from './colours.js';
 import { BELOW } from './contour.js';
 
 export const GRID = 512; // the long side of the grid on which contours and components are found
-const HATCH = [0xc0ffffff, 0xc0000000]; // ABGR: a white line beside a black one, seen on any image
+const HATCH = [0xc0ffffff, 0xc0000000]; // ABGR: a white line next to a black one, visible on any image
 export const STEPS = 1000; // steps of the threshold slider over the run's display scale
 
 /** @typedef {{get: (name: string) => string | null}} Headers */
 /** @typedef {{lo: number, hi: number, pixel: number}} Scale the run's display scale and the level of this map's outline */
 /** @typedef {{w: number, h: number, pixels: Uint8Array}} Area 1 inside */
 /** @typedef {{h: number, w: number, values: Float32Array, raw: Uint16Array, lo: number, hi: number, scale: Scale,
- *   core: number, share: number | null, seen: Area | null, hidden: Area | null}} HeatMap core: what an outlined part must somewhere exceed;
- *   share: how far up to its own maximum the map is outlined, null where one level holds for all images; seen: places
- *   that normal images show, null for all; hidden: where nothing is judged, null for nowhere */
+ *   core: number, share: number | null, seen: Area | null, hidden: Area | null}} HeatMap core: the value that an outlined part must exceed somewhere;
+ *   share: how far up to its own maximum the map is outlined, null if one level holds for all images; seen: places that
+ *   normal images show, null for all; hidden: areas that are not judged, or null */
 
-/** Numbers that a header lists, with commas between. @param {Headers} headers @param {string} name */
+/** Parses the comma-separated numbers of a header. @param {Headers} headers @param {string} name */
 export const numbers = (headers, name) => (headers.get(name) || '').split(',').map(Number);
 
-/** @param {ArrayBuffer} buffer Uint16 (h, w), then a bit for each where something is not judged @param {Headers} headers @returns {HeatMap} */
+/** @param {ArrayBuffer} buffer Uint16 (h, w), then a bit for each value if some are not judged @param {Headers} headers @returns {HeatMap} */
 export function decode(buffer, headers) {
   const [h, w] = numbers(headers, 'X-Map-Shape');
   const [lo, hi] = numbers(headers, 'X-Map-Range');
@@ -80,7 +80,7 @@ export function grid(map, imageW, imageH) {
   return { w, h, values };
 }
 
-/** What lies in both areas; all where neither is given. @param {Area | null | undefined} a @param {Area | null} b */
+/** The areas' intersection; everything without any. @param {Area | null | undefined} a @param {Area | null} b */
 export function both(a, b) {
   if (!a || !b) return a || b;
   const pixels = new Uint8Array(a.w * a.h);
@@ -92,7 +92,7 @@ export function both(a, b) {
   return { w: a.w, h: a.h, pixels };
 }
 
-/** What lies outside the area is below every threshold.
+/** Sets values outside the area below every threshold.
  * @param {import('./contour.js').Field} field @param {Area} roi */
 export function clip(field, roi) {
   const { w, h, values } = field;
@@ -103,7 +103,7 @@ export function clip(field, roi) {
   }
 }
 
-/** Lines across an area, on a canvas of w x h. @param {Area} area @param {number} w @param {number} h */
+/** Draws hatching over an area, on a canvas of w x h. @param {Area} area @param {number} w @param {number} h */
 export function hatched(area, w, h) {
   const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
@@ -118,22 +118,22 @@ export function hatched(area, w, h) {
   return canvas;
 }
 
-/** The value at a step of the slider. @param {{scale: Scale}} map @param {number} step */
+/** Returns the value at a step of the slider. @param {{scale: Scale}} map @param {number} step */
 export function threshold(map, step) {
   return map.scale.lo + (step / STEPS) * (map.scale.hi - map.scale.lo);
 }
 
-/** The step of the slider at a value. @param {{scale: Scale}} map @param {number} value */
+/** Returns the step of the slider at a value. @param {{scale: Scale}} map @param {number} value */
 export function stepOf(map, value) {
   const t = (value - map.scale.lo) / (map.scale.hi - map.scale.lo);
   return Math.round(Math.min(Math.max(t, 0), 1) * STEPS);
 }
 
-/** How much of the colour covers the image, at 0 to 1 of the scale: held-out normals stay below 0.5, so that normal
+/** Returns the opacity of the colour, at 0 to 1 of the scale: held-out normals stay below 0.5, so that normal
  * tissue keeps its own colour. The grid's pictures (app/routes/_tiles.py) use the same ramp. @param {number} t */
 export const cover = (t) => Math.min(Math.max((t - 0.4) / 0.3, 0), 1);
 
-/** Colours a map; what held-out normals show too stays clear, so that a normal image never turns red.
+/** Colours a map; values that held-out normals reach too stay transparent, so that a normal image never turns red.
  * @param {import('./contour.js').Field} field @param {Scale} scale @param {string} name of the colour map
  * @param {HTMLCanvasElement} canvas */
 export function colourise(field, scale, name, canvas) {

@@ -1,17 +1,17 @@
-// What the reader did since the page was opened, in one order: strokes, mask versions, findings, display, decisions. Undo
-// takes back the last of it, wherever it was; redo gives it back until something new is done.
+// The reader's actions since the page was opened, in order: strokes, mask versions, findings, display, decisions. Undo
+// reverts the last one, on any case; redo restores it until there is a new action.
 import { action, el, fill } from '../../../static/dom.js';
 import { enterCase, undoOrRedo } from './decisions.js';
 import { nameOf } from './reference.js';
 
 /**
- * kind: acts of one kind that follow each other at once are one (a slider that is drawn). passing: gone with its case (a
- * window, a turned view). undo, redo: false where it was refused, which they have said; words instead of those given.
+ * kind: quick successive actions of one kind are merged (a dragged slider). passing: ends with its case (a window, a
+ * turned view). undo, redo: return false if refused, after a message; or words that replace those given.
  * @typedef {{words: string, case?: number, kind?: string, passing?: boolean,
  *   undo: () => unknown, redo: () => unknown}} Act
  */
 
-const AT_ONCE = 1200; // milliseconds between two changes that are one act
+const AT_ONCE = 1200; // milliseconds within which two changes are merged
 const MOST = 200;
 const LISTED = 12;
 export const STROKE = 'a stroke';
@@ -22,7 +22,7 @@ export class History {
     this.review = review;
     /** @type {(Act & {at: number, name: string})[]} */
     this.done = [];
-    /** @type {(Act & {at: number, name: string})[]} the one undone last at the end */
+    /** @type {(Act & {at: number, name: string})[]} the action undone last is at the end */
     this.undone = [];
     this.list = el('ol', { class: 'rv-done' });
     this.element = el('details', {}, el('summary', {}, el('h3', {}, 'History')), this.list);
@@ -40,7 +40,7 @@ export class History {
     this.reflect();
   }
 
-  /** A step of the drawing on screen. */
+  /** Records a step of the drawing on screen. */
   stroke() {
     const { detail, editor } = this.review;
     const id = detail?.id || 0;
@@ -51,14 +51,14 @@ export class History {
     this.add({ words: STROKE, case: id, undo: step(() => editor.undo()), redo: step(() => editor.redo()) });
   }
 
-  /** What holds no more is forgotten. @param {(act: Act) => boolean} gone */
+  /** Forgets actions that are no longer valid. @param {(act: Act) => boolean} gone */
   forget(gone = () => true) {
     this.done = this.done.filter((act) => !gone(act));
     this.undone = this.undone.filter((act) => !gone(act));
     this.reflect();
   }
 
-  /** Comes to a case, for what is taken back there. @param {number} id */
+  /** Goes to the case of an action to undo. @param {number} id */
   at(id) {
     return this.review.detail?.id === id ? null : enterCase(this.review, id);
   }
@@ -79,7 +79,7 @@ export class History {
     if (editor.points.length && which === 'undo') return editor.undo();
     const act = (which === 'undo' ? this.done : this.undone).pop();
     if (!act) {
-      // Of an earlier visit: the strokes of the drawing that is open, else the decisions that the studio knows.
+      // From an earlier visit: the strokes of the open drawing, else the decisions that the studio knows.
       if (editor.mask) return which === 'undo' ? editor.undo() : editor.redo();
       const title = await undoOrRedo(review, which);
       if (title) this.#flash(which, title);
@@ -87,7 +87,7 @@ export class History {
     }
     const said = await act[which]();
     if (said === false) return false;
-    (which === 'undo' ? this.undone : this.done).push(act); // lists that another case may have made anew meanwhile
+    (which === 'undo' ? this.undone : this.done).push(act); // lists that another case may have replaced meanwhile
     this.#flash(which, typeof said === 'string' ? said : act.words);
     return true;
   }

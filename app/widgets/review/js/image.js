@@ -1,4 +1,4 @@
-// The image itself: eight bits as the browser decodes the PNG, more bits as raw Uint16; window and level on the pixels in sight.
+// The image itself: eight bits decoded from PNG by the browser, more bits as raw Uint16; window and level on visible pixels.
 
 import { bytes, fetched } from '../../../static/api.js';
 import { numbers } from './heat.js';
@@ -7,8 +7,8 @@ import { lookup } from './windows.js';
 
 /** @typedef {{buffer: ArrayBuffer, headers: import('./heat.js').Headers}} Stored bytes and what describes them */
 /** @typedef {import('./windows.js').Window} Window */
-/** @typedef {{scale: number, dx: number, dy: number, turn?: import('./orientation.js').Turn}} Lie how the image lies on
- *   the canvas: as a View does */
+/** @typedef {{scale: number, dx: number, dy: number, turn?: import('./orientation.js').Turn}} Lie position of the image
+ *   on the canvas, like a View */
 
 /** @param {{id: number, v: string, bits: number | null}} detail */
 export async function load(detail) {
@@ -20,7 +20,7 @@ export async function load(detail) {
   return opened({ image: { buffer: await response.arrayBuffer(), headers: response.headers } });
 }
 
-/** A picture of `raw` (Uint16) or, without it, of `image` (PNG). @param {{raw?: Stored, image?: Stored}} parts */
+/** Makes a picture of `raw` (Uint16) or, without it, of `image` (PNG). @param {{raw?: Stored, image?: Stored}} parts */
 export async function opened({ raw, image }) {
   if (raw) {
     const [h, w] = numbers(raw.headers, 'X-Image-Shape');
@@ -29,7 +29,7 @@ export async function opened({ raw, image }) {
     picture.gain = Number(raw.headers.get('X-Image-Gain') || 1);
     return picture;
   }
-  // The pixels as they are stored: no colour profile may change them on the way.
+  // The stored pixels: no colour profile may change them.
   const png = new Blob([image?.buffer || new ArrayBuffer(0)], { type: 'image/png' });
   const bitmap = await createImageBitmap(png, { colorSpaceConversion: 'none', premultiplyAlpha: 'none' });
   return new Picture(bitmap.width, bitmap.height, bitmap, null);
@@ -77,7 +77,7 @@ export class Picture {
     if (window || invert) this.remap(context, lie, lookup(window || this.full, 256, invert));
   }
 
-  /** Puts the grey values in sight through a table. @param {CanvasRenderingContext2D} context
+  /** Maps the visible grey values through a table. @param {CanvasRenderingContext2D} context
    * @param {Lie} lie in pixels of the canvas @param {ArrayLike<number>} lut of 256 */
   remap(context, { scale, dx, dy, turn = UPRIGHT }, lut) {
     const seen = seenSize(turn, this);
@@ -96,7 +96,7 @@ export class Picture {
     context.putImageData(part, x0, y0);
   }
 
-  /** Grey values of more than eight bits, by nearest neighbour. @param {CanvasRenderingContext2D} context
+  /** Draws grey values of more than eight bits, by nearest neighbour. @param {CanvasRenderingContext2D} context
    * @param {Uint16Array} raw @param {Lie} lie in pixels of the canvas
    * @param {Window} window @param {boolean} invert */
   sample(context, raw, lie, window, invert) {
@@ -117,7 +117,7 @@ export class Picture {
   }
 }
 
-/** For each column and each row of the canvas its part of the index of the nearest pixel; -1 outside the image.
+/** Returns, for each column and row of the canvas, its part of the nearest pixel's index; -1 outside the image.
  * @param {Lie} lie in pixels of the canvas @param {{w: number, h: number}} image @param {number} w @param {number} h */
 export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
   const seen = seenSize(turn, image);
@@ -128,7 +128,7 @@ export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
       if (at < 0 || at >= size) return -1;
       return by * (back ? size - 1 - at : at);
     });
-  // What runs across the canvas is the image's x, or its y where it is turned by a quarter.
+  // The canvas's x is the image's x, or its y after a quarter turn.
   const columns = along(w, dx, seen.w, turn.a + turn.c < 0, turn.a ? 1 : image.w);
   const rows = along(h, dy, seen.h, turn.b + turn.d < 0, turn.a ? image.w : 1);
   return { columns, rows };

@@ -1,7 +1,7 @@
-// One key per act. The reader may change them; they are kept with the reader's settings. A decision is taken while the
-// viewer or a slider, which knows no letters, has the focus: a letter that was meant for a menu decides nothing.
+// One key per action. The reader may change them; they are stored with the reader's settings. Decision keys work while
+// the viewer, or a slider, which ignores letters, has the focus: a letter meant for a menu decides nothing.
 
-/** What a key can do: name, key, words. @type {[name: string, key: string, text: string][]} */
+/** The actions of keys: name, key, words. @type {[name: string, key: string, text: string][]} */
 export const ACTS = [
   ['normal', 'n', 'Normal, then next case'],
   ['abnormal', 'a', 'Abnormal, then next case'],
@@ -48,7 +48,7 @@ export const ACTS = [
   ['help', '?', 'This sheet'],
 ];
 
-/** The sheet of keys, in groups: each begins with an act, and goes on to the next group's. */
+/** The sheet of keys, in groups: each starts with an action and ends before the next group's. */
 export const GROUPS = /** @type {Record<string, string>} */ ({
   normal: 'Decide',
   next: 'Cases',
@@ -69,7 +69,7 @@ const NAMES = {
   Tab: 'Tab',
 };
 
-/** A key as it is shown on a button. @param {string} key */
+/** Returns a key's label on a button. @param {string} key */
 export function label(key) {
   return NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
 }
@@ -84,9 +84,9 @@ const ARROWS = 'input[type=range], input[type=radio], select';
 export class Keys {
   /** @param {(name: string, event: KeyboardEvent) => void} run @param {() => boolean} listening @param {{has: () =>
    * boolean, take: () => void, refuse: (key: string) => void}} viewer whether it has the focus, how it takes it, and
-   * what is said where a decision is not taken */
+   * the message if a decision key is ignored */
   constructor(run, listening, viewer) {
-    /** @type {Record<string, string>} keys that the reader has changed */
+    /** @type {Record<string, string>} keys changed by the reader */
     this.own = {};
     this.run = run;
     this.listening = listening;
@@ -96,7 +96,7 @@ export class Keys {
     document.addEventListener('keydown', (event) => this.pressed(event));
   }
 
-  /** The key of an act. @param {string} act */
+  /** Returns the key of an action. @param {string} act */
   of(act) {
     return this.own[act] || ACTS.find(([name]) => name === act)?.[1] || '';
   }
@@ -114,7 +114,7 @@ export class Keys {
     if (event.ctrlKey || event.metaKey || event.altKey) {
       const wish = event.altKey ? '' : `${event.shiftKey ? 'shift ' : ''}${event.key.toLowerCase()}`;
       const travel = { z: 'undo', y: 'redo', 'shift z': 'redo' }[wish];
-      if (!travel || target?.matches(TEXT)) return; // a text has an undo of its own
+      if (!travel || target?.matches(TEXT)) return; // text fields have their own undo
       event.preventDefault();
       return this.run(travel, event);
     }
@@ -143,7 +143,7 @@ export class Keys {
     } else if (event.key === 'Escape' || event.key === 'Enter') this.run(event.key, event);
   }
 
-  /** Resolves to the key pressed next, to the act that has it already, or to null when it was given up.
+  /** Resolves to the next pressed key, with the action that already has it, or to null if cancelled.
    * @param {string} act @returns {Promise<{key: string, taken?: string} | null>} */
   async change(act) {
     /** @type {string} */

@@ -1,4 +1,4 @@
-// What lies over the image: heat maps and masks, fetched once and kept for the next cases.
+// The layers over the image: heat maps and masks, fetched once and cached.
 import { bytes, headed } from '../../../static/api.js';
 import { contour, outline } from './contour.js';
 import { both, clip, colourise, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
@@ -9,20 +9,20 @@ import { Shelf } from './shelf.js';
 
 /** @typedef {import('./image.js').Picture} Picture */
 /** @typedef {import('./image.js').Stored} Stored */
-/** @typedef {{id: number, run: string, map: import('./heat.js').HeatMap, made?: Layer}} Heat a heat map as it came */
+/** @typedef {{id: number, run: string, map: import('./heat.js').HeatMap, made?: Layer}} Heat a heat map as fetched */
 /** @typedef {{w: number, h: number, pixels: Uint8Array, outline: {path: Path2D, scale: number}}} Region */
 /** @typedef {Region & {canvas: HTMLCanvasElement}} MaskLayer */
 /**
- * A heat map made ready for an image: its grid, its colours, and its contour at a threshold.
+ * A heat map prepared for an image: its grid, its colours, and its contour at a threshold.
  * @typedef {object} Layer
  * @property {string} key
  * @property {string} run
  * @property {import('./heat.js').HeatMap} map
  * @property {import('./contour.js').Field} field
- * @property {import('./heat.js').Area | null} inside what may be outlined
- * @property {import('./contour.js').Field} cut the field that the contour was drawn of
+ * @property {import('./heat.js').Area | null} inside the area that may be outlined
+ * @property {import('./contour.js').Field} cut the field of the contour
  * @property {HTMLCanvasElement} canvas
- * @property {HTMLCanvasElement | null} hatch lines over what is not judged
+ * @property {HTMLCanvasElement | null} hatch lines over areas that are not judged
  * @property {string} colours
  * @property {number} level
  * @property {number | null} [step] of the slider, null for the map's own outline
@@ -53,8 +53,8 @@ export const rois = new Shelf(async (/** @type {number} */ caseId, /** @type {st
 /** @param {number} id @param {string} run @param {Stored} stored @returns {Heat} */
 const heatOf = (id, run, { buffer, headers }) => ({ id, run, map: decode(buffer, headers) });
 
-/** A heat map made ready for an image of that size: its grid and its colours, inside `roi` alone where one is given.
- * Kept with the map: the next case's layer is ready before it is asked for.
+/** Prepares a heat map for an image of that size: its grid and its colours, only inside `roi` if given.
+ * Cached with the map: the next case's layer is ready before it is needed.
  * @param {Heat} heat @param {Picture} picture @param {string} colours @param {Region | null | undefined} roi @returns
  * {Layer} */
 export function layer(heat, picture, colours, roi) {
@@ -92,10 +92,10 @@ export function recolour(made, colours) {
   made.colours = colours;
 }
 
-/** The field of the map's own outline: without what nowhere rises above the usual. @param {Layer} made */
+/** Returns the field of the map's own outline: without parts that never exceed normal values. @param {Layer} made */
 export const ownCut = ({ field, map }) => cored(field, map.scale.pixel, map.core);
 
-/** The contour and the number of components at a step of the slider; null: the map's own outline.
+/** Sets the contour and the number of components at a step of the slider; null: the map's own outline.
  * @param {Layer} made @param {number | null} step */
 export function cutAt(made, step) {
   const level = step === null ? made.map.scale.pixel : threshold(made.map, step);
@@ -107,8 +107,8 @@ export function cutAt(made, step) {
   made.step = step;
 }
 
-/** One request for all that is seen of a case; its parts go on the shelves that they are asked for from. Null if the
- * case is here already.
+/** Fetches all layers of a case in one request and puts them on their shelves. Null if the case is already
+ * loaded.
  * @param {number} id @param {string} v @param {string | null} run */
 export function ahead(id, v, run) {
   if (pictures.has(`${id}/${v}`)) return null;
@@ -136,7 +136,7 @@ async function unpacked(id, v, run) {
   return { picture, heat, roi, lesion, mask };
 }
 
-/** Takes apart what /pack sends: the length of the head, the head (JSON), the parts. @param {ArrayBuffer} buffer */
+/** Splits the answer of /pack: the length of the head, the head (JSON), the parts. @param {ArrayBuffer} buffer */
 export function partsOf(buffer) {
   let { head, at } = headed(buffer);
   /** @type {Partial<Record<'image' | 'raw' | 'heat' | 'mask' | 'roi', Stored>>} */
@@ -155,7 +155,7 @@ function bits({ buffer, headers }) {
   return { w, h, pixels: unpack(new Uint8Array(buffer), w * h) };
 }
 
-/** The region of interest on the grid of the heat maps; its line is found when it is first drawn.
+/** The region of interest on the grid of the heat maps; its outline is computed when it is first drawn.
  * @param {Stored} stored @returns {Region} */
 function region(stored) {
   const { w, h, pixels } = bits(stored);

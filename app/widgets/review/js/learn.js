@@ -1,4 +1,4 @@
-// "Learn from marks": what there is to learn from, the learning as it goes, and the new detector beside the old.
+// "Learn from marks": the material, the progress of learning, and the new detector compared with the old.
 import { api, get } from '../../../static/api.js';
 import { orToast, sheet } from '../../../static/dialogs.js';
 import { action, el, fill, num, options, table, tr } from '../../../static/dom.js';
@@ -26,7 +26,7 @@ function measure(name, m) {
   return tr([el('th', {}, name), ...[fixed(m.old), fixed(m.new), apart, range || '–'].map(num), images]);
 }
 
-/** The picture and the table of both. @param {LearntRun} run @param {HTMLElement | null} picture */
+/** Shows the picture and the table of both detectors. @param {LearntRun} run @param {HTMLElement | null} picture */
 function comparison(run, picture) {
   const found = run.comparison;
   if (!found) return null;
@@ -50,7 +50,7 @@ function comparison(run, picture) {
   ];
 }
 
-/** How far it is, or what came of it. may: whether the reader adopts for all.
+/** Shows the progress, or the result. may: whether the reader may adopt it for all.
  * @param {LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act
  * @param {HTMLElement | null} picture */
 function latest(run, adopted, may, act, picture) {
@@ -99,7 +99,7 @@ function offer(found) {
 async function open(review) {
   const { study } = review;
   if (!study) return;
-  let waits = false; // for what is being learnt
+  let waits = false; // for the learning in progress
   const quiet = review.studio.on('status', () => waits && show());
   const offered = el('p', {});
   const time = el('span', { class: 'dim' });
@@ -181,7 +181,7 @@ async function open(review) {
   const dialog = sheet('rv-over rv-learn', content, quiet);
 }
 
-/** The detectors to choose from, with what has come since; the one that is read with stays. @param {ReviewView} review @param {string} study */
+/** Updates the list of detectors; the current one stays. @param {ReviewView} review @param {string} study */
 async function renew(review, study) {
   const setup = await get('/api/review/open', { study });
   if (!setup.ok || review.study !== study || !review.setup) return;
@@ -189,17 +189,17 @@ async function renew(review, study) {
   detectors(review.side, review);
 }
 
-const PUT_AWAY = 'pmsacl.offers'; // offers to learn that this browser put away, by study
+const PUT_AWAY = 'pmsacl.offers'; // learning offers dismissed in this browser, by study
 
 /** @returns {Record<string, string>} */
 const away = () => kept(PUT_AWAY, {});
 
-/** The next step of learning: mark five lesions, learn from them, see what was gained; again after 10, 20 and 40.
+/** The next step of learning: mark five lesions, learn from them, see the gain; again after 10, 20 and 40.
  * @param {ReviewView} review */
 export function learnOffer(review) {
   const element = el('p', { class: 'rv-offer', role: 'status', hidden: true });
   let due = 0;
-  let goes = false; // learning, beside reading
+  let goes = false; // learning in progress while reading
   review.studio.on('status', () => goes && look());
   /** @param {string} key @param {import('../../../static/types').Child} words @param {HTMLElement | null} act @param {string} [no] */
   const line = (key, words, act, no = 'Not now') => {
@@ -207,7 +207,7 @@ export function learnOffer(review) {
     element.hidden = !study || away()[study] === key;
     const put = () => {
       element.hidden = true;
-      keep(PUT_AWAY, { ...away(), [study || '']: key }); // where nothing is stored, the line comes again
+      keep(PUT_AWAY, { ...away(), [study || '']: key }); // if nothing is stored, the line appears again
     };
     const later = action(no, put, { class: 'plain', title: 'Hides this until there are more marks' });
     fill(element, el('span', {}, words), act, later);
@@ -221,7 +221,7 @@ export function learnOffer(review) {
     const asks = study && setup?.runs.length && !setup.blinded;
     const found = asks ? await get(`/api/learn/${study}`) : null;
     element.hidden = true;
-    if (!found?.ok || study !== review.study || !setup) return; // not for whoever reads blind elsewhere
+    if (!found?.ok || study !== review.study || !setup) return; // not for a reader with a blind reading elsewhere
     const [run] = found.learnt;
     const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
     if (underWay(run?.job?.status)) {

@@ -1,4 +1,4 @@
-// The worklist: rows are fetched page by page as the reader scrolls; order and filters are the server's.
+// The worklist: rows are fetched page by page as the reader scrolls; the server orders and filters.
 
 import { get } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
@@ -15,7 +15,7 @@ import { chips, tagsOf } from './tag_chips.js';
 
 const NONE = 'This study has no test cases yet.';
 
-/** Whether more than half of the rows are above all held-out normals. @param {Row[]} rows */
+/** Says whether more than half of the rows are above all held-out normals. @param {Row[]} rows */
 export function alike(rows) {
   const known = rows.flatMap(({ percentile }) => (percentile == null ? [] : [percentile.toFixed(1)]));
   const most = known.filter((p) => p === '100.0').length;
@@ -32,12 +32,12 @@ export class Worklist {
     this.asked = { ...NOTHING };
     /** @type {import('../../../static/answers').Counts | null} */
     this.counts = null;
-    /** @type {unknown[] | null} where the next page begins; null: there is none */
+    /** @type {unknown[] | null} start of the next page, or null */
     this.cursor = null;
     this.loading = false;
-    this.byScore = false; // percentiles do not tell the rows apart
+    this.byScore = false; // percentiles do not distinguish the rows
     this.nonce = Symbol('load');
-    /** @type {symbol | null} marks the newest question for the counts alone, until it is answered */
+    /** @type {symbol | null} identifies the newest request for the counts, until it is answered */
     this.counting = null;
     this.filters = filters(
       this.asked,
@@ -48,7 +48,7 @@ export class Worklist {
       class: 'rv-rows',
       role: 'list',
       'aria-label': 'Worklist',
-      tabindex: 0, // scrolled by keyboard; a click goes on to the case and leaves the keys to it
+      tabindex: 0, // scrolled by keyboard; a click opens the case and gives the keys to it
       onscroll: () => this.more(),
       onclick: () => this.box.blur(),
     });
@@ -64,7 +64,7 @@ export class Worklist {
     return { study: this.review.study, run: this.review.run || '', ...this.asked };
   }
 
-  /** Another order or other filters: after what was asked for before, so that a decision is in what comes.
+  /** Changes order or filters, after all earlier requests, so that a decision is included.
    * @param {Partial<import('./list_filters.js').Asked>} values */
   change(values) {
     Object.assign(this.asked, values);
@@ -104,7 +104,7 @@ export class Worklist {
     else this.review.overview.later();
   }
 
-  /** Takes what another window has changed; the list's place stays. @param {Awaited<ReturnType<Worklist['fetched']>>} answers */
+  /** Applies another window's changes without scrolling. @param {Awaited<ReturnType<Worklist['fetched']>>} answers */
   follow(...[list, counts]) {
     if (!list.ok || !counts.ok) return;
     const said = (/** @type {Row} */ r) => JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
@@ -112,7 +112,7 @@ export class Worklist {
     const { scrollTop } = box;
     const held = [...rows.values()].map(({ row }) => said(row));
     const news = list.rows.filter((row, i) => said(row) !== held[i]);
-    const whole = !list.cursor || rows.size <= list.rows.length; // a reader who is further down keeps the rows
+    const whole = !list.cursor || rows.size <= list.rows.length; // a reader who has scrolled down keeps the rows
     if (whole && (news.length || rows.size > list.rows.length)) this.take(list, counts);
     else {
       for (const row of news) {
@@ -126,12 +126,12 @@ export class Worklist {
     box.scrollTop = scrollTop;
   }
 
-  /** Says why there is no list. @param {string} why */
+  /** Shows why there is no list. @param {string} why */
   refuse(why) {
     fill(this.box, el('p', { class: 'dim rv-none' }, why));
   }
 
-  /** Empty rows stand where the next list will be. */
+  /** Shows empty rows until the next list arrives. */
   clear() {
     this.nonce = Symbol('load');
     this.rows.clear();
@@ -192,13 +192,13 @@ export class Worklist {
     );
   }
 
-  /** The percentile; of a list where most have the same one, as above all held-out normals, the score.
+  /** Returns the percentile, or the score if most rows have the same percentile, above all held-out normals.
    * @param {Row} row */
   figure({ score, percentile }) {
     return this.byScore ? fixed(score, 2) : fixed(percentile, 1);
   }
 
-  /** Asks anew how many cases are read, and as what: of a case that is not among the rows nobody knows what it was. */
+  /** Fetches the counts of decisions again: the earlier decision on a case outside the loaded rows is unknown. */
   async recount() {
     const counting = (this.counting = Symbol('counts'));
     const { nonce } = this;
@@ -210,7 +210,7 @@ export class Worklist {
     this.showCounts();
   }
 
-  /** A decision changes its own row and the counts; nothing else moves.
+  /** Applies a decision to its row and the counts; nothing else moves.
    * @param {number} id @param {Decision | null} decision @param {Partial<Row>} [extra] */
   decided(id, decision, extra = {}) {
     const held = this.rows.get(id);
@@ -227,11 +227,11 @@ export class Worklist {
         this.showCounts();
       }
     }
-    if (!held || this.counting) this.recount(); // what is on its way may be of before this decision
+    if (!held || this.counting) this.recount(); // a pending answer may be older than this decision
     this.mark(this.review.detail?.id);
   }
 
-  /** Draws a row again: its case has a draft now, or has none any more. @param {number} id */
+  /** Redraws a row whose case got or lost a draft. @param {number} id */
   renew(id) {
     const held = this.rows.get(id);
     if (held) {
@@ -274,11 +274,11 @@ export class Worklist {
   }
 }
 
-// Which row Space goes to from the case on screen.
+// The row that Space goes to from the case on screen.
 /** @typedef {{row: {id: number, decision?: string | null}, element: HTMLElement}} Held */
 
 /**
- * The next unread row, else the first one of all; null where there is none among the rows that have been fetched.
+ * Returns the next unread row, else (if `whole`) the first unread one, or null.
  * @template {Pick<Held, 'row'>} H
  * @param {Iterable<H>} rows in the list's order
  * @param {number | undefined} id of the case on screen
@@ -300,7 +300,7 @@ function markNext(box, rows, id, whole) {
   mark?.setAttribute('title', 'unread, the next one (Space)');
 }
 
-// Above the worklist: how many cases are read, and as what; drawings that wait to be saved.
+// Above the worklist: the counts of decisions, and unsaved drawings.
 
 /** @param {Worklist} list */
 function tally(list) {
@@ -320,7 +320,7 @@ function tally(list) {
   list.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
 }
 
-/** How many drawings are not saved yet, and the way to the next of them. @param {ReviewView} review */
+/** Shows the number of unsaved drawings, and a button to the next one. @param {ReviewView} review */
 function draftsButton(review) {
   const ids = [...review.drafts.cases];
   if (!ids.length) return null;

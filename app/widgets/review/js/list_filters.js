@@ -2,9 +2,9 @@
 import { action, el, options } from '../../../static/dom.js';
 
 /** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
- *   assigned: string, tag: string, label: string}} Asked what the server is asked for */
+ *   assigned: string, tag: string, label: string}} Asked the query sent to the server */
 
-/** What is asked for at first. @type {Asked} */
+/** The initial query. @type {Asked} */
 export const NOTHING = {
   sort: 'percentile',
   desc: 1,
@@ -17,8 +17,8 @@ export const NOTHING = {
   label: '',
 };
 
-/** @typedef {[value: string, text: string, title?: string]} Answer as the server is sent it, and in words */
-/** What may be asked of a case. @satisfies {Partial<Record<keyof Asked, Answer[]>>} */
+/** @typedef {[value: string, text: string, title?: string]} Answer the server's value, and its words */
+/** The filters by properties of a case. @satisfies {Partial<Record<keyof Asked, Answer[]>>} */
 export const ANSWERS = /** @type {const} */ ({
   decision: [
     ['unread', 'Unread'],
@@ -55,12 +55,12 @@ const ORDERS = {
   added: 'Added',
   reviewed: 'Read',
 };
-const TYPING = 250; // milliseconds without a key after which a name is looked for
-const OPEN_TO_BLIND = ['decision', 'assigned']; // what a blind reader may still choose
+const TYPING = 250; // milliseconds without a key after which the name filter is sent
+const OPEN_TO_BLIND = ['decision', 'assigned']; // filters that a blind reader may still use
 
 const TILES = 'M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z';
 
-/** @param {Asked} asked what is chosen now @param {(values: Partial<Asked>) => void} change
+/** @param {Asked} asked the current query @param {(values: Partial<Asked>) => void} change
  * @param {() => void} turnGrid shows the grid, or the list again */
 export function filters(asked, change, turnGrid) {
   /** @param {keyof Asked} key @param {string} title @param {readonly (readonly [string, string, string?])[]} answers */
@@ -93,13 +93,13 @@ export function filters(asked, change, turnGrid) {
   });
   return {
     element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),
-    /** Shows what is asked for, whoever chose it. */
+    /** Shows the current query, whatever set it. */
     reflect() {
       for (const { key, menu } of menus) menu.value = String(asked[key]);
     },
     /** @param {boolean} on whether the grid is shown */
     gridded: (on) => grid.setAttribute('aria-pressed', String(on)),
-    /** A blind reader may not order or filter by what is hidden. @param {boolean} blind */
+    /** Hides orders and filters by hidden values from a blind reader. @param {boolean} blind */
     blind(blind) {
       for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);
       for (const control of [turn, text]) control.disabled = blind;

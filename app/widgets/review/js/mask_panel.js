@@ -1,4 +1,4 @@
-// Lesion masks: which version is on screen, what it is compared with, and the tools to draw a new one.
+// Lesion masks: the version on screen, its comparison, and the tools to draw a new one.
 
 import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
@@ -17,7 +17,7 @@ const TOOLS = [
   ['polygon', 'Polygon', 'P'],
   ['take', 'Use region', '\\'],
 ];
-const STAND = 3; // tools that stand by themselves; the others are under More
+const STAND = 3; // tools with separate buttons; the others are under More
 const FROM = { import: 'imported', hand: 'by hand', run: 'from a run' };
 
 /** @param {ReviewView} review */

@@ -4,18 +4,18 @@
 import { BELOW } from './contour.js';
 import { STEPS, sampler } from './heat.js';
 
-const AT_ONCE = 1_000_000; // pixels counted before the page may breathe
+const AT_ONCE = 1_000_000; // pixels counted before the page may update
 
 /** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: [number, number]}}
- *   PixelCounts by step; own: inside and outside of the lesion, by the map's own outline */
+ *   PixelCounts by step; own: inside and outside the lesion, for the map's own outline */
 /** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
 
-/** Counts an image's pixels by the step of the slider that still finds them. Null if it was cancelled meanwhile.
+/** Counts an image's pixels by the highest step of the slider that finds them. Null if it was cancelled.
  * @param {import('./heat.js').HeatMap} map @param {Uint8Array | undefined} lesion @param {number} w @param {number} h
  * @param {import('./heat.js').Area | null} roi @param {() => boolean} [cancelled] @param {import('./contour.js').Field
  * | null} [cut] the field of the map's own outline @returns {Promise<PixelCounts | null>} */
 export async function count(map, lesion, w, h, roi, cancelled = () => false, cut = null) {
-  let missed = 0; // of the lesion, outside the region: never found, whatever the threshold
+  let missed = 0; // lesion pixels outside the region: never found at any threshold
   const inside = new Float64Array(STEPS + 2);
   const outside = new Float64Array(STEPS + 2);
   const row = new Float32Array(w);
@@ -56,7 +56,7 @@ export async function count(map, lesion, w, h, roi, cancelled = () => false, cut
   return { inside, outside, lesion: inside[0] + missed, pixels: w * h, own };
 }
 
-/** What slider step k finds, or the map's own outline for null: area in pixels, share of the image, overlap with the lesion where there is one.
+/** Measures slider step k, or the map's own outline for null: area in pixels, share of the image, overlap with any lesion.
  * @param {PixelCounts} counts @param {number | null} k */
 export function at(counts, k) {
   const [found, false_] = k === null ? counts.own : [counts.inside[k + 1], counts.outside[k + 1]];
@@ -70,7 +70,7 @@ export function at(counts, k) {
   return out;
 }
 
-/** Two masks against each other. @param {Uint8Array} a @param {Uint8Array} b */
+/** Compares two masks. @param {Uint8Array} a @param {Uint8Array} b */
 export function overlap(a, b) {
   let both = 0;
   let sum = 0;

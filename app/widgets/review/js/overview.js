@@ -1,4 +1,4 @@
-// What stands round the worklist: how its scores are spread and where in it one is, and the chips that filter it.
+// The worklist's overview: the distribution of its scores, the current position, and the filter chips.
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { clamp, fixed } from '../../../static/format.js';
@@ -24,7 +24,7 @@ export class Overview {
     this.element = el('div', { class: 'rv-strip', hidden: true }, this.drawing, this.words);
   }
 
-  /** Asks anew; resolves to the answer, or to a later one if it has been asked again meanwhile; null if there is none. */
+  /** Reloads; resolves to the answer, or to a later one if it was reloaded again meanwhile; null if there is none. */
   load() {
     this.latest = this.fetched();
     return this.latest;
@@ -49,7 +49,7 @@ export class Overview {
     this.draw();
   }
 
-  /** As `load`, but after what is asked for now: the first image comes first. */
+  /** As `load`, but after the current requests: the first image has priority. */
   later() {
     const ask = () => this.load();
     if ('requestIdleCallback' in window) requestIdleCallback(ask, { timeout: 1500 });
@@ -69,7 +69,7 @@ export class Overview {
     const step = WIDTH / scores.bins.length;
     const cut = scores.threshold === null ? null : across(scores, scores.threshold) * WIDTH;
     const bars = scores.bins.map((n, i) => {
-      // A bin of one case can be seen beside one of a thousand: heights go by the square root.
+      // Heights follow the square root, so that a bin of one case is visible next to one of a thousand.
       const h = n ? Math.max(1.5, Math.sqrt(n / most) * (HEIGHT - 4)) : 0;
       const flagged = cut !== null && (i + 0.5) * step >= cut;
       const place = { x: i * step + 0.5, y: HEIGHT - h, width: step - 1, height: h };
@@ -98,14 +98,14 @@ export class Overview {
     this.mark();
   }
 
-  /** The score of the case one is at: under the grid's cursor, else in the viewer. */
+  /** Returns the score of the current case: under the grid's cursor, else in the viewer. */
   current() {
     const { grid, detail, run } = this.review;
     if (grid.on) return grid.pages.row(grid.at)?.score ?? null;
     return (run ? detail?.readings?.[run]?.score : null) ?? null;
   }
 
-  /** Marks where one is. */
+  /** Marks the current position. */
   mark() {
     const scores = this.got?.scores;
     const score = this.current();
@@ -129,7 +129,7 @@ export class Overview {
     );
   }
 
-  /** Where in the list the case of the viewer stands; -1 while it is not known. */
+  /** Returns the list position of the viewer's case; -1 while unknown. */
   index() {
     const { detail, list } = this.review;
     if (!detail) return -1;
@@ -147,7 +147,7 @@ export class Overview {
     this.mark();
   }
 
-  /** The part of the list in sight of the grid, where the list goes by score. */
+  /** Marks the part of the list visible in the grid, if the list is ordered by score. */
   seen() {
     const { grid, list } = this.review;
     const scores = this.got?.scores;
@@ -161,7 +161,7 @@ export class Overview {
     this.band.setAttribute('width', String(known ? Math.max(Math.abs(b - a), 3) : 0));
   }
 
-  /** To the case whose score is nearest to the place that was clicked. @param {MouseEvent} event */
+  /** Goes to the case with the score nearest to the clicked position. @param {MouseEvent} event */
   async clicked(event) {
     const scores = this.got?.scores;
     const box = this.drawing.getBoundingClientRect();
@@ -177,14 +177,14 @@ export class Overview {
   }
 }
 
-// The score strip's arithmetic: scores and places between its two ends.
+// The score strip's arithmetic: scores and positions between its two ends.
 /** @typedef {{bins: number[], lo: number, hi: number}} Scores */
 
-/** Where a score lies, 0 at the low end to 1 at the high end; what lies beyond is at the end. @param {Scores} scores
+/** Returns a score's position, from 0 at the low end to 1 at the high end, clamped. @param {Scores} scores
  * @param {number} score */
 export const across = ({ lo, hi }, score) => clamp((score - lo) / (hi - lo), 0, 1);
 
-/** The place that a click means: the place itself where its bin holds a case, else the middle of the nearest bin that
+/** Returns the position that a click means: itself if its bin contains a case, else the middle of the nearest bin that
  * does.
  * @param {Scores} scores @param {number} place 0..1 */
 export function binOf({ bins }, place) {
@@ -196,5 +196,5 @@ export function binOf({ bins }, place) {
   return (near + 0.5) / bins.length;
 }
 
-/** The score at a place. @param {Scores} scores @param {number} place 0..1 */
+/** Returns the score at a position. @param {Scores} scores @param {number} place 0..1 */
 export const scoreAt = ({ lo, hi }, place) => lo + place * (hi - lo);

@@ -1,4 +1,4 @@
-// Small controls of the review panel: sliders, rows of buttons, names cut in their middle.
+// Small controls of the review panel: sliders, rows of buttons, names shortened in the middle.
 import { action, el } from '../../../static/dom.js';
 
 /** @param {string} label @param {{min?: number, max?: number, step?: number, value?: number, title?: string, text?: (v:
@@ -18,7 +18,7 @@ export function slider(label, { min = 0, max = 100, step = 1, value = 0, title =
   return { row, range, set };
 }
 
-/** A row of buttons of which one is down.
+/** A row of buttons of which one is pressed.
  * @param {string} label @param {[key: string, text: string, title?: string][]} items @param {(key: string) => void}
  * pick @param {string | null} value */
 export function choice(label, items, pick, value) {
@@ -37,7 +37,7 @@ export function choice(label, items, pick, value) {
   return { row, set };
 }
 
-/** A button that stays down, with its key in the tooltip. @param {string} text @param {string} key @param {() => void} click */
+/** A toggle button, with its key in the tooltip. @param {string} text @param {string} key @param {() => void} click */
 export function toggle(text, key, click) {
   const title = `${text} (${key})`;
   return action(text, click, { class: 'rv-toggle', title, 'aria-pressed': 'false' });
@@ -46,7 +46,7 @@ export function toggle(text, key, click) {
 /** How many characters of a name stay at its end: of a case's number and day the number goes last. @param {string} name */
 export const endOf = (name, usual = 10) => (/^Case \d/.test(name) ? 0 : usual);
 
-/** A name that does not fit is cut in its middle: its end differs from its neighbours'. @param {string} name */
+/** Shortens a long name in its middle, because its end differs from its neighbours'. @param {string} name */
 export function inMiddle(name, end = 10) {
   if (name.length < end + 6) end = 0;
   return [

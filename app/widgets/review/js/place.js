@@ -1,14 +1,14 @@
-// A place on the image for the next finding: press and drag for a box, click for a point. Image pixels.
+// The location of the next finding on the image: drag for a box, click for a point. Image pixels.
 import { clamp } from '../../../static/format.js';
 import { LINES } from './colours.js';
 import { written } from './written.js';
 
-/** @typedef {[number, number, number, number]} Corners x0, y0, x1, y1; both corners of a point are alike */
+/** @typedef {[number, number, number, number]} Corners x0, y0, x1, y1; for a point both corners are equal */
 
-/** Whether corners hold a box, not a point. @param {readonly number[]} corners */
+/** Says whether the corners are a box, not a point. @param {readonly number[]} corners */
 export const isBox = ([x0, y0, x1, y1]) => x1 > x0 || y1 > y0;
 
-/** The corners between two spots, inside the image; a point where they are nearer than `least` to each other.
+/** Returns the corners between two spots, inside the image; a point if they are closer than `least`.
  * @param {Spot} a @param {Spot} b @param {{w: number, h: number}} image @param {number} least @returns {Corners} */
 export function between(a, b, { w, h }, least) {
   const [p, q] = [a, b].map(({ x, y }) => ({ x: clamp(x, 0, w), y: clamp(y, 0, h) }));
@@ -22,14 +22,14 @@ export class Place {
     this.changed = changed;
     this.image = image;
     this.active = false;
-    this.least = 4; // how far a drag goes, in image pixels, before it is no click; set by draw
+    this.least = 4; // minimum length of a drag in image pixels; shorter ones are clicks; set by draw
     /** @type {Spot | null} */
     this.from = null;
     /** @type {Corners | null} */
     this.corners = null;
   }
 
-  /** Takes it in hand, or puts it away with its place. */
+  /** Activates the tool, or deactivates it and drops the location. */
   toggle() {
     this.active = !this.active;
     this.clear();

@@ -1,23 +1,23 @@
-// What gives a case's label away stays out of sight until the reader has decided, unless it is asked for: the imported mask,
-// and a name such as "polyp-12".
+// Hides what gives a case's label away (the imported mask, a name such as "polyp-12") until the reader has decided or
+// asks for it.
 
 /** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
 
 const WORDS = 'abnormal|normal|healthy|lesions?|polyps?|benign|malignant|cancer|tumou?rs?|diseased?|defects?|good|bad';
 const NAMED = new RegExp(`(^|[^a-z])(${WORDS})([^a-z]|$)`, 'i');
 
-/** Whether a name says what the image shows. @param {string} name */
+/** Says whether a name reveals what the image shows. @param {string} name */
 export const namesLabel = (name) => NAMED.test(name);
 
-/** Whether the case waits for its reader's first decision. @param {ReviewView} review @param {CaseDetail} detail */
+/** Whether the case awaits its reader's first decision. @param {ReviewView} review @param {CaseDetail} detail */
 const undecided = ({ show, revealed }, detail) =>
   !show.truth && !revealed.has(detail.id) && !detail.mine.some((r) => r.active);
 
-/** Whether masks that give the label away are held back, whether or not the case has one.
+/** Says whether masks that give the label away are withheld, even if the case has none.
  * @param {ReviewView} review @param {CaseDetail} detail */
 export const masksWait = (review, detail) => Boolean(detail.masks) && undecided(review, detail);
 
-/** The versions of the mask that may be named now, newest first, numbered as if there were no others.
+/** Returns the versions of the mask that may be shown now, newest first, numbered as if there were no others.
  * @param {ReviewView} review @param {CaseDetail} detail @returns {NonNullable<CaseDetail['masks']>} */
 export function masksShown(review, detail) {
   if (!masksWait(review, detail)) return detail.masks || [];
@@ -25,10 +25,10 @@ export function masksShown(review, detail) {
   return own.map((m, i) => ({ ...m, version: own.length - i }));
 }
 
-/** @param {string} v the mark of the image's file */
+/** @param {string} v version of the image's file */
 const neutral = (v) => `Case ${v.slice(0, 6).toUpperCase()}`;
 
-/** The name that stands above the image. @param {ReviewView} review @param {CaseDetail} detail */
+/** Returns the name shown above the image. @param {ReviewView} review @param {CaseDetail} detail */
 export const nameOf = (review, detail) =>
   namesLabel(detail.name) && undecided(review, detail) ? neutral(detail.v) : detail.name;
 
@@ -36,7 +36,7 @@ export const nameOf = (review, detail) =>
 export const rowName = ({ show, revealed }, row) =>
   namesLabel(row.name) && !show.truth && !revealed.has(row.id) && !row.decision ? neutral(row.v) : row.name;
 
-/** Shows what was held back of the case on screen. @param {ReviewView} review */
+/** Shows what was withheld of the case on screen. @param {ReviewView} review */
 export async function reveal(review) {
   const { detail } = review;
   if (!detail) return;
@@ -45,7 +45,7 @@ export async function reveal(review) {
   await seenAnew(review, detail.id);
 }
 
-/** The case on screen as it is to be shown from here on; one that has gone meanwhile does not come back.
+/** Shows the case on screen by its new state; does nothing if it was left meanwhile.
  * @param {ReviewView} review @param {number | undefined} [id] of the case that is meant */
 export const seenAnew = (review, id = review.detail?.id) =>
   review.enqueue(async () => {

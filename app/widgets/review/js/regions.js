@@ -4,7 +4,7 @@ import { BELOW } from './contour.js';
 /** @typedef {import('./contour.js').Field} Field */
 /** @typedef {import('./shapes.js').Box} Box */
 
-/** Number of 8-connected components of values >= level, by runs of each row. @param {Field} field @param {number} level */
+/** Counts 8-connected components of values >= level, by runs of rows. @param {Field} field @param {number} level */
 export function components(field, level) {
   const { w, h, values } = field;
   /** @type {number[]} */
@@ -44,8 +44,8 @@ export function components(field, level) {
   return count;
 }
 
-/** The field without the components of values >= level that nowhere exceed `core`; the field itself where none is left
- * out. @param {Field} field @param {number} level @param {number} core @returns {Field} */
+/** Returns the field without the components of values >= level that never exceed `core`; the same field if none is
+ * removed. @param {Field} field @param {number} level @param {number} core @returns {Field} */
 export function cored(field, level, core) {
   if (level >= core) return field;
   const { w, h } = field;
@@ -60,7 +60,7 @@ export function cored(field, level, core) {
   return { w, h, values };
 }
 
-/** The component of values >= level at (x, y), or null if the point lies below.
+/** Returns the component of values >= level at (x, y), or null if the point is below.
  * @param {Field} field @param {number} level @param {number} x @param {number} y */
 export function componentAt(field, level, x, y) {
   const { w, h, values } = field;
@@ -105,7 +105,7 @@ export function boxOf(mask, w, h) {
   return box.x1 < 0 ? null : box;
 }
 
-/** Background that cannot be reached from outside becomes foreground. Changes the mask; returns its box.
+/** Fills background that cannot be reached from outside. Changes the mask; returns its box.
  * @param {Uint8Array} mask @param {number} w @param {number} h */
 export function fillHoles(mask, w, h) {
   const box = boxOf(mask, w, h);
@@ -143,7 +143,7 @@ export function fillHoles(mask, w, h) {
   return box;
 }
 
-/** Majority in a square of side 2r + 1, by sums over rows and columns. Changes the mask; returns the box it touched.
+/** Smooths by majority in squares of side 2r + 1, by sums over rows and columns. Changes the mask; returns that box.
  * @param {Uint8Array} mask @param {number} w @param {number} h @param {number} r */
 export function smooth(mask, w, h, r) {
   const inner = boxOf(mask, w, h);

@@ -9,7 +9,7 @@ import { nameOf } from './reference.js';
 const SIDE = 900; // pixels of a printed picture
 export const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
 
-/** What the viewer shows, in a picture of its own. @param {ReviewView} review @param {string} kind of pane @param {object} [show] */
+/** Draws the viewer's panes as a picture. @param {ReviewView} review @param {string} kind of pane @param {object} [show] */
 function picture(review, kind, show = {}) {
   const { w = 1, h = 1 } = review.picture || {};
   const scale = SIDE / Math.max(w, h);
@@ -94,7 +94,7 @@ export function report(review) {
   return printed(sheet);
 }
 
-/** Prints a sheet, which leaves the page when that is done. @param {HTMLElement} sheet of the class rv-report */
+/** Prints a sheet and then removes it from the page. @param {HTMLElement} sheet of the class rv-report */
 export function printed(sheet) {
   document.querySelector('.rv-report')?.remove();
   document.body.append(sheet);

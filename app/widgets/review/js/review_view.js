@@ -1,4 +1,4 @@
-// What is on screen in Review: the study, the case, its layers. How these change is said in the files beside this one:
+// What is on screen in Review: the study, the case, its layers. Other files of this folder change them:
 // cases.js (from case to case), threshold.js, display.js, decisions.js and drawing.js.
 import { enqueue, get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
@@ -27,14 +27,14 @@ import { View } from './view.js';
 /** @typedef {Pick<ReviewView, 'act' | 'goTo' | 'opened' | 'entered' | 'listed' | 'arrange' | 'cursor' | 'painted' | 'named' |
  *   'judges' | 'relabel' | 'flash' | 'comment' | 'rating' | 'marked'>} Hooks */
 
-/** What a reader may change of the picture. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
+/** The reader's display settings. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
- *   nearest: boolean, display: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: what gives the label
- *   away is shown at once */
+ *   nearest: boolean, display: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: whether data that give the
+ *   label away are shown at once */
 export const SHOW = {
   layout: 'one',
   heat: false,
-  contour: true, // of images that are flagged; others are outlined when asked for
+  contour: true, // on flagged images; others are outlined on request
   opacity: 0.5,
   colours: 'inferno',
   mask: 'outline',
@@ -60,9 +60,9 @@ export class ReviewView {
     /** @type {import('../../../static/answers').ReviewSetup | null} */
     this.setup = null;
     this.show = { ...SHOW };
-    this.visit = Symbol('visit'); // another one for each study and each session
+    this.visit = Symbol('visit'); // different for each study and session
 
-    // The case on screen and what lies over it.
+    // The case on screen and its layers.
     /** @type {CaseDetail | null} */
     this.detail = null;
     /** @type {import('./image.js').Picture | null} */
@@ -85,18 +85,18 @@ export class ReviewView {
     this.nearest = null;
     /** @type {import('./measure.js').PixelCounts | null} */
     this.counts = null;
-    this.coming = false; // a study's list and first case are on their way
-    this.since = 0; // when the case came on screen, for the seconds that a decision took
+    this.coming = false; // while a study's list and first case are loading
+    this.since = 0; // when the case appeared, for the time of a decision
     this.shownAt = 0; // when its first frame was painted, for the bench
     /** @type {{case: number, decision: import('../../../static/answers').Decision, at: number} | null} */
     this.last = null; // the last decision and when its key was pressed
-    /** @type {Set<number>} cases whose imported mask and name were asked for before a decision */
+    /** @type {Set<number>} cases whose imported mask and name were requested before a decision */
     this.revealed = new Set();
-    this.waits = false; // the imported mask is held back
-    /** @type {number | null} the case whose outline was asked for, though it is not flagged */
+    this.waits = false; // whether the imported mask is withheld
+    /** @type {number | null} the case whose outline was requested, though it is not flagged */
     this.asked = null;
     this.adjudicating = false;
-    /** @type {string | null} the run to compare with, where one was asked for */
+    /** @type {string | null} the run to compare with, if requested */
     this.beside = null;
 
     /** @type {Pane[]} */
@@ -116,18 +116,18 @@ export class ReviewView {
     this.cases = new CaseLoader(this);
     this.threshold = new Threshold(this);
     this.display = new Display(this);
-    this.marked = () => {}; // there may be more to learn from
+    this.marked = () => {}; // there may be more material to learn from
     this.side = controls(this);
     this.frameDue = 0;
 
     // Hooks, wired by review.js, frame.js and learn.js.
-    /** @type {(name: string, event?: Event) => void} does what a key or a button is for */
+    /** @type {(name: string, event?: Event) => void} runs the action of a key or a button */
     this.act = () => {};
     /** @type {(id: number) => Promise<void>} */
     this.goTo = async () => {};
     this.opened = () => {};
     this.entered = () => {};
-    this.listed = () => {}; // the grid was shown or put away
+    this.listed = () => {}; // the grid was shown or hidden
     this.arrange = () => {};
     this.cursor = () => {};
     /** @type {(review: ReviewView) => void} */
@@ -138,39 +138,39 @@ export class ReviewView {
     /** @type {(text: string, kind: string, ms?: number) => void} */
     this.flash = () => {};
     this.comment = () => '';
-    /** @type {() => number | undefined} from 0 to 100, where a trial asks for it */
+    /** @type {() => number | undefined} from 0 to 100, if a trial requires it */
     this.rating = () => undefined;
   }
 
-  // What is on screen is changed here alone, each thing by its name; other files call these.
+  // Only these methods change what is on screen; other files call them.
 
-  /** What a part of the room does where the view asks for it. @param {Partial<Hooks>} hooks */
+  /** Sets the functions of other files that the view calls. @param {Partial<Hooks>} hooks */
   wire(hooks) {
     Object.assign(this, hooks);
   }
 
-  /** A case, its picture and its mask, at once. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
+  /** A case, its picture and its mask together. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
   showCase(shown) {
     Object.assign(this, shown, { other: null, otherId: null, coming: false });
     shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
   }
 
-  /** What the studio says of a case, where that is still on screen. @param {number} id @param {Partial<CaseDetail>} parts */
+  /** Applies the studio's data of a case, if it is still on screen. @param {number} id @param {Partial<CaseDetail>} parts */
   told(id, parts) {
     if (this.detail?.id === id) Object.assign(this.detail, parts);
   }
 
-  /** Heat maps as they are drawn. @param {Pick<ReviewView, 'heat' | 'second'>} layers */
+  /** Sets the heat maps to draw. @param {Pick<ReviewView, 'heat' | 'second'>} layers */
   showHeat(layers) {
     Object.assign(this, layers);
   }
 
-  /** A version of the lesion mask, or none. @param {ReviewView['lesion']} lesion @param {number | null} id */
+  /** Sets a version of the lesion mask, or none. @param {ReviewView['lesion']} lesion @param {number | null} id */
   showMask(lesion, id) {
     Object.assign(this, { lesion, maskId: id, waits: this.waits && !id });
   }
 
-  /** A second version beside the first. @param {ReviewView['other']} other @param {number | null} id */
+  /** Sets a second version to compare with the first. @param {ReviewView['other']} other @param {number | null} id */
   showOther(other, id) {
     Object.assign(this, { other, otherId: id });
   }
@@ -180,7 +180,7 @@ export class ReviewView {
     this.nearest = nearest;
   }
 
-  /** What of the mask and the outline covers what. @param {ReviewView['counts']} counts */
+  /** Sets the pixel counts of mask and outline. @param {ReviewView['counts']} counts */
   showCounts(counts) {
     this.counts = counts;
   }
@@ -190,7 +190,7 @@ export class ReviewView {
     this.panes = panes;
   }
 
-  /** Whether a layer's outline is drawn: of flagged images; of others where the reader asks for it, or moves the threshold.
+  /** Whether a layer's outline is drawn: on flagged images; on others if the reader requests it or moves the threshold.
    * @param {import('./layers.js').Layer | null} layer */
   outlines(layer) {
     const { show, detail, asked, threshold } = this;
@@ -198,10 +198,10 @@ export class ReviewView {
     return show.contour && Boolean(flagged || threshold.step !== null || (detail && asked === detail.id));
   }
 
-  /** The outline key: on and off; on an image that is not flagged, for this image alone. */
+  /** Handles the outline key: on and off; on an image that is not flagged, only for this image. */
   toggleOutline() {
     const { show, detail, heat } = this;
-    const own = this.asked === detail?.id; // asked for, on this image alone
+    const own = this.asked === detail?.id; // requested, only on this image
     if (show.contour && (own || !this.outlines(heat))) this.ask(!own);
     else this.display.set({ contour: !show.contour });
   }
@@ -213,27 +213,27 @@ export class ReviewView {
     this.redraw();
   }
 
-  /** The run that is shown beside the one that is read with. @param {string | null} run */
+  /** Sets the run to compare with the current one. @param {string | null} run */
   compareWith(run) {
     this.beside = run;
   }
 
-  /** The last decision, or that there is none to ask about. @param {ReviewView['last']} last */
+  /** Sets the last decision, or none. @param {ReviewView['last']} last */
   decided(last) {
     this.last = last;
   }
 
-  /** When the case came on screen; it is only read again where that was before. @param {number} [since] */
+  /** Sets when the case appeared; a reload keeps the earlier time. @param {number} [since] */
   seenSince(since = performance.now()) {
     this.since = since;
   }
 
-  /** Its first frame is painted. */
+  /** Records that its first frame was painted. */
   firstFrame() {
     this.shownAt = performance.now();
   }
 
-  /** Whether the reader's decisions settle what readers differ on, from here on. */
+  /** Sets whether the reader's decisions are adjudications. */
   adjudicate() {
     this.adjudicating = !this.adjudicating;
     return this.adjudicating;
@@ -257,7 +257,7 @@ export class ReviewView {
     this.draw();
   }
 
-  /** @param {string} study @param {number | null} [wanted] the case to begin with */
+  /** @param {string} study @param {number | null} [wanted] the first case */
   async open(study, wanted = null) {
     if (this.study !== study) this.leave();
     this.study = study;
@@ -266,7 +266,7 @@ export class ReviewView {
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
     if (!setup.ok) {
-      this.study = null; // it may be open to the reader later: when a list of a trial is opened
+      this.study = null; // the reader may get access later, when a trial's list is opened
       this.list.refuse(setup.error);
       return;
     }
@@ -285,7 +285,7 @@ export class ReviewView {
     if (this.study !== study) return;
     const params = this.list.params();
     let first = wanted ? await get(`/api/review/case/${wanted}`, params) : await get('/api/review/step', params);
-    // An address may name a case that is not of this study, or is no more: the list begins at its beginning.
+    // An address may name a case of another study or a removed one: then the list starts at its beginning.
     if (wanted && (!first.ok || first.case?.study !== study)) first = await get('/api/review/step', params);
     if (this.study !== study) return;
     if (first.ok && first.case) await this.cases.enter(first.case, first.ahead);
@@ -302,7 +302,7 @@ export class ReviewView {
     this.redraw();
   }
 
-  /** The study before this one leaves at once: its image never stands beside another study's list. */
+  /** Clears the previous study at once: its image must never appear with another study's list. */
   leave() {
     this.study = this.setup = this.run = null;
     this.visit = Symbol('visit');
@@ -323,15 +323,15 @@ export class ReviewView {
     }
   }
 
-  /** What a key or a click asks for, in its turn: not done where another study, or a session's list, was opened before
-   * that came. @template T @param {() => Promise<T>} work @param {() => void} [otherwise] */
+  /** Queues the action of a key or click; it is skipped if another study, or a session's list, was opened before its
+   * turn. @template T @param {() => Promise<T>} work @param {() => void} [otherwise] */
   enqueue(work, otherwise) {
     const { visit } = this;
     return enqueue(async () => (this.visit === visit ? work() : otherwise?.()));
   }
 
-  /** Reads with another run once all that was asked for before is done: a decision that is being stored is of the run
-   * before it, and no answer of before it comes after it. @param {string | (() => string | undefined)} which */
+  /** Switches to another run after all earlier actions: a decision being stored belongs to the previous run, and no
+   * earlier answer arrives after the switch. @param {string | (() => string | undefined)} which */
   useRun(which) {
     const { study } = this;
     return this.enqueue(async () => {

@@ -1,5 +1,5 @@
-// The ruler: a line dragged over the image, with its length in pixels, and in millimetres where the file says how large
-// a pixel is.
+// The ruler: a line dragged over the image, with its length in pixels, and in millimetres if the file gives the size of
+// a pixel.
 import { LINES } from './colours.js';
 import { written } from './written.js';
 
@@ -23,7 +23,7 @@ export class Ruler {
     this.line = null;
   }
 
-  /** Takes the ruler in hand, or puts it away with its line. */
+  /** Activates the ruler, or deactivates it and removes its line. */
   toggle() {
     this.active = !this.active;
     if (!this.active) this.line = null;

@@ -1,4 +1,4 @@
-// The percentile on a line from 0 to 100, with the flagging threshold marked, and how sure the run is.
+// The percentile on a line from 0 to 100, with the flagging threshold marked, and the run's certainty.
 import { el } from '../../../static/dom.js';
 
 export function percentileScale() {

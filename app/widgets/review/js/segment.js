@@ -1,5 +1,5 @@
-// Click-to-segment: the studio grows a region from the clicks, and it becomes a step of the drawing. Undo takes a click
-// back; a stroke of the brush ends the region, and the next click begins another one beside it.
+// Click-to-segment: the studio grows a region from the clicks, which becomes a step of the drawing. Undo reverts a
+// click; a brush stroke ends the region, and the next click starts a separate one.
 import { base64, fetched, Refused, Unreachable } from '../../../static/api.js';
 import { boxOf } from './regions.js';
 import { join, pack, unpack } from './shapes.js';
@@ -7,31 +7,31 @@ import { join, pack, unpack } from './shapes.js';
 /** @typedef {{x: number, y: number, positive: boolean}} Click in the image's pixels */
 /** @typedef {[x0: number, y0: number, x1: number, y1: number]} Window in the image's pixels, ends excluded */
 /** @typedef {{clicks: Click[], base: Uint8Array, window: Window | null, corrects: boolean}} Grown base: the mask before
- * the first click; corrects: the clicks change it where they are, else they grow a region beside it */
+ * the first click; corrects: the clicks correct it, else they grow a separate region */
 
 const LEAST = 48; // pixels of a window's side
-const WHOLE = 0.7; // a window that holds more of the image is the whole of it
+const WHOLE = 0.7; // a window that contains more of the image is the whole image
 
-/** The region that each step of a drawing grew. @type {WeakMap<import('./editor.js').Entry, Grown>} */
+/** The region grown in each step of a drawing. @type {WeakMap<import('./editor.js').Entry, Grown>} */
 const steps = new WeakMap();
-/** Clicks that are on their way. @type {{review: ReviewView, clicks: Click[]} | null} */
+/** Pending clicks. @type {{review: ReviewView, clicks: Click[]} | null} */
 let asked = null;
 /** @type {Promise<unknown>} */
 let last = Promise.resolve();
 
-/** The region that the last step grew, if the last step was a click. @param {ReviewView} review */
+/** Returns the region grown in the last step, if that was a click. @param {ReviewView} review */
 function grown({ editor }) {
   const entry = editor.history.at(-1);
   return entry ? steps.get(entry) : undefined;
 }
 
-/** The clicks to show. @param {ReviewView} review @returns {Click[]} */
+/** Returns the clicks to show. @param {ReviewView} review @returns {Click[]} */
 export function placed(review) {
   if (review.editor.tool !== 'click') return [];
   return asked?.review === review ? asked.clicks : grown(review)?.clicks || [];
 }
 
-/** Clicks that follow correct the mask as the last step left it. @param {ReviewView} review */
+/** Makes the next clicks correct the mask of the last step. @param {ReviewView} review */
 export function correctsFrom(review) {
   const { editor } = review;
   const entry = editor.history.at(-1);
@@ -39,13 +39,13 @@ export function correctsFrom(review) {
   steps.set(entry, { clicks: [], base: editor.mask.slice(), window: inSight(review), corrects: true });
 }
 
-/** What is in sight of the image; null where that is nearly all of it. @param {ReviewView} review @returns {Window | null} */
+/** The visible part of the image; null if that is nearly all. @param {ReviewView} review @returns {Window | null} */
 export function inSight({ view, picture }) {
   if (!picture) return null;
   const { w, h } = picture;
   const a = view.toImage(0, 0);
   const b = view.toImage(view.pane.w, view.pane.h);
-  // The view's corners are the image's own in another order where it is flipped or turned.
+  // In a flipped or turned view the corners are in another order.
   const [x0, y0] = [Math.max(0, Math.floor(Math.min(a.x, b.x))), Math.max(0, Math.floor(Math.min(a.y, b.y)))];
   const [x1, y1] = [Math.min(w, Math.ceil(Math.max(a.x, b.x))), Math.min(h, Math.ceil(Math.max(a.y, b.y)))];
   if ((x1 - x0) * (y1 - y0) > WHOLE * w * h || x1 - x0 < LEAST || y1 - y0 < LEAST) return null;
@@ -53,7 +53,7 @@ export function inSight({ view, picture }) {
 }
 
 /** @param {ReviewView} review @param {Click[]} clicks @param {Window | null} window @param {Uint8Array} [start] a mask
- * that the clicks correct @returns {Promise<Uint8Array>} */
+ * to correct @returns {Promise<Uint8Array>} */
 async function region(review, clicks, window, start) {
   const { detail, run, picture } = review;
   const body = {
@@ -65,13 +65,13 @@ async function region(review, clicks, window, start) {
   return maskOf(`/api/review/segment/${detail?.id}`, body, picture || { w: 0, h: 0 });
 }
 
-/** Asks for a mask of an image. @param {string} path @param {unknown} body @param {{w: number, h: number}} image */
+/** Requests a mask of an image. @param {string} path @param {unknown} body @param {{w: number, h: number}} image */
 export async function maskOf(path, body, { w, h }) {
   const response = await fetched(path, body);
   return unpack(new Uint8Array(await response.arrayBuffer()), w * h);
 }
 
-/** Says why there is no mask; what is no answer of the studio goes on as an error. @param {ReviewView} review @param {Error} error */
+/** Shows why there is no mask; errors not from the studio are rethrown. @param {ReviewView} review @param {Error} error */
 export function refused(review, error) {
   if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
   review.say(error.message, 'bad');
@@ -96,10 +96,10 @@ async function one(review, id, click) {
   const { editor } = review;
   if (review.detail?.id !== id || !editor.mask) return;
   const latest = grown(review);
-  // A click that takes away where the mask was drawn before the region grew begins a correction of all of it.
+  // A removing click on the mask from before the region starts a correction of the whole mask.
   const drawn = !click.positive && latest?.base[Math.floor(click.y) * editor.w + Math.floor(click.x)];
   const before = drawn && !latest?.corrects ? undefined : latest;
-  // A click that takes away where nothing was grown corrects what was drawn.
+  // A removing click without a grown region corrects the drawn mask.
   const corrects = before ? before.corrects : !click.positive && editor.mask.some(Boolean);
   if (!before && !click.positive && !corrects)
     return review.say('Click inside the lesion first; then Alt or Shift and click removes.');
@@ -112,7 +112,7 @@ async function one(review, id, click) {
   try {
     const found = await region(review, clicks, window, corrects ? base : undefined);
     if (review.detail?.id !== id || !editor.mask || editor.history.length !== at) return;
-    // The region is made anew of all clicks; one outside of the lesion must not add to it somewhere else.
+    // The region is recomputed from all clicks; a click outside the lesion must not add pixels elsewhere.
     if (!click.positive) for (let i = 0; i < found.length; i += 1) found[i] &= editor.mask[i];
     editor.step((mask) => {
       const box = boxOf(mask, editor.w, editor.h);

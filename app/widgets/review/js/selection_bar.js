@@ -1,4 +1,4 @@
-// Above the tiles: how many are selected and their tags; where the cursor is; how large the tiles are.
+// Above the tiles: the number of selected cases and their tags, the cursor's position, the size of the tiles.
 import { post } from '../../../static/api.js';
 import { action, el, fill, onEnter } from '../../../static/dom.js';
 import { plural } from '../../../static/format.js';
@@ -8,7 +8,7 @@ import { choice } from './parts.js';
 
 export const LONGEST = 60; // characters of a tag
 
-/** Puts a tag on cases or takes it off, and has the list, the grid and the case on screen follow.
+/** Adds a tag to cases or removes it, and updates the list, the grid and the case on screen.
  * @param {ReviewView} review @param {number[]} cases @param {string} tag @param {boolean} remove */
 export async function tagCases(review, cases, tag, remove) {
   const name = tag.trim().replace(/\s+/g, ' ');

@@ -1,4 +1,4 @@
-// Reading sessions: start one, see how far it is, end it with its summary.
+// Reading sessions: start one, show its progress, end it with its summary.
 import { enqueue, get, post } from '../../../static/api.js';
 import { asked, sheet } from '../../../static/dialogs.js';
 import { action, check, el, fill } from '../../../static/dom.js';
@@ -10,7 +10,7 @@ import { printSession } from './session_print.js';
 /** @param {string} text @param {string} note @param {boolean} checked */
 const choice = (text, note, checked) => check(el('span', {}, text, el('small', {}, note)), { checked });
 
-/** Asks what the session shall hold and starts it. @param {ReviewView} review */
+/** Asks for the session's contents and starts it. @param {ReviewView} review */
 async function begin(review) {
   const { study } = review;
   const found = await get('/api/reading', { study });
@@ -27,7 +27,7 @@ async function begin(review) {
   const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
   const neutral = choice('Neutral names', 'Random names, new in each session.', true);
   const follow = () => {
-    // A blind session has no order and no name that gives a label away.
+    // In a blind session neither order nor names reveal a label.
     for (const { box } of [shuffled, neutral]) {
       if (blind.box.checked) box.checked = true;
       box.disabled = blind.box.checked;
@@ -81,7 +81,7 @@ async function begin(review) {
   });
 }
 
-/** Opens the study again where it is still the one on screen; its names and images from before leave at once.
+/** Reopens the study if it is still on screen; its earlier names and images disappear at once.
  * @param {ReviewView} review @param {string | null} study */
 async function anew(review, study) {
   if (!study || review.study !== study) return;
@@ -97,7 +97,7 @@ export async function finish(review) {
     const answer = await post('/api/reading/end', {});
     if (!answer.ok) return void review.say(answer.error, 'bad');
     if (review.setup?.trial) {
-      // Without an open list nothing of the study is shown: it is not asked for.
+      // Without an open list nothing of the study is shown or requested.
       review.leave();
       shownCase.value = null;
       return void review.studio.openTab('trials');
@@ -108,7 +108,7 @@ export async function finish(review) {
   if (session) await showSummary(review, session);
 }
 
-/** The line above the worklist: a way into a session, or how far the open one is. @param {ReviewView} review */
+/** The line above the worklist: a button to start a session, or the open one's progress. @param {ReviewView} review */
 export function sessionBar(review) {
   const element = el('div', { class: 'rv-session' });
   return {
@@ -133,7 +133,7 @@ export function sessionBar(review) {
   };
 }
 
-// What a reading session came to: time for each case, agreement, operating point.
+// The results of a reading session: time per case, agreement, operating point.
 /** @param {ReviewView} review @param {number} session */
 async function showSummary(review, session) {
   const found = await get(`/api/reading/${session}/summary`);

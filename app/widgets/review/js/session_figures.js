@@ -45,7 +45,7 @@ export function figures(s, whose = 'Your') {
   return el('table', { class: 'rv-summary' }, rows);
 }
 
-/** What the figures are against. @param {Summary} s */
+/** Describes the reference of the figures. @param {Summary} s */
 export const against = (s) =>
   s.point
     ? 'Against the imported labels, by last decisions; “unsure” counts as neither. 95 % Wilson intervals.'

@@ -1,4 +1,4 @@
-// A report of a reading session that has ended, for the printer or a PDF: who read what, how, and each case.
+// The report of a finished reading session, for printing or as a PDF: reader, settings, results, and each case.
 import { get } from '../../../static/api.js';
 import { el, table, tr } from '../../../static/dom.js';
 import { fixed, moment, plural, seconds } from '../../../static/format.js';

@@ -1,9 +1,9 @@
-// Strokes and polygons into masks, at the image's own pixels.
+// Converts strokes and polygons into masks, in the image's pixels.
 
-/** @typedef {{x: number, y: number}} Spot a place in image pixels; pixel (0, 0) spans 0..1 */
+/** @typedef {{x: number, y: number}} Spot a position in image pixels; pixel (0, 0) spans 0..1 */
 /** @typedef {{x0: number, y0: number, x1: number, y1: number}} Box pixels, ends included */
 
-/** A disc of radius r, swept from a to b. Returns the box it touched, or null.
+/** Sweeps a disc of radius r from a to b. Returns the changed box, or null.
  * @param {Uint8Array} mask changed: `value` where the disc was @param {number} w @param {number} h @param {Spot} a
  * @param {Spot} b @param {number} r @param {number} value @returns {Box | null} */
 export function stroke(mask, w, h, a, b, r, value) {
@@ -28,7 +28,7 @@ export function stroke(mask, w, h, a, b, r, value) {
   return { x0, y0, x1, y1 };
 }
 
-/** Pixels whose centre lies inside the polygon (even-odd rule). Returns the box that was touched, or null.
+/** Sets pixels whose centre is inside the polygon (even-odd rule). Returns the changed box, or null.
  * @param {Uint8Array} mask @param {number} w @param {number} h @param {Spot[]} points @param {number} value @returns
  * {Box | null} */
 export function polygon(mask, w, h, points, value) {
@@ -58,14 +58,14 @@ export function polygon(mask, w, h, points, value) {
   return box.x1 < 0 ? null : box;
 }
 
-/** The smallest box around both. @param {Box | null} a @param {Box | null} b */
+/** Returns the smallest box around both. @param {Box | null} a @param {Box | null} b */
 export function join(a, b) {
   if (!a) return b;
   if (!b) return a;
   return { x0: Math.min(a.x0, b.x0), y0: Math.min(a.y0, b.y0), x1: Math.max(a.x1, b.x1), y1: Math.max(a.y1, b.y1) };
 }
 
-/** The part of a mask inside a box. @param {Uint8Array} mask @param {number} w @param {Box} box */
+/** Returns the part of a mask inside a box. @param {Uint8Array} mask @param {number} w @param {Box} box */
 export function cut(mask, w, box) {
   const bw = box.x1 - box.x0 + 1;
   const out = new Uint8Array(bw * (box.y1 - box.y0 + 1));
@@ -74,14 +74,14 @@ export function cut(mask, w, box) {
   return out;
 }
 
-/** Puts a part back that `cut` took. @param {Uint8Array} mask @param {number} w @param {Box} box @param {Uint8Array} part */
+/** Restores a part taken by `cut`. @param {Uint8Array} mask @param {number} w @param {Box} box @param {Uint8Array} part */
 export function paste(mask, w, box, part) {
   const bw = box.x1 - box.x0 + 1;
   for (let y = box.y0; y <= box.y1; y += 1)
     mask.set(part.subarray((y - box.y0) * bw, (y - box.y0 + 1) * bw), y * w + box.x0);
 }
 
-/** One bit a pixel, rows one after the other without padding, highest bit first: as numpy.packbits has it.
+/** Packs one bit a pixel, rows without padding, highest bit first, like numpy.packbits.
  * @param {Uint8Array} mask */
 export function pack(mask) {
   const out = new Uint8Array(Math.ceil(mask.length / 8));

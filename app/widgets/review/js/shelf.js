@@ -1,17 +1,17 @@
-// Things that were fetched, kept for the next cases: a few of each kind, and not too many pixels of them.
+// A cache of fetched objects for the next cases, limited in number and pixels.
 
 const KEEP = 8;
 const KEEP_PIXELS = 24_000_000;
 
 /** @template {any[]} A @template M */
 export class Shelf {
-  /** @param {(...args: A) => Promise<M>} make fetches what is not here yet; what is null or fails is not kept @param
+  /** @param {(...args: A) => Promise<M>} make fetches what is not cached yet; null and failures are not cached @param
    * {(made: NonNullable<M>) => number} [size] in pixels @param {number} [most] */
   constructor(make, size = () => 1, most = KEEP) {
     this.make = make;
     this.size = size;
     this.most = most;
-    /** @type {Map<string, Promise<M>>} the one asked for last at the end */
+    /** @type {Map<string, Promise<M>>} the latest request is at the end */
     this.held = new Map();
   }
 

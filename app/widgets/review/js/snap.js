@@ -1,6 +1,6 @@
-// Masks from boxes: snap turns the heat map's blob under the pointer into a mask, a dragged box what lies in it. Both are
-// steps of the drawing like any other; the tool in hand stays, and clicks (G) correct them (segment.js). The next cases
-// are prepared meanwhile.
+// Masks from boxes: snap turns the heat map's blob under the pointer into a mask, a dragged box the lesion in it. Both
+// are ordinary steps of the drawing; the active tool stays, and clicks (G) correct them (segment.js). The next cases are
+// prepared meanwhile.
 import { post } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 import { hottest } from './contour.js';
@@ -9,16 +9,16 @@ import { boxOf } from './regions.js';
 import { correctsFrom, inSight, maskOf, refused } from './segment.js';
 import { join } from './shapes.js';
 
-const USED = 'pmsacl.boxes'; // in the browser: whoever has used boxes finds the next cases prepared
-const LEAST = 3; // pixels of a dragged box's side; less is a slip of the hand
+const USED = 'pmsacl.boxes'; // stored in the browser: for readers who have used boxes the next cases are prepared
+const LEAST = 3; // minimum side of a dragged box in pixels; smaller ones are slips
 
-/** What the studio lacks for boxes, in a sentence; null where nothing is missing, undefined until it is known.
+/** What is missing for boxes, in a sentence; null if nothing is, undefined until known.
  * @type {string | null | undefined} */
 let lacking;
 /** @type {Promise<unknown> | null} */
 let asking = null;
 
-/** What is missing for boxes, asked once a page. @param {(sentence: string | null) => void} known */
+/** Fetches what is missing for boxes, once per page. @param {(sentence: string | null) => void} known */
 export function available(known) {
   asking ||= post('/api/review/boxes', { cases: [] }).then((answer) => {
     if (answer.ok) lacking = answer.missing;
@@ -26,7 +26,7 @@ export function available(known) {
   asking.then(() => lacking !== undefined && known(lacking));
 }
 
-/** Has the studio prepare cases, for readers who use boxes. @param {number[]} cases the first one first */
+/** Asks the studio to prepare cases, for readers who use boxes. @param {number[]} cases the first one first */
 export function prepare(cases) {
   if (!lacking && kept(USED, false)) post('/api/review/boxes', { cases: cases.slice(0, 4) });
 }
@@ -37,7 +37,7 @@ function beginUse(review) {
   if (review.detail) prepare([review.detail.id]);
 }
 
-/** The blob under the pointer as a mask; with the pointer elsewhere, the hottest one. @param {ReviewView} review */
+/** Masks the blob under the pointer, or the hottest one if the pointer is elsewhere. @param {ReviewView} review */
 export function snap(review) {
   const { editor, picture, heat, detail, threshold } = review;
   if (!picture || !detail || detail.blind) return;
@@ -50,7 +50,7 @@ export function snap(review) {
   return drawn(review, `/api/review/snap/${detail.id}`, body);
 }
 
-/** The box tool: in hand, or put away. @param {ReviewView} review */
+/** Activates or deactivates the box tool. @param {ReviewView} review */
 export function takeBox(review) {
   takeTool(review, 'box');
   review.editor.boxed = (a, b) => boxed(review, a, b);
@@ -64,7 +64,7 @@ function boxed(review, a, b) {
   return drawn(review, `/api/review/box/${review.detail?.id}`, { box, window: inSight(review) });
 }
 
-/** Asks for a mask and adds it to the drawing as one step, which clicks then correct.
+/** Requests a mask and adds it to the drawing as one step, which clicks can correct.
  * @param {ReviewView} review @param {string} path @param {unknown} body */
 async function drawn(review, path, body) {
   const { editor, detail, picture } = review;

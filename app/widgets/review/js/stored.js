@@ -1,12 +1,12 @@
-// A decision that cannot be stored yet (a full disk, a studio that restarts) is kept in the browser and sent again.
+// A decision that cannot be stored yet (full disk, restarting studio) is kept in the browser and sent again.
 import { post, token } from '../../../static/api.js';
 import { keep, kept } from '../../../static/kept.js';
 
 /** @typedef {{reader: string, body: Record<string, unknown>}} Kept */
 
 const KEY = 'pmsacl.decisions';
-const PASSING = new Set([undefined, 503, 507]); // not reached, busy, disk full
-const PAUSE = 3000; // milliseconds between two tries
+const PASSING = new Set([undefined, 503, 507]); // unreachable, busy, disk full
+const PAUSE = 3000; // milliseconds between two attempts
 
 /** @returns {Kept[]} */
 const waiting = () => kept(KEY, []);
@@ -18,10 +18,10 @@ const forget = (entry) =>
     waiting().filter((one) => one.body.token !== entry.body.token),
   );
 
-/** @param {{ok: boolean, status?: number}} answer whether another try may succeed */
+/** @param {{ok: boolean, status?: number}} answer whether another attempt may succeed */
 export const isPassing = (answer) => !answer.ok && PASSING.has(answer.status);
 
-/** Sends a decision until the studio has answered it; the answer. The token makes it count once.
+/** Sends a decision until the studio answers; returns the answer. The token makes it count once.
  * @param {ReviewView} review @param {Record<string, unknown>} body @param {number} [pause] */
 export async function stored(review, body, pause = PAUSE) {
   const entry = { reader: review.setup?.reader || '', body: { token: token(), ...body } };
@@ -38,7 +38,7 @@ export async function stored(review, body, pause = PAUSE) {
   }
 }
 
-/** After a reload: what this reader decided and was never answered. @param {ReviewView} review */
+/** After a reload, sends this reader's unanswered decisions. @param {ReviewView} review */
 export async function sendKept(review) {
   const reader = review.setup?.reader;
   for (const entry of waiting().filter((one) => one.reader === reader)) {

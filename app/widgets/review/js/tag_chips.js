@@ -1,16 +1,16 @@
-// Tags as small chips; those that came with the import wait, as the imported mask does, until the reader has decided.
+// Tags as small chips; tags from the import stay hidden, like the imported mask, until the reader has decided.
 import { el } from '../../../static/dom.js';
 
 /** @typedef {{id: number, tags?: string[], kinds?: string[]}} Tagged */
 
-/** The tags that may stand in view.
+/** Returns the tags that may be shown.
  * @param {ReviewView} review @param {Tagged} one @param {boolean} decided by this reader */
 export function tagsOf({ show, revealed }, one, decided) {
   const open = decided || show.truth || revealed.has(one.id);
   return (one.tags || []).filter((tag) => open || !one.kinds?.includes(tag));
 }
 
-/** The first `most` of them, and how many more there are. @param {string[]} tags @param {number} most */
+/** Shows the first `most` tags, and the number of others. @param {string[]} tags @param {number} most */
 export function chips(tags, most) {
   if (!tags.length) return null;
   const more = tags.length - most;

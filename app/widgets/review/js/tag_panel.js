@@ -1,4 +1,4 @@
-// The tags of the case on screen: chips that are taken off by a click, and a field for another one.
+// The tags of the case on screen: chips that a click removes, and a field for a new one.
 import { action, el, fill, onEnter } from '../../../static/dom.js';
 import { LONGEST, tagCases } from './selection_bar.js';
 import { tagsOf } from './tag_chips.js';

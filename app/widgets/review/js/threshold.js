@@ -1,4 +1,4 @@
-// The threshold of the heat map: its slider, the contour there, and what it finds (Dice, IoU, area, regions).
+// The threshold of the heat map: its slider, its contour, and its measures (Dice, IoU, area, regions).
 import { post } from '../../../static/api.js';
 import { numbers } from './controls.js';
 import { STEPS, stepOf } from './heat.js';
@@ -6,9 +6,9 @@ import * as layers from './layers.js';
 import * as measure from './measure.js';
 
 const REST = 1500; // milliseconds after which a threshold counts as chosen
-const HELD = 500; // milliseconds between looks at a slider that is still held
+const HELD = 500; // milliseconds between checks of a slider that is still held
 
-/** How a map is outlined, in words. @param {import('./heat.js').HeatMap} map */
+/** Describes how a map is outlined. @param {import('./heat.js').HeatMap} map */
 function outlineWords({ share, scale, core }) {
   if (share === null)
     return 'Outlined at one level for all images: a usual normal one has 1 % above it. Score the run anew for outlines that follow each image.';
@@ -22,7 +22,7 @@ export class Threshold {
     this.review = review;
     /** @type {number | null} of the slider; null: each map's own outline */
     this.step = null;
-    /** @type {number | null} what the server knows, 0..1 */
+    /** @type {number | null} the value known to the server, 0..1 */
     this.reported = null;
     this.timer = 0;
   }
@@ -32,7 +32,7 @@ export class Threshold {
     return this.step ?? (heat ? stepOf(heat.map, heat.map.scale.pixel) : STEPS / 2);
   }
 
-  // The threshold's step, the contour, the measures: after a new heat map or a new mask.
+  // Updates the threshold's step, the contour and the measures after a new heat map or mask.
   settle() {
     const { review } = this;
     const { heat, side, run } = review;
@@ -116,7 +116,7 @@ export class Threshold {
     this.report({ case: detail.id, run, from, to: this.current() / STEPS });
   }
 
-  // A change is an event of the audit trail: reported on release, once it has come to rest.
+  // A change is an event of the audit trail, reported on release, once the slider rests.
   /** @param {{case: number, run: string | null, from: number, to: number}} change */
   report(change) {
     clearTimeout(this.timer);

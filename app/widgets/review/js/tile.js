@@ -1,4 +1,4 @@
-// One tile of the grid: a small picture under its heat map, and what the list says of the case.
+// One tile of the grid: a small picture with its heat map, and the case's data from the list.
 import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { MARK } from './decision_bar.js';
@@ -7,9 +7,9 @@ import { chips, tagsOf } from './tag_chips.js';
 
 /** @typedef {import('../../../static/answers').WorklistRow} Row */
 
-const SIDES = [192, 320, 512]; // pixels that pictures are asked for in: few, so that the browser's cache is met
+const SIDES = [192, 320, 512]; // sizes in which pictures are requested: few, so that the browser's cache is used
 
-/** The address of a tile's picture. @param {ReviewView} review @param {Row} row @param {number} side in CSS pixels */
+/** A tile picture's address. @param {ReviewView} review @param {Row} row @param {number} side in CSS pixels */
 export function address({ run, show }, row, side) {
   const wanted = side * Math.min(devicePixelRatio || 1, 2);
   const size = SIDES.find((s) => s >= wanted) || SIDES[SIDES.length - 1];
@@ -17,7 +17,7 @@ export function address({ run, show }, row, side) {
   return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
 }
 
-/** @param {ReviewView} review @param {Row | undefined} row undefined while its page is on its way @param {{at: number,
+/** @param {ReviewView} review @param {Row | undefined} row undefined while its page is loading @param {{at: number,
  * total: number, side: number, selected: boolean, now: boolean}} where */
 export function tile(review, row, { at, total, side, selected, now }) {
   const element = el('div', {

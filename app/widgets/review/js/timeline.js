@@ -5,7 +5,7 @@ import { el, fill } from '../../../static/dom.js';
 const WIDTH = 1000;
 const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 
-/** @param {ReviewView} review @param {HTMLElement} line where it is drawn */
+/** @param {ReviewView} review @param {HTMLElement} line its element */
 export function timeline(review, line) {
   /** @type {import('../../../static/answers').Frame[]} */
   let frames = [];
@@ -19,7 +19,7 @@ export function timeline(review, line) {
       line.hidden = true;
       return;
     }
-    const key = `${review.study}/${review.run}/${detail.recording}/${detail.frames}`; // slices may still come in
+    const key = `${review.study}/${review.run}/${detail.recording}/${detail.frames}`; // slices may still arrive
     if (held !== key || !frames.some((f) => f.id === detail.id)) {
       const got = await get(`/api/review/timeline/${detail.id}`, { run: review.run });
       if (review.detail !== detail) return;
@@ -81,9 +81,9 @@ export function timeline(review, line) {
 }
 
 // Peaks of the score over a recording's frames or a volume's slices.
-const LOOK = 12; // frames on either side that a peak must rise above
+const LOOK = 12; // frames on either side that a peak must exceed
 
-/** Whether score i is higher than all within `look` before it and not lower than those after: of a plateau the first.
+/** Says whether score i exceeds all within `look` before it and is not below those after: the first of a plateau.
  * @param {(number | null)[]} scores @param {number} i */
 export function isPeak(scores, i, look = LOOK) {
   const score = (/** @type {number} */ k) => scores[k] ?? -Infinity;
@@ -91,7 +91,7 @@ export function isPeak(scores, i, look = LOOK) {
   return score(i) > -Infinity;
 }
 
-/** The next peak after frame `at`, round the end to the beginning; -1 if there is none. @param {(number | null)[]} scores @param {number} at */
+/** The next peak after frame `at`, wrapping round; -1 without one. @param {(number | null)[]} scores @param {number} at */
 export function nextPeak(scores, at, look = LOOK) {
   for (let step = 1; step <= scores.length; step += 1) {
     const i = (at + step) % scores.length;

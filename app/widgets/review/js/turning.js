@@ -1,4 +1,4 @@
-// Buttons that flip and turn the view, and the mark that says so on the image.
+// Buttons that flip and turn the view, and the label on the image that shows it.
 import { action, el } from '../../../static/dom.js';
 import { inWords } from './orientation.js';
 

@@ -1,4 +1,4 @@
-// One transform for all panes: a pixel of the picture as it is seen (orientation.js) at (u, v) lies at (u * scale + dx,
+// One transform for all panes: a pixel (u, v) of the displayed picture (orientation.js) is at (u * scale + dx,
 // v * scale + dy) CSS pixels of a pane.
 
 import { clamp } from '../../../static/format.js';
@@ -20,12 +20,12 @@ export class View {
     this.turn = UPRIGHT;
   }
 
-  /** The image's size as it is seen. */
+  /** Returns the displayed size of the image. */
   get seen() {
     return seenSize(this.turn, this.image);
   }
 
-  /** Flips or turns what is seen; its middle stays. @param {(turn: import('./orientation.js').Turn) => typeof UPRIGHT} how */
+  /** Flips or turns the view around its centre. @param {(turn: import('./orientation.js').Turn) => typeof UPRIGHT} how */
   reorient(how) {
     const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
     this.turn = how(this.turn);
@@ -33,7 +33,7 @@ export class View {
     else this.centre(middle);
   }
 
-  /** The whole image, as it is stored. */
+  /** Shows the whole image, in its stored orientation. */
   reset() {
     this.turn = UPRIGHT;
     this.fit();
@@ -98,7 +98,7 @@ export class View {
     this.keep();
   }
 
-  // Some of the image always stays in sight.
+  // Part of the image always stays visible.
   keep() {
     const margin = 40;
     const { w, h } = this.seen;
@@ -116,8 +116,8 @@ export class View {
 
 /** @typedef {{down: (p: Spot, event?: PointerEvent) => void, move: (p: Spot) => void, up: () => void}} Tool */
 
-/** Wheel zooms, drag pans, two fingers pinch, the right button changes window and level. With a tool in hand the left
- * button goes to it, in image pixels.
+/** Wheel zooms, drag pans, two fingers pinch, the right button changes window and level. The left
+ * button goes to the active tool, in image pixels.
  * @param {HTMLCanvasElement} canvas @param {View} view @param {{tool: () => Tool | null, windowing: (dx: number, dy:
  * number) => void, hover: (p: Spot | null) => void}} on */
 export function gestures(canvas, view, { tool, windowing, hover }) {

@@ -1,7 +1,7 @@
-// Window and level: the named windows, and the table that turns grey values into what is painted.
+// Window and level: the named windows, and the table that converts grey values for display.
 
 /** @typedef {{centre: number, width: number}} Window */
-/** @typedef {Window & {name: string, unit: 'HU' | 'range'}} Preset in Hounsfield units, or in parts of the image's range */
+/** @typedef {Window & {name: string, unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
 
 /** @type {(unit: 'HU' | 'range') => (row: [string, number, number]) => Preset} */
 const preset =
@@ -25,7 +25,7 @@ const ANY = [
 /** @param {boolean} ct whether the grey values are Hounsfield units */
 export const windows = (ct) => (ct ? CT.map(preset('HU')) : ANY.map(preset('range')));
 
-/** A preset in the grey values of an image, which are stored as (value - offset) / gain.
+/** Converts a preset to the grey values of an image, which are stored as (value - offset) / gain.
  * @param {Preset} chosen @param {{full: Window, top: number, offset: number, gain: number}} picture @returns {Window} */
 export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
   const window =
@@ -35,10 +35,10 @@ export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
   return { ...window, centre: Math.min(window.centre, top) };
 }
 
-/** @type {{key: string, lut: Uint8ClampedArray}} the table made last */
+/** @type {{key: string, lut: Uint8ClampedArray}} the latest table */
 const made = { key: '', lut: new Uint8ClampedArray() };
 
-/** What is painted for each stored grey value: 0 below the window, 255 above it, linear between.
+/** Returns the displayed value of each stored grey value: 0 below the window, 255 above it, linear between.
  * @param {Window} window @param {number} size how many grey values there are @param {boolean} invert */
 export function lookup(window, size, invert) {
   const key = `${window.centre}/${window.width}/${size}/${invert}`;

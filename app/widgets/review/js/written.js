@@ -1,4 +1,4 @@
-// Words on the image: upright and of one size, however the image is turned and zoomed.
+// Text on the image: upright and of constant size, however the image is turned and zoomed.
 
 const SIZE = 13; // CSS pixels of the text
 
