@@ -17,7 +17,7 @@ class PretrainConfig(Config):
     """Options of a pre-training. Defaults are the values of the paper, if it gives any."""
 
     preset: str = option(
-        "paper", "Name of the preset that the configuration grew from; only a label.", control="hidden"
+        "paper", "Name of the preset on which the configuration is based; only a label.", control="hidden"
     )
     objective: str = option("pmsacl", "Method: a member of OBJECTIVES.", control="hidden")
     strong: str = option(
@@ -54,29 +54,29 @@ class PretrainConfig(Config):
         label="Views per step",
     )
     epochs: int = option(
-        100, "At most so many. The paper does not say how many.", low=1, slider=(1, 5000), label="Epochs"
+        100, "Largest number of epochs; the paper does not state it.", low=1, slider=(1, 5000), label="Epochs"
     )
     steps: int = option(
         0,
-        "At most so many: the training ends after these steps or the epochs, whichever comes first. 0: no limit.",
+        "Largest number of steps, after which training ends, unless it has had all epochs before. 0: no limit.",
         low=0,
         slider=(0, 1_000_000),
         label="Steps",
     )
     fit_size: int = option(
         0,
-        "At which detectors on this encoder see images; 0: the image side.",
+        "Image side for detectors on this encoder; 0: the same as in training.",
         low=0,
         unit="pixels",
         slider=(0, 512),
         label="Side for detectors",
     )
     fit_closer: bool = option(
-        False, "Few and large images: detectors see up to 384 pixels.", label="Closer where images are large"
+        False, "Detectors use up to 384 pixels if images are few and large.", label="Closer where images are large"
     )
     seed: int = option(
         0,
-        "Order of images and every augmentation; the encoder has its own. The paper runs five.",
+        "Seed of the order of images and of all augmentations; the encoder has a separate one. The paper uses five.",
         low=0,
         slider=(0, 2**31 - 1),
         label="Seed",
@@ -98,11 +98,11 @@ class PretrainConfig(Config):
         label="Learning rate",
     )
     schedule: str = option(
-        "constant", "The paper names none.", choices=("constant", "cosine", "onecycle"), label="Schedule"
+        "constant", "The paper does not name one.", choices=("constant", "cosine", "onecycle"), label="Schedule"
     )
     momentum: float = option(
         0.9,
-        "Of SGD, and AdamW's first beta. The paper gives no value.",
+        "Momentum of SGD, and the first beta of AdamW; the paper gives no value.",
         low=0,
         below=1,
         slider=(0, 0.999),
@@ -120,11 +120,11 @@ class PretrainConfig(Config):
         group="Start from pretrained weights",
     )
     frozen_norm: bool = option(
-        False, "The backbone's batch norms keep their first statistics.", label="Frozen batch norms"
+        False, "The backbone's batch norms keep their initial statistics.", label="Frozen batch norms"
     )
     backbone_rate: float = option(
         1.0,
-        "Of the backbone's last stage.",
+        "Learning rate of the backbone's last stage, relative to that of the projection head.",
         above=0,
         slider=(0.001, 1),
         step=0.001,
@@ -133,7 +133,7 @@ class PretrainConfig(Config):
     )
     layer_decay: float = option(
         1.0,
-        "Each finer stage has this share of the next one's rate.",
+        "Learning rate of each finer stage, relative to the next coarser one.",
         above=0,
         slider=(0.1, 1),
         step=0.05,
@@ -166,7 +166,7 @@ class PretrainConfig(Config):
     )
     w_pos: float = option(
         1.0,
-        "Relative position of patches; the local model, CCD.",
+        "Relative position of patches, for the local model and CCD.",
         low=0,
         slider=(0, 10),
         step=0.01,
@@ -202,7 +202,7 @@ class PretrainConfig(Config):
     )
     w_var: float = option(
         0.0,
-        "Keeps a class's features apart; our variant, the paper has none.",
+        "Keeps the features of a class spread out; ours, not in the paper.",
         low=0,
         slider=(0, 25),
         step=0.1,
@@ -221,9 +221,7 @@ class PretrainConfig(Config):
         choices=("z", "features"),
         label="l_aug classifies",
     )
-    learn_head: bool = option(
-        True, "In CCD's released code the head is not among what the optimiser changes.", label="Class head learns"
-    )
+    learn_head: bool = option(True, "In CCD's released code the class head is not trained.", label="Class head learns")
     centres: str = option(
         "frozen",
         "Frozen: estimated once before training (PMSACL Eq. 2, Table centers).",
@@ -235,20 +233,20 @@ class PretrainConfig(Config):
         5, "For re-estimated centres; the paper: 5.", low=1, unit="epochs", slider=(1, 100), label="Re-estimate every"
     )
     centre_scale: float = option(
-        1.0, "Of random and equidistant ones.", above=0, slider=(0.1, 20), step=0.1, label="Scale of drawn centres"
+        1.0, "For random and equidistant centres.", above=0, slider=(0.1, 20), step=0.1, label="Scale of drawn centres"
     )
     centre_images: int = option(
-        0, "0 takes all, as the paper does.", low=0, slider=(0, 100_000), label="Images they come from"
+        0, "0: all images, as in the paper.", low=0, slider=(0, 100_000), label="Images they come from"
     )
     centre_weak: bool = option(
         True,
-        "Whether a weak view lies over the strong augmentation then too; not as printed (PMSACL Eq. 2).",
+        "Whether centres are estimated through weak views as well; not as printed (PMSACL Eq. 2).",
         label="Through weak views",
     )
     keep_lesions: bool = option(
         False,
-        "Crops of weak views move, or widen, until the middle half of each pasted lesion is in sight; else some show "
-        "fewer than n.",
+        "Crops of weak views are moved or enlarged until they contain the middle half of each pasted lesion; otherwise "
+        "some show fewer than n.",
         label="Crops keep lesions in sight",
     )
     k: int = option(
@@ -260,18 +258,18 @@ class PretrainConfig(Config):
         group="Classes and patches",
     )
     patch: int = option(
-        32, "Of the local model; the paper: 32 x 32.", low=16, unit="pixels", slider=(16, 128), label="Side of a patch"
+        32, "For the local model; the paper: 32 x 32.", low=16, unit="pixels", slider=(16, 128), label="Side of a patch"
     )
     pos_global: bool = option(
         False,
-        "On patches enlarged to the images' size. Table ablation counts l_pos among a global model's terms.",
+        "Uses patches enlarged to the images' size; Table ablation lists l_pos for a global model.",
         label="l_pos in the global model",
     )
-    pos_on: str = option("pair", "Of the two patches' features.", choices=("pair", "difference"), label="l_pos sees")
+    pos_on: str = option("pair", "How both patches are combined.", choices=("pair", "difference"), label="l_pos sees")
     pos_jitter: int = option(8, "8 as in CCD.", low=0, unit="pixels", slider=(0, 32), label="Jitter of patches")
     select: str = option(
         "last",
-        "best: by l_aug on held-out normals and MedMix of them, never on test.",
+        "best: by l_aug on held-out normals and their MedMix versions, never on test images.",
         choices=("last", "best"),
         label="Keep the encoder",
         group="Keeping and speed",
@@ -280,14 +278,14 @@ class PretrainConfig(Config):
         False, "Ends the training, without an encoder, at the first alarm.", label="Stop when features collapse"
     )
     snapshot_every: int = option(
-        5, "The cluster browser shows these.", low=1, unit="epochs", slider=(1, 1000), label="Snapshot every"
+        5, "Clusters shows these encoders.", low=1, unit="epochs", slider=(1, 1000), label="Snapshot every"
     )
     check_every: int = option(
-        10, "Between confusion matrices.", low=1, unit="steps", slider=(1, 1000), label="Confusion every"
+        10, "Interval of the confusion matrices.", low=1, unit="steps", slider=(1, 1000), label="Confusion every"
     )
-    autocast: bool = option(True, "Losses stay in float32.", label="bf16 where the device gains")
+    autocast: bool = option(True, "Losses are always in float32.", label="bf16 where the device gains")
     channels_last: bool = option(
-        True, "Memory format of images; convolutions are quicker in it.", label="Channels last"
+        True, "Memory format of images in which convolutions are faster.", label="Channels last"
     )
     compiled: bool = option(
         False,
