@@ -1,1 +1,1 @@
-"""Clusters: maps of the feature space, epoch by epoch, and the metrics that say how far they can be trusted."""
+"""Clusters: maps of the feature space by epoch, and metrics of their reliability."""

@@ -1,4 +1,4 @@
-"""What a map is made of: which points, which features, which method. Stored with every map."""
+"""Options of a map: points, features and method; they are stored with every map."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class PointsConfig(Config):
-    """At most how many images of each kind; drawn from `seed`, the same for every epoch and every map of a study."""
+    """Limits of the numbers of images; samples depend on `seed` and are the same for all epochs and maps of a study."""
 
     train: int = 300  # normal training images
-    holdout: int = 300  # normals kept out of training
-    mixed: int = 300  # MedMix versions, per class A_1 .. A_k
-    mix_of: str = "all"  # whose MedMix versions: "holdout", "train" or "all" normals of the two
+    holdout: int = 300  # held-out normals
+    mixed: int = 300  # MedMix versions, per class A_1 to A_k
+    mix_of: str = "all"  # normals of which MedMix versions are made: "holdout", "train" or "all" of both
     test_normal: int = 300
     abnormal: int = 300
     seed: int = 0
@@ -36,17 +36,17 @@ class PointsConfig(Config):
 
 @dataclass(frozen=True)
 class MapConfig(Config):
-    """One map, or one series of maps over epochs."""
+    """Options of a map, or of a series of maps over epochs."""
 
     method: str = "tsne"
     feature: str = "centred"
-    epochs: tuple[int, ...] = ()  # snapshots to show, in order; none means the last one
+    epochs: tuple[int, ...] = ()  # epochs of the snapshots, in order; () for the last one
     seed: int = 0
     perplexity: float = 30.0  # t-SNE
     iterations: int = 750  # t-SNE
     neighbours: int = 15  # UMAP
     min_dist: float = 0.1  # UMAP
-    align: bool = True  # start each epoch's map from the one before, then Procrustes
+    align: bool = True  # whether each epoch's map starts from the previous one and is aligned by Procrustes
     points: PointsConfig = field(default_factory=PointsConfig)
 
     def __post_init__(self):

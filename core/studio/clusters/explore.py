@@ -1,7 +1,7 @@
-"""Answers questions about single points of a map and about all: pictures, colours, neighbours, a table of everything.
+"""Data on the points of a map: pictures, colours, neighbours, and a table of all points.
 
-Colours are read anew each time, for scores, decisions and tags change under a map. A table has a row per point and
-epoch, as CSV or Parquet.
+Colours are read from the database at each request, because scores, decisions and tags may change. The table has a row
+per point and epoch, as CSV or Parquet.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fitted(aspect: float, side: int) -> tuple[int, int]:
 
 
 def _aspect(store: Store, m: Map, point: int) -> float:
-    """Width by height of the case that a point is, or was made from: encoders see every image squeezed to a square."""
+    """Returns width / height of a point's original image, because encoders get all images resized to a square."""
     case = store.one("SELECT width, height FROM cases WHERE id = ?", [int(m.points.case_id[point])])
     return case["width"] / case["height"] if case and case["width"] and case["height"] else 1.0
 
@@ -79,7 +79,7 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
 
 
 def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
-    """Traces what is known to be lesion (pasted by MedMix, or the case's mask) as rings of [x, y] in 0 .. 1."""
+    """Traces the outline of a point's lesions (the pasted ones, or the case's mask) as rings of [x, y] in 0 to 1."""
     check(m, point)
     mixed = int(m.points.mixed[point])
     mask = m.points.mixed_mask(mixed) if mixed >= 0 else _mask(store, m.about["study"], int(m.points.case_id[point]))
@@ -93,8 +93,8 @@ def outline(store: Store, m: Map, point: int) -> list[list[list[float]]]:
 def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndarray:
     """Colours a case's heat map by run `fit`: RGBA uint8 (side, side, 4), to be stretched over the picture.
 
-    One scale for all images of the run, from held-out normals; what normal images show too stays transparent, and
-    grey lines cross what is not judged.
+    The scale is the same for all images of the run and comes from held-out normals. Normal regions are transparent, and
+    regions that are not judged are hatched in grey.
     """
     check(m, point)
     case_id = int(m.points.case_id[point])
@@ -106,10 +106,10 @@ def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndar
     values = cv2.resize(unpack_map(row), (side, side), interpolation=cv2.INTER_LINEAR)
     level = np.clip((values - scale.lo) / (scale.hi - scale.lo), 0, 1)
     coloured = cv2.applyColorMap((level * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[:, :, ::-1]
-    shown = np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
+    rgba = np.dstack([coloured, (np.clip(level * 1.6, 0, 0.85) * 255).astype(np.uint8)])
     hidden = cv2.resize(unpack_not_judged(row).astype(np.uint8), (side, side), interpolation=cv2.INTER_NEAREST) > 0
-    shown[hidden & (np.add.outer(np.arange(side), np.arange(side)) % 12 < 2)] = (200, 200, 200, 217)
-    return shown
+    rgba[hidden & (np.add.outer(np.arange(side), np.arange(side)) % 12 < 2)] = (200, 200, 200, 217)
+    return rgba
 
 
 def _mask(store: Store, study: str, case_id: int) -> np.ndarray | None:
@@ -118,7 +118,7 @@ def _mask(store: Store, study: str, case_id: int) -> np.ndarray | None:
 
 
 def _arrays(store: Store, m: Map) -> Rows:
-    """The study's images at the map's size, mapped once per study state."""
+    """Opens the study's images at the map's size as a memory map, which is cached for the last map."""
     key = (str(store.home.path), m.about["study"], m.about["points_key"])
     if key not in _open:
         _open.clear()
@@ -132,8 +132,8 @@ NONE = "\u2013"
 def fits(store: Store, m: Map) -> list[dict]:
     """Lists the runs whose readings can colour the map, best first.
 
-    Those on its own encoder come first, the default detector's before others, newer before older; then the study's
-    others.
+    Runs on the map's encoder come first; among these and among the others, runs are ordered by their detector (the
+    default one first), then newest first.
     """
     fit_runs = [r for r in runs.list_runs(store, m.about["study"], "fit") if _has_readings(store, r["id"])]
     fit_runs.sort(key=lambda r: (r["parent"] == m.about["run"], -preference(r["method"]), r["created"]), reverse=True)
@@ -145,37 +145,37 @@ def _has_readings(store: Store, run: str) -> bool:
 
 
 def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
-    """Collects what can colour the map, a column each, with a value for every point.
+    """Collects the columns by which the map can be coloured, each with a value for every point.
 
     [{"name", "title", "names", "codes"}] for categories, [{"name", "title", "values"}] for numbers (None: unknown).
-    MedMix versions have no score, decision or tag of their own: theirs stay unknown.
+    Scores, decisions and tags of MedMix versions are unknown.
     """
     points = m.points
-    shown = (
+    query = (
         f"SELECT id, split, label, tags, {', '.join(_OF_IMAGES)} FROM cases WHERE study = ? AND {_ON_MAP.format('id')}"
     )
-    cases = {c["id"]: c for c in store.query(shown, [m.about["study"], _ids(points)])}
-    own = np.asarray(points.lesions) == 0
+    cases = {c["id"]: c for c in store.query(query, [m.about["study"], _ids(points)])}
+    is_real = np.asarray(points.lesions) == 0
     missing = {"split": NONE, "label": NONE, "tags": "[]", "modality": None}
     rows = [cases.get(int(c), missing) for c in points.case_id]
     out = [
         {"name": "class", "title": "Class", "names": list(m.about["groups"]), "codes": points.group.tolist()},
         pseudo(m),
         category("split", "Split", [r["split"] for r in rows]),
-        category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, own, strict=True)]),
+        category("label", "Label", [r["label"] if o else "synthetic" for r, o in zip(rows, is_real, strict=True)]),
     ]
     if fit:
-        out += _readings(store, points, own, fit)
-    out += _reviews(store, points, own, m.about["study"])
-    tags = [", ".join(sorted(json.loads(r["tags"] or "[]"))) if o else "" for r, o in zip(rows, own, strict=True)]
+        out += _readings(store, points, is_real, fit)
+    out += _reviews(store, points, is_real, m.about["study"])
+    tags = [", ".join(sorted(json.loads(r["tags"] or "[]"))) if o else "" for r, o in zip(rows, is_real, strict=True)]
     if any(tags):
         out.append(category("tag", "Tag", [t or NONE for t in tags]))
     for name, title in _OF_IMAGES.items():
         values = [r.get(name) for r in rows]
         if name == "added":
-            values = [v and v[:10] for v in values]  # the day
+            values = [v and v[:10] for v in values]  # the date
         kinds = set(values) - {None}
-        if len(kinds) > 12 and all(isinstance(v, int) for v in kinds):  # more than a legend can name: a scale
+        if len(kinds) > 12 and all(isinstance(v, int) for v in kinds):  # too many for a legend
             out.append({"name": name, "title": title, "values": values})
         elif len(set(values)) > 1:
             out.append(category(name, title, [NONE if v is None else str(v) for v in values]))
@@ -183,7 +183,7 @@ def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
 
 
 def with_names(columns: list[dict], names: Names) -> list[dict]:
-    """Returns the columns as they may leave the studio: readers and days remapped unless `names` keeps them."""
+    """Returns the columns for an export, with readers and dates replaced unless `names` keeps them."""
     changed = {"reader": names.reader, "added": names.date}
     out = []
     for column in columns:
@@ -205,14 +205,14 @@ _ON_MAP = "{} IN (SELECT value FROM json_each(?))"
 
 
 def _ids(points) -> str:
-    """The cases of a map's points, for a query: a study may have many more."""
+    """Returns the case ids of a map's points as JSON for a query, because the study may have many more cases."""
     return json.dumps(np.unique(points.case_id).tolist())
 
 
 def pseudo(m: Map) -> dict:
-    """Builds the column of the classes that pre-training separates: A_0 to A_k; test images are in none.
+    """Builds the column of the pre-training classes A_0 to A_k; test images have none of them.
 
-    A_0 are the normals of training and hold-out.
+    A_0 are the training images and the held-out normals.
     """
     classes = m.points.classes()
     names = ["A\u2080, normal"] + [group_name(n) for n in range(1, max(classes.max(), 0) + 1)]
@@ -221,13 +221,13 @@ def pseudo(m: Map) -> dict:
 
 
 def category(name: str, title: str, values: list[str]) -> dict:
-    """Builds a column of categories: codes by the order of names; the unknown comes last."""
+    """Builds a column of categories: codes are indices into the sorted names, with the unknown one last."""
     names = sorted(set(values), key=lambda v: (v == NONE, v))
     code = {v: i for i, v in enumerate(names)}
     return {"name": name, "title": title, "names": names, "codes": [code[v] for v in values]}
 
 
-def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
+def _readings(store: Store, points, is_real: np.ndarray, fit: str) -> list[dict]:
     readings = {
         r["case_id"]: r
         for r in store.query(
@@ -236,7 +236,7 @@ def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
             [fit, _ids(points)],
         )
     }
-    rows = [readings.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    rows = [readings.get(int(c)) if o else None for c, o in zip(points.case_id, is_real, strict=True)]
     flagged = [NONE if r is None else "flagged" if r["flagged_roi"] else "not flagged" for r in rows]
     return [
         {"name": "percentile", "title": "Percentile", "values": [r and r["percentile_roi"] for r in rows]},
@@ -245,7 +245,7 @@ def _readings(store: Store, points, own: np.ndarray, fit: str) -> list[dict]:
     ]
 
 
-def _reviews(store: Store, points, own: np.ndarray, study: str) -> list[dict]:
+def _reviews(store: Store, points, is_real: np.ndarray, study: str) -> list[dict]:
     latest = {}
     for r in store.query(
         "SELECT r.case_id, r.decision, r.reader FROM reviews r JOIN cases c ON c.id = r.case_id"
@@ -253,7 +253,7 @@ def _reviews(store: Store, points, own: np.ndarray, study: str) -> list[dict]:
         [study],
     ):
         latest[r["case_id"]] = r
-    rows = [latest.get(int(c)) if o else None for c, o in zip(points.case_id, own, strict=True)]
+    rows = [latest.get(int(c)) if o else None for c, o in zip(points.case_id, is_real, strict=True)]
     return [
         category("decision", "Decision", [r["decision"] if r else NONE for r in rows]),
         category("reader", "Reader", [r["reader"] if r else NONE for r in rows]),
@@ -268,7 +268,7 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
     if case is not None:
         case = {**case, "name": name_shown(case), "tags": json.loads(case["tags"])}
         case.pop("added")
-    said = {
+    facts = {
         "point": point,
         "case_id": case_id,
         "lesions": lesions,
@@ -279,16 +279,16 @@ def describe(store: Store, m: Map, point: int, fit: str | None = None) -> dict:
         "reviews": [],
     }
     if lesions == 0:
-        said["reading"] = reading(store, case_id, fit)
-        said["reviews"] = store.query(
+        facts["reading"] = reading(store, case_id, fit)
+        facts["reviews"] = store.query(
             "SELECT reader, decision, comment, created FROM reviews WHERE case_id = ? AND active = 1 ORDER BY id DESC",
             [case_id],
         )
-    return said
+    return facts
 
 
 def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
-    """Reads what run `fit` says of a case, without its heat map's values."""
+    """Reads the reading of a case by run `fit`, without the heat map."""
     if not fit:
         return None
     return store.one(
@@ -299,21 +299,21 @@ def reading(store: Store, case_id: int, fit: str | None) -> dict | None:
 
 
 def features(store: Store, m: Map, epoch: int = -1) -> np.ndarray:
-    """Loads the very features that the map of epoch index `epoch` was made of: float32 (N, D)."""
+    """Loads the features from which the map of epoch index `epoch` was computed: float32 (N, D)."""
     count = len(m.about["epochs"])
     if not -count <= epoch < count:
         raise ValueError(f"this map has {count} epochs; index {epoch} is none of them")
-    said = m.about["epochs"][epoch]
-    if _last.get("key") != (key := (str(store.home.path), m.key, said["epoch"])):
-        stored = kept_features(store.home, said["features_key"])
+    facts = m.about["epochs"][epoch]
+    if _last.get("key") != (key := (str(store.home.path), m.key, facts["epoch"])):
+        stored = kept_features(store.home, facts["features_key"])
         if stored is None:
             raise NotFound("the features of this map were cleared from the cache: draw it again")
-        snapshot = Snapshot(said["epoch"], store.home.path / said["snapshot"])
+        snapshot = Snapshot(facts["epoch"], store.home.path / facts["snapshot"])
         _last.update(key=key, features=finish(stored, snapshot, m.points, m.config))
     return _last["features"]
 
 
-_last: dict = {}  # of the map and epoch looked at last: neighbours are asked for one point after the other
+_last: dict = {}  # features of the last map and epoch, as neighbours of several points are requested in turn
 
 
 def neighbours(store: Store, m: Map, point: int, epoch: int = -1, k: int = 10) -> list[dict]:
@@ -327,9 +327,9 @@ TABLE_FORMATS = ("csv", "parquet")
 
 
 def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[str, list]:
-    """Builds the table of all points: column -> values, E x N of each, epoch by epoch.
+    """Builds the table of all points: {column: E x N values}, ordered by epoch.
 
-    Columns are epoch, point, x, y, case_id, case, pasted_lesions, then the colours.
+    Columns are epoch, point, x, y, case_id, case, pasted_lesions, then those of `columns`.
     """
     count, epochs = len(m.points), [e["epoch"] for e in m.about["epochs"]]
     rows = store.query("SELECT id, name FROM cases WHERE study = ?", [m.about["study"]])
@@ -352,7 +352,7 @@ def table(store: Store, m: Map, names: Names, fit: str | None = None) -> dict[st
 
 
 def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> None:
-    """Appends rows of new images, numbered on after the map's, and the columns `placed` (by which name) and `far`."""
+    """Appends rows of projected images, numbered after the map's points, and the columns `placed` and `far`."""
     rows = len(out["epoch"])
     out["placed"], out["far"] = [None] * rows, [None] * rows
     first = len(m.points)
@@ -371,7 +371,7 @@ def add_projected(out: dict[str, list], m: Map, projected: list[Projected]) -> N
 def write(
     store: Store, m: Map, format: str, names: Names, fit: str | None = None, projected: list[Projected] | None = None
 ) -> bytes:
-    """Returns the table as a file's bytes; `format` is csv or parquet; `projected`: with these new images."""
+    """Returns the table as the bytes of a file. format: csv or parquet. projected: projected images to include."""
     if format not in TABLE_FORMATS:
         raise ValueError(f"a table is saved as {', '.join(TABLE_FORMATS)}, not {format!r}")
     columns = table(store, m, names, fit)

@@ -1,4 +1,4 @@
-"""Features of a map's points at one epoch of a run: computed once, then kept by content in the home's cache."""
+"""Features of a map's points at an epoch of a run, computed once and cached by content in the home."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
 from core.studio.runs.snapshots import Snapshot, snapshots
 
-CENTRES = "centres.safetensors"  # beside an encoder, where a training has saved them
-VERSION = 1  # raise it when the same inputs give other features
+CENTRES = "centres.safetensors"  # file of the class centres in an encoder's folder, if a training has saved them
+VERSION = 1  # increase it if the same inputs give different features
 
 
 def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
-    """Returns the snapshots that a map of `config` shows. Raises NotFound, which says which epochs there are."""
+    """Returns the snapshots of a map. Raises NotFound, which lists the available epochs, if one is missing."""
     have = {s.epoch: s for s in snapshots(store, run)}
     if not have:
         raise NotFound(f"run {run['id']} has saved no encoder yet: train it first")
@@ -42,12 +42,12 @@ def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str
 
 
 def has_centres(snapshot: Snapshot) -> bool:
-    """Says whether class centres were saved with an encoder; with pretrained weights there are none."""
+    """Returns whether class centres were saved with an encoder; a pretrained encoder as it is has none."""
     return (snapshot.folder / CENTRES).exists()
 
 
 def centres_of(snapshot: Snapshot) -> np.ndarray | None:
-    """Loads the class centres c_0 .. c_k saved with an encoder: float32 (k+1, 128), or None."""
+    """Loads the class centres c_0 to c_k saved with an encoder: float32 (k+1, 128), or None."""
     if not has_centres(snapshot):
         return None
     return load_file(snapshot.folder / CENTRES)["centres"].astype(np.float32)
@@ -78,19 +78,19 @@ def features_of(
 
     file = home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
 
-    def make(own: Path) -> None:
+    def make(path: Path) -> None:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
         values = embed.encode(
             encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
         )
-        np.save(own, values)
+        np.save(path, values)
 
     return finish(seals.built_array(file, make), snapshot, points, config)
 
 
 def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
-    """Centres kept features f where the map asks for it: a subtraction, done when they are read."""
+    """Centres cached features f if the map shows centred ones."""
     if config.feature != "centred":
         return np.asarray(features)
     centres = saved_centres(snapshot)

@@ -1,6 +1,6 @@
-"""A map as a paper's figure: one panel per epoch, its numbers below it, white ground, vector text; SVG, PDF or PNG.
+"""A map as a figure for a paper: one panel per epoch with its metrics below, on white, with vector text; SVG, PDF, PNG.
 
-The same map gives the same bytes: no dates, no random names inside.
+The same map always gives the same bytes, because the file has no dates or random names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from core.studio.db.store import Store
 from core.studio.runs.records import get_run
 
 FORMATS = ("svg", "pdf", "png")
-COLOURS = {  # darker than on the page: these lie on white
+COLOURS = {  # darker than on the page, as the background is white
     "Normal, training": "#2a6fb5",
     "Normal, held out": "#7fb2e5",
     "Normal, test": "#1d9a7c",
@@ -32,12 +32,12 @@ PSEUDO = ["#e3bb2d", "#e58a1f", "#b9541f", "#8f3a3a", "#8a3f7a", "#5f47a0", "#4a
 OTHERS = ["#2a6fb5", "#e58a1f", "#1d9a7c", "#b8489a", "#8a8d1f", "#b9541f", "#5f47a0", "#7b8794"]
 
 
-NUMBERS = (  # below each panel, in feature space: the picture is not the proof
+NUMBERS = (  # shown below each panel; they are measured in feature space, because a map alone proves nothing
     ("silhouette", "silhouette"),
     ("davies_bouldin", "Davies-Bouldin"),
     ("knn_purity", "k-NN purity"),
     ("between_within", "between / within"),
-    ("knn_chance", "purity by chance"),
+    ("knn_chance", "purity at random"),
     ("trustworthiness", "trustworthiness"),
 )
 
@@ -53,11 +53,11 @@ def draw(
     objective: str = "",
     projected: list[Projected] | None = None,
 ) -> bytes:
-    """Draws the figure and returns its file's bytes.
+    """Draws the figure and returns the bytes of its file.
 
-    epochs: which of the map's epochs (numbers), all when None; column: a categorical column of `explore.columns` to
-    colour by (None: class); groups: names of classes to show (None: all); marks: class means with their radii, and the
-    frozen centres; objective: how the panels name what trained the encoder; projected: new images.
+    epochs: numbers of the epochs to show, None for all. column: a categorical column of `explore.columns` for the
+    colours, None for the class. groups: names of the classes to show, None for all. marks: whether class means, their
+    radii and the frozen centres are drawn. objective: name of the pre-training in titles. projected: projected images.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -71,9 +71,9 @@ def draw(
     if missing:
         raise ValueError(f"this map has no epoch {missing[0]}; it has: {', '.join(map(str, entries))}")
     names, codes = (column["names"], np.asarray(column["codes"])) if column else (m.about["groups"], m.points.group)
-    shown = np.isin(m.points.group, [m.about["groups"].index(g) for g in _known(groups, m.about["groups"])])
+    is_shown = np.isin(m.points.group, [m.about["groups"].index(g) for g in _known(groups, m.about["groups"])])
     if column and column["name"] == "pseudo" and NONE in names:  # test images belong to none of these classes
-        shown &= codes != names.index(NONE)
+        is_shown &= codes != names.index(NONE)
     per_row = min(len(chosen), 4)
     rows = -(-len(chosen) // per_row)
     settings: dict[Any, Any] = {
@@ -88,15 +88,15 @@ def draw(
         FigureCanvasAgg(figure)
         axes = np.atleast_1d(figure.subplots(rows, per_row, squeeze=False).ravel())
         for letter, axis, epoch in zip("abcdefghijklmnopqrstuvwxyz" * 9, axes, chosen, strict=False):
-            index, said = entries[epoch]
-            _panel(axis, np.asarray(m.coords[index])[shown], codes[shown], names, marks)
+            index, facts = entries[epoch]
+            _panel(axis, np.asarray(m.coords[index])[is_shown], codes[is_shown], names, marks)
             if marks:
-                _centres(axis, said["centres"])
+                _centres(axis, facts["centres"])
             for new in projected or []:
                 _new(axis, new, index)
             when = "untrained encoder" if epoch == 0 else f"{objective}, epoch {epoch}".lstrip(", ")
             axis.set_title(f"({letter}) {when}" if len(chosen) > 1 else when, fontsize=9)
-            _numbers(axis, said)
+            _numbers(axis, facts)
         for axis in axes[len(chosen) :]:
             axis.axis("off")
         handles, labels = axes[0].get_legend_handles_labels()
@@ -110,7 +110,7 @@ def draw(
 
 
 def lean(png: bytes) -> bytes:
-    """Reduces a PNG to a palette of 256 colours, a third of the size: a figure has few."""
+    """Reduces a PNG to a palette of 256 colours, which is a third of the size and enough for a figure."""
     out = io.BytesIO()
     picture = Image.open(io.BytesIO(png)).convert("RGB")
     picture.quantize(256, dither=Image.Dither.NONE).save(out, "png", optimize=True, dpi=picture.info.get("dpi"))
@@ -118,7 +118,7 @@ def lean(png: bytes) -> bytes:
 
 
 def objective(store: Store, m: Map) -> str:
-    """Returns how a figure names what trained the map's encoder, such as "PMSACL"."""
+    """Returns the title of the pre-training of the map's encoder, such as "PMSACL"."""
     method = get_run(store, m.about["run"])["method"]
     return OBJECTIVES.about(method)["title"].removesuffix(" (global)") if method in OBJECTIVES.names() else method
 
@@ -137,7 +137,7 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
     size = float(np.clip(5000 / max(len(coords), 1), 0.6, 9))
     colours = colours_of(names)
     order = [c for c in range(len(names)) if (codes == c).any()]
-    mixed = np.random.default_rng(0).permutation(len(coords))  # no class lies over another
+    mixed = np.random.default_rng(0).permutation(len(coords))  # random order, so that no class covers another
     shades = np.array(colours)[codes[mixed]]
     axis.scatter(*coords[mixed].T, s=size, c=shades, linewidths=0, alpha=0.8, zorder=2, rasterized=len(coords) > 5000)
     for c in order:
@@ -157,7 +157,7 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
 
 
 def _mean(axis, here: np.ndarray, colour: str) -> None:
-    """A cross at the mean of a class's points on the map, a ring at their root mean square distance from it."""
+    """Draws a cross at the mean of a class's points on the map, and a ring at their root mean square distance."""
     from matplotlib.patches import Circle
 
     mean = here.mean(0)
@@ -168,7 +168,7 @@ def _mean(axis, here: np.ndarray, colour: str) -> None:
 
 
 def _centres(axis, centres: list | None) -> None:
-    """The frozen centres c_n where they lie on the map, diamonds; labelled unless they lie in one place."""
+    """Draws the frozen centres c_n as diamonds, with labels unless they are all at the same position."""
     spots = np.asarray(centres or np.zeros((0, 2)))
     if not len(spots):
         return
@@ -181,20 +181,20 @@ def _new(axis, new: Projected, index: int) -> None:
     axis.plot(*new.coords[index].T, "^", zorder=45, label=f"placed: {new.about['title']} ({len(new)})", **style)
 
 
-def _numbers(axis, said: dict) -> None:
-    """Two columns of numbers under the panel, those of the pseudo classes where the map has them."""
-    numbers: dict = said["numbers"].get("classes") or next(iter(said["numbers"].values()), {})
-    numbers = {**numbers, "trustworthiness": said["trustworthiness"]}
-    shown = [(name, numbers[key]) for key, name in NUMBERS if numbers.get(key) is not None]
-    for k, (name, value) in enumerate(shown):
-        left, y = (0.02, 0.53)[k % 2], -0.035 - 0.052 * (k // 2)
+def _numbers(axis, facts: dict) -> None:
+    """Writes the metrics in two columns below the panel, preferably those of the pseudo classes."""
+    numbers: dict = facts["numbers"].get("classes") or next(iter(facts["numbers"].values()), {})
+    numbers = {**numbers, "trustworthiness": facts["trustworthiness"]}
+    entries = [(name, numbers[key]) for key, name in NUMBERS if numbers.get(key) is not None]
+    for k, (name, value) in enumerate(entries):
+        x, y = (0.02, 0.53)[k % 2], -0.035 - 0.052 * (k // 2)
         style = {"transform": axis.transAxes, "va": "top", "fontsize": 7.5}
-        axis.text(left, y, name, ha="left", color="#444", **style)
-        axis.text(left + 0.45, y, f"{value:.2f}", ha="right", color="black", **style)
+        axis.text(x, y, name, ha="left", color="#444", **style)
+        axis.text(x + 0.45, y, f"{value:.2f}", ha="right", color="black", **style)
 
 
 def colours_of(names: list[str]) -> list[str]:
-    """Chooses one colour per category, those of the classes fixed."""
+    """Chooses one colour per category; the classes have fixed colours."""
     colours, spare = [], 0
     for name in names:
         pseudo = re.match("A([\u2081-\u2087]),", name)

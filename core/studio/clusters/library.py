@@ -1,6 +1,6 @@
-"""Keeps the maps of a home, made once per content and listed in the database, and what is done with a selection.
+"""The maps of a home, made once per content and listed in the database, and actions on selected points.
 
-A selection's cases are tagged or put on a reader's worklist; a view of a map is kept.
+The cases of selected points can be tagged or put on a reader's worklist; views of a map can be saved.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from core.studio.review import cases
 from core.studio.review.people import assign_one
 from core.studio.runs.snapshots import Snapshot, encoder_run
 
-VERSION = 2  # raise it when the same configuration gives another map
+VERSION = 2  # increase it if the same configuration gives a different map
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides a map, before it is made."""
+    """Everything on which a map depends."""
 
     key: str
     points_key: str
@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
-    """Plans a map of `config` of a run; its key is the same whenever its content is."""
+    """Plans a map of a run by `config`; maps with the same content have the same key."""
     from core.engine.augment.config import MedMixConfig
     from core.studio.runs.readings import size_of
 
@@ -63,14 +63,14 @@ def plan(store: Store, run_id: str, config: MapConfig) -> Plan:
 
 
 def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") -> dict:
-    """Ask for a map: {"key", "ready", "job"}. What is there, or is being made, is not made again."""
+    """Queues a map, unless it exists or is being made; returns {"key", "ready", "job"}."""
     map_plan = plan(store, run_id, config)
     if (map_folder(store, map_plan.key) / "map.json").exists() and _row(store, map_plan.key):
         return {"key": map_plan.key, "ready": True, "job": None}
     step = {"step": "embed", "run": map_plan.run["id"], "args": {"config": map_plan.config.to_dict(), "device": device}}
     with store.write():
         row = _row(store, map_plan.key)
-        if row and under_way(store, row["job"]):  # perhaps as part of a longer job
+        if row and under_way(store, row["job"]):  # possibly as a step of a longer job
             return {"key": map_plan.key, "ready": False, "job": row["job"]}
         job = jobs.submit(store, [step])
         enter(store, map_plan, job=job)
@@ -78,9 +78,9 @@ def request(store: Store, run_id: str, config: MapConfig, device: str = "auto") 
 
 
 def stop(store: Store, key: str) -> str:
-    """Stop the making of a map; returns its job's status.
+    """Stops the job that makes a map; returns the job's status.
 
-    Raises ValueError where nothing is making it, or a longer job that makes more than this map.
+    Raises ValueError if the map is not being made, or if the job has other steps.
     """
     row = _row(store, key)
     if row is None or not under_way(store, row["job"]):
@@ -91,12 +91,12 @@ def stop(store: Store, key: str) -> str:
 
 
 def under_way(store: Store, job: int | None) -> bool:
-    """Says whether a job is queued or running."""
+    """Returns whether a job is queued or running."""
     return store.one("SELECT 1 FROM jobs WHERE id = ? AND status IN ('queued', 'running')", [job]) is not None
 
 
 def enter(store: Store, map_plan: Plan, **values) -> None:
-    """Write the map's row, or change it."""
+    """Inserts or updates the map's row."""
     row = {
         "key": map_plan.key,
         "study": map_plan.study["id"],
@@ -115,7 +115,7 @@ def _row(store: Store, key: str) -> dict | None:
 
 
 def is_key(key: str) -> bool:
-    """Says whether a text of an address can be the key of a map, which is also the name of its folder."""
+    """Returns whether a text can be the key of a map, which is also the name of its folder."""
     return key.isascii() and key.isalnum() and len(key) <= 64
 
 
@@ -125,7 +125,7 @@ def map_folder(store: Store, key: str) -> Path:
 
 @dataclass
 class Map:
-    """A finished map. coords float32 (E, N, 2), one per epoch; about: what map.json holds."""
+    """A finished map. coords: float32 (E, N, 2), one map per epoch. about: the contents of map.json."""
 
     key: str
     about: dict
@@ -138,14 +138,14 @@ class Map:
 
 
 def open_map(store: Store, key: str) -> Map:
-    """Opens a finished map. Raises NotFound if it has not been made (or its cache was cleared)."""
+    """Opens a finished map. Raises NotFound if it has not been made or was cleared from the cache."""
     folder = map_folder(store, key)
     if not is_key(key) or not (folder / "map.json").exists():
         raise NotFound("this map has not been made, or the cache was cleared: draw it again")
     stamp = (folder / "map.json").stat().st_mtime_ns
-    known = _opened.get((folder, stamp))
-    if known is not None:
-        return known
+    cached = _opened.get((folder, stamp))
+    if cached is not None:
+        return cached
     facts = json.loads((folder / "map.json").read_text())
     points = load_points(store.home, facts["points_key"])
     if points is None:
@@ -156,7 +156,7 @@ def open_map(store: Store, key: str) -> Map:
     return opened
 
 
-_opened: dict[tuple[Path, int], Map] = {}  # the last few, for a page asks for hundreds of thumbnails of one map
+_opened: dict[tuple[Path, int], Map] = {}  # the last few maps, as a page requests hundreds of thumbnails of one map
 
 
 def list_maps(store: Store, study: str) -> list[dict]:
@@ -175,7 +175,7 @@ def list_maps(store: Store, study: str) -> list[dict]:
 
 
 def forget(store: Store, key: str) -> None:
-    """Take a map off the list and out of the cache; features and images stay for other maps."""
+    """Removes a map from the list and from the cache; features and images are kept for other maps."""
     if _row(store, key) is None:
         raise NotFound("there is no such map")
     store.execute("DELETE FROM cluster_maps WHERE key = ?", [key])
@@ -186,7 +186,7 @@ LONGEST = 60
 
 
 def cases_of(m: Map, points: list[int]) -> list[int]:
-    """Lists the ids of the cases that the points are; MedMix versions are no cases and are left out."""
+    """Lists the case ids of points; MedMix versions, which are not cases, are skipped."""
     index = np.asarray(points, np.int64)
     if len(index) and (index.min() < 0 or index.max() >= len(m.points)):
         raise ValueError(f"this map has points 0 to {len(m.points) - 1}")
@@ -194,14 +194,14 @@ def cases_of(m: Map, points: list[int]) -> list[int]:
 
 
 def tag(store: Store, m: Map, points: list[int], name: str, by: str, remove: bool = False) -> dict:
-    """Add (or take away) a tag: {"tag", "cases": how many changed, "left_out": MedMix versions among the points}."""
+    """Adds or removes a tag: {"tag", "cases": number of changed cases, "left_out": number of MedMix versions}."""
     changed = cases.change_tag(store, m.about["study"], cases_of(m, points), name, by, remove)
     left_out = int((m.points.lesions[np.asarray(points, int)] > 0).sum())
     return {"tag": cases.clean_tag(name), "cases": changed, "left_out": left_out}
 
 
 def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
-    """Assign the test cases among the points to `reader`: {"cases", "left_out"}; training images are not read."""
+    """Assigns the test cases among the points to `reader`: {"cases", "left_out": number of other points}."""
     tests = {
         r["id"] for r in store.query("SELECT id FROM cases WHERE study = ? AND split = 'test'", [m.about["study"]])
     }
@@ -215,7 +215,7 @@ def to_worklist(store: Store, m: Map, points: list[int], reader: str) -> dict:
 
 
 def save_view(store: Store, study: str, name: str, reader: str, state: dict) -> int:
-    """Keep what the page shows as a view, in place of one of the same name. Returns its id."""
+    """Saves the state of the page as a view, in place of one with the same name; returns its id."""
     name = " ".join(name.split())
     if not name or len(name) > LONGEST:
         raise ValueError(f"a view's name has 1 to {LONGEST} characters")
@@ -233,7 +233,7 @@ def list_views(store: Store, study: str) -> list[dict]:
 
 
 def delete_view(store: Store, view: int) -> None:
-    """Forget a view."""
+    """Deletes a view."""
     if store.one("SELECT 1 FROM cluster_views WHERE id = ?", [view]) is None:
         raise NotFound("there is no such view")
     store.execute("DELETE FROM cluster_views WHERE id = ?", [view])

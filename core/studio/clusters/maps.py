@@ -1,9 +1,9 @@
-"""Fits flat maps of features: t-SNE, UMAP or PCA, seeded so that the same seed gives the same map.
+"""Two-dimensional maps of features by t-SNE, UMAP or PCA; the same seed gives the same map.
 
-Fits run on one thread: scikit-learn's t-SNE is several times faster so on a busy machine, and sums are then added in
-one order, so that two processes agree to the last bit. Progress is read from the text that the libraries print (neither
-takes a callback); UMAP's compiled functions are kept on disk; maps of successive epochs can be played as one film: each
-starts from the one before and is then turned by Procrustes.
+Fits use one thread: scikit-learn's t-SNE is then several times faster on a busy machine, and sums are computed in the
+same order, so that the results of two processes are identical. Progress is read from the libraries' output, because
+they have no callback. UMAP's compiled functions are cached on disk. Maps of successive epochs can be played as a film,
+because each starts from the previous one and is aligned with it by Procrustes.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ Report = Callable[[int, int], None]
 
 
 class Listener(io.TextIOBase):
-    """A file that calls report(done, total) for each piece of text in which `pattern` finds how much is done."""
+    """A text file that calls report(done, total) with the numbers that `pattern` finds in the written text."""
 
     def __init__(self, report: Report, pattern: str, total: int = 0):
         self.report, self.pattern, self.total = report, re.compile(pattern), total
 
     def write(self, text: str) -> int:
         for match in self.pattern.finditer(text):
-            done, *rest = map(int, match.groups())
-            self.report(done, rest[0] if rest else self.total)
+            done, *total = map(int, match.groups())
+            self.report(done, total[0] if total else self.total)
         return len(text)
 
 
 @contextlib.contextmanager
 def tsne(report: Report | None, iterations: int) -> Iterator[int]:
-    """Reports the progress of a t-SNE fitted in this context; gives the `verbose` that TSNE needs for it."""
+    """Reports the progress of a t-SNE that is fitted inside the block; yields the value of TSNE's option `verbose`."""
     if report is None:
         yield 0
         return
@@ -63,32 +63,32 @@ LIBRARIES = ("umap", "pynndescent")
 
 
 def umap_library() -> ModuleType:
-    """Imports the module `umap`, whose compiled functions are then kept on disk where possible.
+    """Imports the module `umap`; its compiled functions are cached on disk if possible.
 
-    It takes seconds: never in the page's process.
+    It takes seconds, so the page's process must not call it.
     """
     import umap
 
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in LIBRARIES]
     functions = [f for module in modules for f in vars(module).values() if hasattr(type(f), "enable_caching")]
     for function in functions:
-        if not function.signatures:  # else it is compiled already
-            with contextlib.suppress(RuntimeError):  # no place that can be written to: it is compiled each time
+        if not function.signatures:  # not compiled yet
+            with contextlib.suppress(RuntimeError):  # without a writable folder it is compiled each time
                 function.enable_caching()
     return umap
 
 
-MOVED_EXAGGERATION = 1.0  # a map that starts from another needs no early exaggeration: its clusters already stand
-MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # UMAP: measured, see tests/studio/clusters/test_align.py
+MOVED_EXAGGERATION = 1.0  # no early exaggeration for a map that starts from another, as it has clusters already
+MOVED_EPOCHS, MOVED_RATE = 100, 0.05  # of UMAP for such a map; measured, see tests/studio/clusters/test_align.py
 
 
 def fit_map(
     features: np.ndarray, config: MapConfig, start: np.ndarray | None = None, report: Report | None = None
 ) -> np.ndarray:
-    """Fits a map to features (N, D) -> coordinates float32 (N, 2), centred at 0 with unit root mean square radius.
+    """Fits a map to features (N, D): coordinates float32 (N, 2), centred at 0, with a root mean square radius of 1.
 
-    start: (N, 2) coordinates of the map before; t-SNE and UMAP begin there (PCA has nothing to begin). report: called
-    with (iterations done, iterations in all) while t-SNE or UMAP goes on; what it raises ends the fit.
+    start: (N, 2), the coordinates of the previous map, from which t-SNE and UMAP start; PCA ignores it. report: called
+    with (finished iterations, all iterations) by t-SNE and UMAP; an exception that it raises ends the fit.
     """
     features = np.ascontiguousarray(features, np.float32)
     if len(features) < 4:
@@ -101,7 +101,7 @@ def fit_map(
 def tidy(coords: np.ndarray) -> np.ndarray:
     """Centres coordinates at 0 and scales them to a root mean square radius of 1: float32.
 
-    So maps of every method share one scale.
+    All maps thus have the same scale, whatever the method.
     """
     coords = np.asarray(coords, np.float64)
     coords = coords - coords.mean(0)
@@ -110,7 +110,7 @@ def tidy(coords: np.ndarray) -> np.ndarray:
 
 
 def pca_coords(features: np.ndarray, components: int = 2) -> np.ndarray:
-    """Computes first principal components, float64 (N, components); each axis's sign fixed by its largest loading."""
+    """Computes the first principal components, float64 (N, components), with signs fixed by the largest loadings."""
     components = min(components, *features.shape)
     out = PCA(components, svd_solver="full" if len(features) <= 5000 else "covariance_eigh").fit_transform(
         features.astype(np.float64)
@@ -131,7 +131,7 @@ def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
         first = pca_coords(features)
         first, exaggeration = first / max(first[:, 0].std(), 1e-12) * 1e-4, 12.0
     else:
-        # the scale that a finished t-SNE of this many points has, so that the old map is already near its rest
+        # the scale of a finished t-SNE with this many points, so that the old map is close to its final state
         first, exaggeration = start.astype(np.float64) * _tsne_radius(len(features)), MOVED_EXAGGERATION
     with tsne(report, config.iterations) as verbose:
         fit = TSNE(
@@ -148,7 +148,7 @@ def _tsne(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def _tsne_radius(n: int) -> float:
-    """About the root mean square radius of a finished map of n points (21 was measured at 300, 24 at 600)."""
+    """Estimates the root mean square radius of a finished map of n points (measured: 21 for 300, 24 for 600)."""
     return 0.8 * np.sqrt(n)
 
 
@@ -167,9 +167,9 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
 
 
 def pca_start(features: np.ndarray) -> np.ndarray:
-    """Computes a start for UMAP that needs no seed: float32 (N, 2).
+    """Computes deterministic initial coordinates for UMAP: float32 (N, 2).
 
-    Spectral starts differ between machines and fail on small graphs.
+    UMAP's spectral initialisation differs between machines and fails on small graphs.
     """
     return tidy(pca_coords(features))
 
@@ -181,19 +181,19 @@ def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[
 
 
 def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Computes the mean of the neighbours' places on the map, weighted by 1 / distance: float32 (M, 2)."""
+    """Computes the mean of the neighbours' coordinates on the map, weighted by 1 / distance: float32 (M, 2)."""
     weight = 1 / np.maximum(distance, 1e-9)
     weight /= weight.sum(1, keepdims=True)
     return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)
 
 
 def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
-    """Places new features (M, D) on a finished map: float32 (M, 2), the map itself untouched.
+    """Projects new features (M, D) onto a finished map, which is not changed: float32 (M, 2).
 
-    Between their k nearest neighbours in feature space (`weighted_mean`); one that coincides with a point lies on it.
-    UMAP's own `transform` begins at such a mean too (umap-learn, `init_graph_transform`) and then lets the new points
-    settle; that takes the fitted model with its random state. This function takes the points alone, serves maps of
-    every method, and gives a new image the same place whatever other images come with it.
+    A point is placed between its k nearest neighbours in feature space (`weighted_mean`), or on one that it equals.
+    UMAP's `transform` starts from such a mean as well (umap-learn, `init_graph_transform`) but then optimises the new
+    points, which needs the fitted model with its random state. This function only needs the points, works for maps of
+    every method, and places an image independently of other new images.
     """
     return weighted_mean(coords, *nearest_points(features, new, k))
 
@@ -202,10 +202,10 @@ _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
 
 
 def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
-    """Turn (and mirror) coords (N, 2) so that its points lie as near as can be to `onto`'s: float32 (N, 2).
+    """Rotates or reflects coords (N, 2) so that they are as close as possible to those of `onto`: float32 (N, 2).
 
-    Only a rotation or reflection, found by the singular value decomposition (Schoenemann 1966): the scale of every map
-    is already one, and changing it would hide that features spread or collapse.
+    The rotation comes from a singular value decomposition (Schoenemann 1966). The scale is not changed: all maps have
+    the same scale, and another one would hide that features spread or collapse.
     """
     a, b = coords.astype(np.float64), onto.astype(np.float64)
     u, _, vt = np.linalg.svd((a - a.mean(0)).T @ (b - b.mean(0)))
@@ -217,10 +217,10 @@ def fit_series(
     config: MapConfig,
     on_progress: Callable[[int, int, int], None] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (features (N, D), map float32 (N, 2)) of each epoch; the features of one epoch are asked for at a time.
+    """Yields (features (N, D), map float32 (N, 2)) of each epoch, reading the features of one epoch at a time.
 
-    With `config.align` each map starts from the one before and is turned onto it. on_progress(epoch index, iterations
-    done, iterations in all) is called while a map is fitted.
+    With `config.align` each map starts from the previous one and is rotated onto it. on_progress: called with (index of
+    the epoch, finished iterations, all iterations) during fits.
     """
     before = None
     for e, epoch_features in enumerate(features):

@@ -1,7 +1,7 @@
-"""Which images a map shows: real ones by split and label, and MedMix versions A_1 .. A_k of normal ones.
+"""The images of a map: real ones by split and label, and MedMix versions A_1 to A_k of normal ones.
 
-A point set is made once per (study, size, MedMix, PointsConfig) and kept in the home's cache: every epoch, every run of
-the same configuration and every map then speaks of the very same images.
+A point set is made once per (study, size, MedMix, PointsConfig) and cached in the home, so that all epochs, all runs of
+the same configuration and all maps show the same images.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from core.studio.clusters.config import PointsConfig
 from core.studio.db.home import Home
 
 REAL = ("Normal, training", "Normal, held out", "Normal, test", "Abnormal, test", "Unlabelled, test")
-BATCH = 32  # images mixed together: a donor is another image of the same batch (Sec. MedMix)
+BATCH = 32  # images per batch of MedMix, in which a donor is another image of the same batch (Sec. MedMix)
 _SUBSCRIPT = str.maketrans("0123456789", "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089")
 
 
@@ -32,8 +32,8 @@ def group_name(lesions: int) -> str:
 
 @dataclass
 class PointSet:
-    """The N images of a map. All columns are (N,): `case_id`; `row` in the study's arrays; `lesions` n of A_n (0 for a
-    real image); `group` index into `groups`; `mixed` row in the MedMix images, or -1.
+    """The N images of a map. All columns are (N,): `case_id`; `row`, index in the study's arrays; `lesions`, n of A_n,
+    0 for a real image; `group`, index into `groups`; `mixed`, index in the MedMix images, or -1.
     """
 
     key: str
@@ -53,9 +53,9 @@ class PointSet:
         return len(self.row)
 
     def classes(self) -> np.ndarray:
-        """Returns the class n of A_n, which pre-training separates, of each point, (N,).
+        """Returns the pre-training class of each point, (N,).
 
-        Normals of training and hold-out have 0, MedMix versions n, test images -1.
+        It is 0 for training images and held-out normals, n for MedMix versions of A_n, and -1 for test images.
         """
         real = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
         return np.where(real, -1, self.lesions)
@@ -73,13 +73,13 @@ class PointSet:
         return np.load(self.folder / "mixed.npy", mmap_mode="r")
 
     def mixed_mask(self, mixed: int) -> np.ndarray:
-        """Reads the mask of a MedMix version, uint8 (S, S): 1 where MedMix pasted."""
+        """Reads the mask of a MedMix version, uint8 (S, S): 1 inside pasted lesions."""
         packed = np.load(self.folder / "mixed_masks.npy", mmap_mode="r")[mixed]
         return np.unpackbits(packed)[: self.size**2].reshape(self.size, self.size)
 
 
 class PointImages:
-    """The images of a point set in its order, read on demand: `len()` and slices, as `embed.encode` wants them."""
+    """The images of a point set in its order, read on demand by slices, as `embed.Images`."""
 
     def __init__(self, points: PointSet, images: Rows):
         self.row, self.which, self.images = points.row, points.mixed, images
@@ -99,10 +99,9 @@ class PointImages:
 def points_key(
     study: dict, size: int, strong: str, options: dict, config: PointsConfig, donor: str | None = None
 ) -> str:
-    """Computes the content address of a point set, from all that decides which images there are.
+    """Computes the key of a point set from everything on which its images depend, such as the study's fingerprint.
 
-    That includes the study's fingerprint. donor: the fingerprint of the study that lesions are cut from, if it is
-    another.
+    donor: fingerprint of the study from which lesions are cut, if it is another study.
     """
     content = [study["id"], study["fingerprint"], size, strong, options, config.to_dict()] + ([donor] if donor else [])
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:20]
@@ -123,12 +122,12 @@ def load_points(home: Home, key: str) -> PointSet | None:
 
 
 def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSet:
-    """Loads a point set; one that is not there is first written by `make(folder)`, once for all who ask."""
+    """Loads a point set, which `make(folder)` first writes if it does not exist; concurrent callers wait for it."""
     return files.built(points_folder(home, key), lambda: load_points(home, key), make)
 
 
 def make_points(folder: Path, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> None:
-    """Choose the images, make their MedMix versions with `mix` (a member of STRONG), keep all of it in `folder`."""
+    """Selects the images, makes their MedMix versions with `mix` (a member of STRONG), and writes both to `folder`."""
     pick = _Pick(config.seed)
     split, label = np.asarray(arrays.split), np.asarray(arrays.label)
     train = pick(np.flatnonzero((split == "train") & (label != "abnormal")), config.train)
@@ -142,10 +141,10 @@ def make_points(folder: Path, study: dict, size: int, mix, k: int, config: Point
         )
     ]
     groups: list[str] = []
-    parts = []
+    chosen = []
     for name, rows in zip(REAL, (train, holdout, *test), strict=True):
         if len(rows):
-            parts.append((rows, 0, len(groups), np.full(len(rows), -1)))
+            chosen.append((rows, 0, len(groups), np.full(len(rows), -1)))
             groups.append(name)
     base = {"train": train, "holdout": holdout, "all": np.sort(np.concatenate([holdout, train]))}[config.mix_of]
     base = pick(base, config.mixed)
@@ -153,17 +152,17 @@ def make_points(folder: Path, study: dict, size: int, mix, k: int, config: Point
     if len(base) > 1:
         _mix_all(folder, mix, k, config.seed, np.asarray(arrays.images[base]), np.asarray(arrays.roi[base]))
         for n in range(1, k + 1):
-            parts.append((base, n, len(groups), np.arange(len(base)) + (n - 1) * len(base)))
+            chosen.append((base, n, len(groups), np.arange(len(base)) + (n - 1) * len(base)))
             groups.append(group_name(n))
-    if sum(len(p[0]) for p in parts) < 4:
+    if sum(len(p[0]) for p in chosen) < 4:
         raise ValueError(f"study {study['name']!r} has too few images for a map: it takes at least four")
-    row = np.concatenate([p[0] for p in parts]).astype(np.int64)
+    row = np.concatenate([p[0] for p in chosen]).astype(np.int64)
     columns = {
         "case_id": np.asarray(arrays.case_ids, np.int64)[row],
         "row": row,
-        "lesions": np.concatenate([np.full(len(p[0]), p[1]) for p in parts]).astype(np.int64),
-        "group": np.concatenate([np.full(len(p[0]), p[2]) for p in parts]).astype(np.int64),
-        "mixed": np.concatenate([p[3] for p in parts]).astype(np.int64),
+        "lesions": np.concatenate([np.full(len(p[0]), p[1]) for p in chosen]).astype(np.int64),
+        "group": np.concatenate([np.full(len(p[0]), p[2]) for p in chosen]).astype(np.int64),
+        "mixed": np.concatenate([p[3] for p in chosen]).astype(np.int64),
     }
     np.savez(folder / "points.npz", **columns)  # type: ignore[arg-type]
     facts = {"study": study["id"], "size": size, "groups": groups}
@@ -171,7 +170,7 @@ def make_points(folder: Path, study: dict, size: int, mix, k: int, config: Point
 
 
 class _Pick:
-    """At most `most` of the rows, in order; every call draws afresh from one seed, so that limits do not interact."""
+    """Samples at most `most` of the rows, in order; each call uses the same seed, so that limits do not interact."""
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -183,7 +182,7 @@ class _Pick:
 
 
 def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.ndarray) -> None:
-    """MedMix versions A_1 .. A_k of images uint8 (B, S, S, 3) into mixed.npy (k B, S, S, 3) and mixed_masks.npy."""
+    """Writes MedMix versions A_1 to A_k of images uint8 (B, S, S, 3) to mixed.npy (k B, S, S, 3), mixed_masks.npy."""
     import torch
 
     from core.engine.tensors import to_batch, to_pixels
@@ -193,7 +192,7 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
     masks = np.zeros((k * count, (side * side + 7) // 8), np.uint8)
     starts = list(range(0, count, BATCH))
     if len(starts) > 1 and count - starts[-1] < 2:
-        starts.pop()  # one image alone would have no other to take a patch from
+        starts.pop()  # a batch of one image would have no donor
     for n in range(1, k + 1):
         for b, start in enumerate(starts):
             stop = starts[b + 1] if b + 1 < len(starts) else count
@@ -209,8 +208,9 @@ def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.n
 
 @dataclass
 class Projected:
-    """M new images on a map of E epochs. coords float32 (E, M, 2); near int64 and distance float32 (E, M, k), nearest
-    first; out_of_support bool (E, M): further from its neighbours than 99 % of the map's own points are from theirs.
+    """M new images on a map of E epochs. coords: float32 (E, M, 2). near, distance: int64 and float32 (E, M, k), the
+    neighbours, nearest first. out_of_support: bool (E, M), whether the mean distance exceeds that of 99 % of the map's
+    points.
     """
 
     key: str

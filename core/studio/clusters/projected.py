@@ -1,4 +1,4 @@
-"""Projects new images onto a finished map: the job step "project", and where its results are kept."""
+"""Projection of new images onto a finished map: the job step "project", and the storage of its results."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from core.studio.jobs.steps import Work, step
 from core.studio.review.exports.tables import Names
 from core.studio.runs.snapshots import Snapshot
 
-VERSION = 1  # raise it when the same images would come to other places
+VERSION = 1  # increase it if the same images are projected to different positions
 MOST = 5_000  # 1 GB of images at 256 pixels
-_MASKS = {"mask", "masks", "ground_truth"}  # folders of a data set that hold no images
+_MASKS = {"mask", "masks", "ground_truth"}  # folders of a data set that are skipped
 
 
 @dataclass(frozen=True)
 class ProjectionConfig(Config):
-    """Either a folder of images, or a study: those of its cases that are not on the map."""
+    """The images to project: a folder, or the cases of a study that are not on the map."""
 
     folder: str = ""
     study: str = ""
-    neighbours: int = 10  # whose places decide
+    neighbours: int = 10  # number of nearest points that determine the position
 
     def __post_init__(self):
         if bool(self.folder) == bool(self.study):
@@ -64,7 +64,7 @@ class Source:
 
 
 def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[Source]]:
-    """Lists the images to project: (title, images). Raises ValueError or NotFound, in a sentence, if there are none."""
+    """Lists the images to project: (title, images). Raises ValueError or NotFound if there are none."""
     if config.study:
         study = studies.show_study(store, config.study)
         here = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
@@ -77,7 +77,7 @@ def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[S
         root = Path(config.folder)
         if not root.is_dir():
             raise ValueError(f"there is no folder {config.folder!r}")
-        within = roots.Within([root, *roots.named(store)])  # a link in the folder leads no further than that
+        within = roots.Within([root, *roots.named(store)])  # links to other folders are not followed
         images = (f for f in files_under(root) if not _MASKS & {p.lower() for p in f.relative_to(root).parts[:-1]})
         files = [f for f in images if within.holds(f)]
         new_sources = [Source(str(f.relative_to(root)), str(f.absolute()), stamp=_stamp(f)) for f in files]
@@ -95,9 +95,9 @@ def _stamp(file: Path) -> str:
 
 
 def request(store: Store, key: str, config: ProjectionConfig, device: str = "auto") -> dict:
-    """Ask for images to be projected onto map `key`: {"key", "ready", "job"}. What is there is not made again."""
+    """Queues the projection of images onto map `key`, unless it exists; returns {"key", "ready", "job"}."""
     m = open_map(store, key)
-    if config.folder:  # the worker stands elsewhere
+    if config.folder:  # the worker has another working directory
         config = config.replace(folder=str(Path(config.folder).expanduser().absolute()))
     title, new_sources = sources(store, m, config)
     content = json.dumps([VERSION, key, config.neighbours, [[s.path, s.frame, s.stamp] for s in new_sources]])
@@ -116,12 +116,12 @@ def request(store: Store, key: str, config: ProjectionConfig, device: str = "aut
 
 
 def folder_of(store: Store, map_key: str, key: str) -> Path:
-    """Returns the folder of projected images, inside the map's own: it goes when the map goes."""
+    """Returns the folder of projected images, inside the map's folder, so that both are deleted together."""
     return map_folder(store, map_key) / "placed" / key  # the folder's name in homes of every version
 
 
 def list_projected(store: Store, map_key: str) -> list[dict]:
-    """Lists what was projected onto a map, or is being projected, oldest first, each with its job's state."""
+    """Lists the finished and running projections onto a map, oldest first, each with its job's state."""
     rows = store.query(
         "SELECT p.key, p.title, p.images, p.job, j.status AS job_status, j.progress, j.message FROM cluster_projected p"
         " LEFT JOIN jobs j ON j.id = p.job WHERE p.map = ? ORDER BY p.created",
@@ -131,7 +131,7 @@ def list_projected(store: Store, map_key: str) -> list[dict]:
 
 
 def open_projected(store: Store, map_key: str, key: str) -> Projected:
-    """Opens projected images. Raises NotFound if they have not been projected (or the cache was cleared)."""
+    """Opens projected images. Raises NotFound if they have not been projected or were cleared from the cache."""
     folder = folder_of(store, map_key, key)
     if not (is_key(key) and is_key(map_key)) or not (folder / "about.json").exists():
         raise NotFound("these images have not been projected, or the cache was cleared: project them again")
@@ -143,13 +143,13 @@ def open_projected(store: Store, map_key: str, key: str) -> Projected:
 
 
 def with_names(new: Projected, names: Names) -> Projected:
-    """Returns the images as they may leave the studio: their names, and that of their folder, remapped unless kept."""
+    """Returns the images for an export, with the names of files and folder replaced unless `names` keeps them."""
     named = {"title": names.file(new.about["title"]), "names": [names.file(n) for n in new.about["names"]]}
     return replace(new, about={**new.about, **named})
 
 
 def forget(store: Store, map_key: str, key: str) -> None:
-    """Take projected images off the map."""
+    """Removes projected images from the map."""
     if store.one("SELECT 1 FROM cluster_projected WHERE key = ? AND map = ?", [key, map_key]) is None:
         raise NotFound("nothing of that kind was projected onto this map")
     store.execute("DELETE FROM cluster_projected WHERE key = ?", [key])
@@ -173,14 +173,14 @@ def describe(new: Projected, image: int, epoch: int = -1) -> dict:
 
 
 def thumbnail(new: Projected, image: int, side: int = 96) -> np.ndarray:
-    """Shrinks a projected image, as the encoder saw it, to uint8 (side, side, 3) RGB."""
+    """Shrinks a projected image, in the encoder's resolution, to uint8 (side, side, 3) RGB."""
     return resize.shrink(np.asarray(new.images[image]), side, side)
 
 
 def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
     """Reads a projected image from its file: uint8 (H, W, 3) RGB, at most `side` long.
 
-    It is as the encoder saw it if the file has gone.
+    If the file no longer exists, the stored copy in the encoder's resolution is returned.
     """
     try:
         image_read = read_image(new.about["paths"][image], new.about["frames"][image])
@@ -190,29 +190,29 @@ def picture(new: Projected, image: int, side: int = 512) -> np.ndarray:
     return resize.fit(image_read, side)
 
 
-USUAL = 99  # percentile of the map's own points of neighbour distances; an image beyond it is out of the map's support
+USUAL = 99  # percentile of the neighbour distances of the map's points; an image beyond it is out of support
 
 
 @step("project")
 def project(work: Work) -> str:
     """Projects images onto a map, as a job's step.
 
-    args: {"map", "placed", "config"}: see `projected.request`. Returns the key; what is there stays.
+    args: {"map", "placed", "config"}, see `projected.request`. Returns the key; existing results are kept.
     """
     m = open_map(work.store, work.args["map"])
     config = ProjectionConfig.from_dict(work.args["config"])
     folder = folder_of(work.store, m.key, work.args["placed"])
-    with files.replacing(folder) as own:
+    with files.replacing(folder) as draft:
         if not (folder / "about.json").exists():
-            _make(work, m, config, own)
+            _make(work, m, config, draft)
     return work.args["placed"]
 
 
 def _make(work: Work, m: Map, config: ProjectionConfig, folder: Path) -> None:
     title, new_sources = sources(work.store, m, config)
     used, images, left_out = _read(work, new_sources, m.about["size"])
-    parts = [_epoch(work, m, e, images, config.neighbours) for e in range(len(m.about["epochs"]))]
-    coords, index, distance, out_of_support = (np.stack(column) for column in zip(*parts, strict=True))
+    per_epoch = [_epoch(work, m, e, images, config.neighbours) for e in range(len(m.about["epochs"]))]
+    coords, index, distance, out_of_support = (np.stack(column) for column in zip(*per_epoch, strict=True))
     folder.mkdir()
     np.save(folder / "images.npy", images)
     np.savez(folder / "placed.npz", coords=coords, near=index, distance=distance.astype(np.float32), far=out_of_support)
@@ -235,7 +235,7 @@ def _report(work: Work, share: float, message: str) -> None:
 
 
 def _read(work: Work, new_sources: list, size: int) -> tuple[list, np.ndarray, list]:
-    """(sources that could be read, uint8 (M, S, S, 3), [[name, reason], ...])."""
+    """Returns the readable sources, their images uint8 (M, S, S, 3), and [[name, reason], ...] of unreadable ones."""
     used, images, left_out = [], [], []
     for i, source in enumerate(new_sources):
         _report(work, 0.4 * i / len(new_sources), f"Reading image {i + 1} of {len(new_sources)}")
@@ -250,7 +250,7 @@ def _read(work: Work, new_sources: list, size: int) -> tuple[list, np.ndarray, l
 
 
 def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
-    """Of one epoch: coords (M, 2), indices and distances (M, k), out of support (M,)."""
+    """Projects images at an epoch: returns coords (M, 2), indices and distances (M, k), out of support (M,)."""
     from core.studio.clusters.maps import nearest_points, weighted_mean  # brings scikit-learn, which takes a second
 
     epoch, count = m.about["epochs"][e], len(m.about["epochs"])
@@ -260,10 +260,10 @@ def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
     kind = "projected" if m.config.feature == "centred" else m.config.feature
     encoder = load_encoder(snapshot.folder, device)
     new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
-    if m.config.feature == "centred":  # a real image belongs to A_0, whatever it shows
+    if m.config.feature == "centred":  # real images are centred as A_0
         new = centred(new, np.zeros(len(new), np.int64), saved_centres(snapshot))
-    known = np.asarray(explore.features(work.store, m, e))
-    index, distance = nearest_points(known, new, k)
-    own = nearest_points(known, known, k + 1)[1][:, 1:].mean(1)  # without itself
-    out_of_support = distance.mean(1) > np.percentile(own, USUAL)
+    map_features = np.asarray(explore.features(work.store, m, e))
+    index, distance = nearest_points(map_features, new, k)
+    usual_distance = nearest_points(map_features, map_features, k + 1)[1][:, 1:].mean(1)  # without the point itself
+    out_of_support = distance.mean(1) > np.percentile(usual_distance, USUAL)
     return weighted_mean(np.asarray(m.coords[e]), index, distance), index, distance, out_of_support

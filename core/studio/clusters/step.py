@@ -1,4 +1,4 @@
-"""The job step "embed": point set -> features of each epoch -> aligned maps -> metrics -> the home's cache."""
+"""The job step "embed": from a point set to the features of each epoch, aligned maps and metrics, which are cached."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from core.studio.clusters.points import PointSet, made_points, make_points
 from core.studio.ingest import cache
 from core.studio.jobs.steps import Work, step
 
-SAMPLE = 2000  # points compared pairwise for the metrics
+SAMPLE = 2000  # number of points that are compared pairwise for the metrics
 
 
 @step("embed")
 def embed(work: Work) -> str:
     """Makes a map, as a job's step.
 
-    args: {"config": MapConfig as a dict}. Returns the map's key; a map that is there already is left alone.
+    args: {"config": MapConfig as a dict}. Returns the map's key; an existing map is kept.
     """
     map_plan = library.plan(work.store, work.run, MapConfig.from_dict(work.args.get("config", {})))
     folder = library.map_folder(work.store, map_plan.key)
@@ -41,7 +41,7 @@ def embed(work: Work) -> str:
 
 
 class _Maker:
-    """Makes one map. Each epoch takes three parts of progress: features, map, metrics."""
+    """Makes a map. The progress of each epoch has three parts: features, map, metrics."""
 
     def __init__(self, work: Work, map_plan: library.Plan):
         self.work, self.made, self.config = work, map_plan, map_plan.config
@@ -73,8 +73,8 @@ class _Maker:
             "seconds": round(time.monotonic() - started, 2),
         }
         (folder / "map.json").write_text(json.dumps(facts))
-        shown = json.dumps([s.epoch for s in map_plan.snapshots])
-        library.enter(store, map_plan, points=len(points), epochs=shown, seconds=facts["seconds"])
+        epoch_numbers = json.dumps([s.epoch for s in map_plan.snapshots])
+        library.enter(store, map_plan, points=len(points), epochs=epoch_numbers, seconds=facts["seconds"])
 
     def _report(self, done: float, message: str) -> None:
         if self.work.should_stop():
@@ -85,7 +85,7 @@ class _Maker:
         return f"epoch {self.made.snapshots[e].epoch}"
 
     def _features(self, points: PointSet, images: Rows) -> Iterator[np.ndarray]:
-        """Features (N, D) of one epoch after the other, each computed when it is asked for."""
+        """Yields the features (N, D) of each epoch, computed on demand."""
         for e, snapshot in enumerate(self.made.snapshots):
 
             def on_progress(i: int, n: int, e: int = e) -> None:
@@ -131,8 +131,8 @@ class _Maker:
         return kind(config, *donors)
 
     def _about(self, snapshot, points, features: np.ndarray, coords: np.ndarray) -> dict:
-        """Collects the facts of one epoch: numbers of the pseudo classes and of real lesions, radii, frozen centres."""
-        said: dict = {
+        """Collects the facts of an epoch: metrics of pseudo classes and of real lesions, radii, frozen centres."""
+        facts: dict = {
             "epoch": snapshot.epoch,
             "snapshot": str(snapshot.folder.relative_to(self.work.store.home.path)),
             "features_key": features_key(snapshot, points, self.config),
@@ -147,7 +147,7 @@ class _Maker:
                 if self.config.feature == "centred" and name == "classes":
                     stored = kept_features(self.work.store.home, features_key(snapshot, points, self.config))
                     plain = None if stored is None else stored[keep]
-                said["numbers"][name] = cluster_metrics.map_quality(
+                facts["numbers"][name] = cluster_metrics.map_quality(
                     features[keep],
                     coords[keep],
                     labels[keep],
@@ -155,14 +155,14 @@ class _Maker:
                     sample=SAMPLE,
                     trustworthiness=trustworthiness,
                 )
-        if "lesions" in said["numbers"]:
-            said["numbers"]["lesions"] |= cluster_metrics.lesion_side(features, kinds["classes"], kinds["lesions"])
-        said["trustworthiness"] = trustworthiness
-        said["radii"] = [cluster_metrics.radius(features[points.group == g]) for g in range(len(points.groups))]
-        said["centres"] = None
+        if "lesions" in facts["numbers"]:
+            facts["numbers"]["lesions"] |= cluster_metrics.lesion_side(features, kinds["classes"], kinds["lesions"])
+        facts["trustworthiness"] = trustworthiness
+        facts["radii"] = [cluster_metrics.radius(features[points.group == g]) for g in range(len(points.groups))]
+        facts["centres"] = None
         centres = centres_of(snapshot)
         if centres is not None and self.config.feature in ("projected", "centred"):
             # f - c_n puts every centre at the origin of the centred space
             spots = centres if self.config.feature == "projected" else np.zeros((1, features.shape[1]), np.float32)
-            said["centres"] = project(features, coords, spots).round(5).tolist()
-        return said
+            facts["centres"] = project(features, coords, spots).round(5).tolist()
+        return facts
