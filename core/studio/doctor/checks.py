@@ -1,4 +1,4 @@
-"""Checks of an installation: Python, home, database, jobs, audit trail, device; those of its files: see files.py."""
+"""Checks of an installation: Python, home, database, jobs, audit trail, device; files.py has those of its files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Finding", "check", "examine", "files"]
 
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
-    """Runs all checks: [{"check", "title", "level", "text"}]. A check that itself fails gives a finding, too."""
+    """Runs all checks: [{"check", "title", "level", "text"}]. If a check raises an exception, that is a finding."""
     results = []
     for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:
@@ -63,7 +63,7 @@ def _python(store: Store) -> list[Finding]:
 
 
 def _requirements() -> list[str]:
-    """Lines of requirements.txt: of the clone's own, else as the installed package carries them."""
+    """Returns the lines of requirements.txt, from the clone or the installed package."""
     import importlib.metadata
 
     file = Path(__file__).resolve().parents[3] / "requirements.txt"

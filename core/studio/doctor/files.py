@@ -1,4 +1,4 @@
-"""Checks of the files beside the database, each read in full: images, prepared images, and the weights of runs."""
+"""Checks of all files other than the database, read completely: images, prepared images, and the weights of runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def _images(store: Store) -> list[Finding]:
         gone = [r["path"] for r in rows if not Path(r["path"]).exists()]
         other = [r["path"] for r in rows if _is_replaced(r)]
         advice = "put them back, or import the study again with --copy"
-        for files, what in ((gone, "are gone"), (other, "are not what was imported")):
+        for files, fault in ((gone, "are gone"), (other, "are not what was imported")):
             if files:
-                text = f"{study['id']}: {len(files)} of {len(rows)} files {what}, the first is {files[0]!r}"
+                text = f"{study['id']}: {len(files)} of {len(rows)} files {fault}, the first is {files[0]!r}"
                 findings.append(Finding("bad", f"{text}; {advice}"))
         if not gone and not other:
             findings.append(Finding("ok", f"{study['id']}: all {len(rows)} files are there, and are what was imported"))
@@ -60,9 +60,9 @@ def _runs(store: Store) -> list[Finding]:
             findings.append(Finding("bad", f"the files of run {run['id']} are gone"))
             continue
         findings += [Finding("bad", weights.sentence(run, text)) for text in weights.problems(folder, full=True)]
-    known = {r["folder"] for r in store.query("SELECT folder FROM runs")}
-    loose = [f.name for f in sorted(store.home.runs.iterdir()) if f.is_dir() and f"runs/{f.name}" not in known]
-    if loose and not known:
+    folders = {r["folder"] for r in store.query("SELECT folder FROM runs")}
+    loose = [f.name for f in sorted(store.home.runs.iterdir()) if f.is_dir() and f"runs/{f.name}" not in folders]
+    if loose and not folders:
         text = f"the database knows no run, yet the files of {len(loose)} runs lie beside it, {loose[0]!r} among them"
         findings.append(Finding("bad", f"{text}: it was lost or replaced; put it back, or use `restore`"))
     elif loose:

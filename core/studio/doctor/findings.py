@@ -14,7 +14,7 @@ from core.studio.db.store import Store
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of a check. level: 'ok', 'note' (worth knowing) or 'bad' (do something about it); text says what."""
+    """A result of a check. level: 'ok', 'note' (for information) or 'bad' (needs action). text: what was found."""
 
     level: str
     text: str

@@ -1,6 +1,6 @@
-"""Forms of configurations, as plain JSON: groups of fields, made from what each option declares (core.engine.config).
+"""Forms of configurations as JSON: groups of fields, built from the declarations of options (core.engine.config).
 
-A field without a declaration still gets a control, by its type.
+A field without a declaration gets a control by its type.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from core.engine.config import Config, Option, options, types_of
 
 
 def form(kind: type[Config]) -> list[dict]:
-    """Makes the form of a configuration class: [{"title", "fields": [...]}], in the order of the declarations.
+    """Builds the form of a configuration class: [{"title", "fields": [...]}], in the order of the declarations.
 
-    Left out are nested configurations, which have forms of their own, and options that are declared hidden.
+    Nested configurations, which have separate forms, and hidden options are skipped.
     """
     groups: dict[str, list[dict]] = {}
     hints = types_of(kind)
@@ -31,7 +31,7 @@ def form(kind: type[Config]) -> list[dict]:
 
 
 def field(name: str, hint: Any, declared: Option) -> dict:
-    """Describes the control of one option: its kind follows from the type `hint`, its limits from the declaration."""
+    """Describes the control of an option: its kind depends on the type `hint`, its limits on the declaration."""
     unit = f" In {declared.unit}." if declared.unit else ""
     common = {
         "key": name,
@@ -71,7 +71,7 @@ def _limits(declared: Option) -> dict[str, float | None]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Reads what the docstrings of a class and its bases say of its fields, in the form 'name: words.'."""
+    """Reads the descriptions of fields, in the form 'name: words.', from the docstrings of a class and its bases."""
     sentences: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if dataclasses.is_dataclass(base):

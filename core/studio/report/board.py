@@ -27,7 +27,7 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
     dataset, is_own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)
     tables = []
-    done = wanted = 0
+    done = planned = 0
     network = network_of(settings["budget"], settings["network"], settings["weights"])
     for table in tables_of(settings["tables"], settings["budget"], settings["rows"], network):
         cells = {
@@ -36,7 +36,7 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
             for seed in settings["seeds"]
         }
         finished = [cell for cell in cells.values() if cell]
-        done, wanted = done + len(finished), wanted + len(cells)
+        done, planned = done + len(finished), planned + len(cells)
         failed = {row["label"]: row["error"] for row in last.get("tables", {}).get(table.name, []) if row["error"]}
         rows = [
             _row(line, {seed: cells[line.label, seed] for seed in settings["seeds"]}, failed.get(line.label, ""))
@@ -45,7 +45,7 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
         tables.append({**_about(table), "rows": rows})
     written = [kind for kind, name in asked.FILES.items() if (asked.folder(store, study) / name).is_file()]
     return {
-        "tables": tables, "done": done, "wanted": wanted, "job": _brief(asked.job_of(store, study)),
+        "tables": tables, "done": done, "wanted": planned, "job": _brief(asked.job_of(store, study)),
         "files": sorted(written), "made": last.get("made"), "beside": {"dataset": dataset, "own": is_own},
         "network": said(network),
     }  # fmt: skip

@@ -103,12 +103,12 @@ def detection() -> Table:
     rows = [*comparators, *_on("padim"), *_on("igd")]
     named = {row.detector for row in rows}
     other_names = [name for name in DETECTORS.names() if name not in named]
-    further = [Arm(DETECTORS.title(name), name) for name in other_names]
+    other_arms = [Arm(DETECTORS.title(name), name) for name in other_names]
     claims = [
         *(("PMSACL - PaDiM", row.label) for row in [*comparators, *_on("padim")[:2]]),
         *(("PMSACL - IGD", row.label) for row in [*comparators, *_on("igd")[:2]]),
     ]
-    return Table("detection", "Anomaly detection", DETECTION, (*rows, *further), tuple(claims))
+    return Table("detection", "Anomaly detection", DETECTION, (*rows, *other_arms), tuple(claims))
 
 
 def localisation() -> Table:

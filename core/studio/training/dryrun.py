@@ -1,4 +1,4 @@
-"""Dry run of a training, in a process of its own: a few real steps tell its time, its memory, and whether it fits.
+"""A dry run of a training in a separate process: a few real steps show its time, its memory, and whether it fits.
 
 python -m core.studio.training.dryrun --home DIR < {"study": ..., "config": {...}, "device": "auto"}
 """
@@ -17,38 +17,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from core.engine.objectives.config import PretrainConfig
 
-SECONDS, MOST = 6.0, 6  # for the steps that are timed
-LIMIT = 300  # seconds for all of it
+SECONDS, MOST = 6.0, 6  # limits of the timed steps: their total time and their number
+LIMIT = 300  # seconds for the whole dry run
 LEAST = (
     1150 * 2**20
 )  # bytes that a dry run of ResNet-18 at 32 pixels in batches of 2 took on a CPU, most of them libraries
 
 
 def least_memory(config: PretrainConfig) -> int:
-    """Computes the least bytes that a dry run needs: LEAST, and a batch's views as float32 with their gradient."""
+    """Computes the least memory of a dry run in bytes: LEAST, and a batch's views as float32 with their gradient."""
     views = config.batch * (config.k + 1) * 2
     return LEAST + views * 3 * config.size**2 * 4 * 2
 
 
 def dry_run(home: Path, study: str, config: dict) -> dict:
-    """Runs `measure` in a process of its own and gives what it found; ValueError in words when it could not.
+    """Runs `measure` in a separate process, unless memory is too small for it, and returns its result.
 
-    Nothing is started where memory does not hold it.
+    Returns {"fits", "seconds_step", "seconds_epoch", "seconds_total", "steps", "per_epoch", "images", "memory", "free",
+    "device", "message"}, with memory and free in bytes of the training's device.
 
-    {"fits", "seconds_step", "seconds_epoch", "seconds_total", "steps", "per_epoch", "images", "memory", "free",
-    "device", "message"}; memory and free in bytes of the device that would train.
+    Raises ValueError, with the reason, if it failed.
     """
     from core.engine.objectives.config import PretrainConfig
 
     free, least = free_host_memory(), least_memory(PretrainConfig.from_dict(config))
     if free < least:
         text = f"Not tried: it needs {least / 2**30:.1f} GB of memory or more, and {free / 2**30:.1f} GB are free."
-        return {"fits": False, "free": free, "message": f"{text} Wait for what is at work, or take a smaller batch."}
+        return {"fits": False, "free": free, "message": f"{text} Wait until other jobs end, or take a smaller batch."}
     root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-m", "core.studio.training.dryrun", "--home", str(home)]
-    asked = json.dumps({"study": study, "config": config, "device": "auto"})
+    request = json.dumps({"study": study, "config": config, "device": "auto"})
     try:
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, cwd=root, timeout=LIMIT)
+        done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=root, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         raise ValueError(f"a few steps took longer than {LIMIT} s; take smaller images or a smaller batch") from None
     line = done.stdout.strip().splitlines()[-1:]
@@ -63,7 +63,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
-    """Measures centring and a few real steps on the study's own images, with the network in its first state."""
+    """Measures the estimation of centres and a few real steps on the study's images, from the initial network."""
     import torch
 
     from core.engine.allocator import most_memory
@@ -75,16 +75,16 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     from core.studio.ingest.donors import pool_of
     from core.studio.ingest.studies import load_arrays
 
-    chosen, place = PretrainConfig.from_dict(config), pick_device(device)
+    chosen, torch_device = PretrainConfig.from_dict(config), pick_device(device)
     opened = opening.open(str(home))
     arrays = load_arrays(opened, study, chosen.size)
     train = arrays.index("train")
     if len(train) < 2:
         raise ValueError("the study has fewer than two normal training images")
-    free = free_memory(place)
+    free = free_memory(torch_device)
     try:
         data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool_of(opened, chosen))
-        trainer = Pretraining(chosen, data, place)
+        trainer = Pretraining(chosen, data, torch_device)
         start = time.perf_counter()
         trainer.prepare()
         centring = time.perf_counter() - start
@@ -92,16 +92,16 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         while len(times) < min(MOST, trainer.steps) and (len(times) < 2 or sum(times) < SECONDS):
             start = time.perf_counter()
             trainer.advance()
-            if place.type == "cuda":
-                torch.cuda.synchronize(place)
+            if torch_device.type == "cuda":
+                torch.cuda.synchronize(torch_device)
             times.append(time.perf_counter() - start)
     except (torch.OutOfMemoryError, MemoryError):
         return {"fits": False, "free": free, "message": "It does not fit: the device ran out of memory in the first "
                 "steps. Take a smaller batch or smaller images."}  # fmt: skip
     counted = times[1:] or times  # the first one also warms up
     step = sum(counted) / len(counted)
-    cuda, threads = place.type == "cuda", torch.get_num_threads()
-    memory = most_memory(place)
+    cuda, threads = torch_device.type == "cuda", torch.get_num_threads()
+    memory = most_memory(torch_device)
     again = centring * (trainer.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
     measures = {
         "fits": memory < free + (0 if cuda else memory),
@@ -113,14 +113,14 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
         "images": len(train),
         "memory": memory,
         "free": free,
-        "device": torch.cuda.get_device_name(place) if cuda else f"CPU, {threads} thread{'s' * (threads != 1)}",
+        "device": torch.cuda.get_device_name(torch_device) if cuda else f"CPU, {threads} thread{'s' * (threads != 1)}",
         "timed": len(times),
     }
     return {**measures, "message": "It fits." if measures["fits"] else "It may not fit: take a smaller batch."}
 
 
 def free_memory(place) -> int:
-    """Returns the bytes that are free on the device now."""
+    """Returns the free memory of the device in bytes."""
     if place.type == "cuda":
         import torch
 
@@ -129,7 +129,7 @@ def free_memory(place) -> int:
 
 
 def free_host_memory() -> int:
-    """Returns the bytes of the machine's memory that are free now."""
+    """Returns the free memory of the machine in bytes."""
     try:
         with open("/proc/meminfo") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

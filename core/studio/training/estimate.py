@@ -1,7 +1,7 @@
-"""How long a job still takes: the usual work of each step, at the speed that this machine has shown.
+"""The remaining time of a job: the usual work of each step at the measured speed of this machine.
 
-The usual work is in seconds of two quiet processor cores, measured on the demo study; only its proportions matter once
-a step has been timed here.
+The usual work is in seconds on two idle processor cores, measured on the demo study; once a step has been timed here,
+only its proportions matter.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from core.studio.db.store import NotFound, Store
 from core.studio.jobs import times
 from core.studio.runs import records as runs
 
-SEEN = 0.03  # share of a step after which its own pace says more than the usual work
-TIMED = 2.0  # seconds: shorter steps say nothing of the machine's speed
+SEEN = 0.03  # share of a step after which the estimate uses the step's speed instead of the usual work
+TIMED = 2.0  # seconds; shorter steps are not used to measure the machine's speed
 _FIT = {"lesion-head": 150.0, "igd": 60.0, "padim": 6.0}  # seconds of a fit with the quick presets; others read images
 _IMAGE = 0.05  # seconds to read an image of 224 x 224 and to fit or score it
 
 
 def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
-    """Estimates the usual seconds of a step on two quiet cores. run: its row, or the `study`, `method` and `config` of
-    one that is not there yet."""
+    """Estimates the usual seconds of a step on two idle cores. run: its row, or the `study`, `method` and `config` of a
+    future run."""
     return 10.0 if run is None else _WORK.get(step, lambda *_: 10.0)(store, run, args)
 
 
@@ -37,7 +37,7 @@ def _cases(store: Store, run: dict, *splits: str) -> int:
 def _train(store: Store, run: dict, args: dict) -> float:
     config = run["config"]
     if not config.get("epochs"):
-        return 3.0  # an encoder as it comes
+        return 3.0  # an encoder that is not trained
     settings, images = PretrainConfig.from_dict(runs.settings_of(config)), _cases(store, run, "train")
     images_read = settings.length(images)[0] * min(settings.sources, images)
     return 3.0 + 0.034 * images_read * (settings.size / 64) ** 2
@@ -67,22 +67,22 @@ _WORK: dict[str, Callable[[Store, dict, dict], float]] = {
 
 
 class Estimate:
-    """Seconds that jobs still take. One object reads the machine's speed once, and serves several jobs."""
+    """Estimates the remaining seconds of jobs. The machine's speed is read once per object."""
 
     def __init__(self, store: Store):
         self.store = store
         self.slower = self._slower()
 
     def _slower(self) -> float:
-        """How many times the usual work this machine has lately needed; 1 where nothing was timed."""
-        took = wanted = 0.0
+        """Returns this machine's recent time relative to the usual work; 1 if no step was timed."""
+        took = expected = 0.0
         for row in times.finished(self.store):
             if row["seconds"] < TIMED:
                 continue
             chain = json.loads(self.store.first("SELECT chain FROM jobs WHERE id = ?", [row["job"]])["chain"])
             took += row["seconds"]
-            wanted += self._usual(chain[row["position"]])
-        return took / wanted if wanted else 1.0
+            expected += self._usual(chain[row["position"]])
+        return took / expected if expected else 1.0
 
     def _usual(self, step: dict) -> float:
         try:
@@ -92,21 +92,21 @@ class Estimate:
         return usual(self.store, step["step"], run, step.get("args") or {})
 
     def steps(self, job: dict) -> list[float]:
-        """Estimates the seconds that each step of a job still takes; 0 for those done. job: as `get_job` gives it."""
-        left = [self.slower * self._usual(step) for step in job["chain"]]
+        """Estimates the remaining seconds of each step of a job; 0 for finished steps. job: a result of `get_job`."""
+        remaining = [self.slower * self._usual(step) for step in job["chain"]]
         at = job["position"]
-        left[:at] = [0.0] * at
+        remaining[:at] = [0.0] * at
         share = times.share_of(job)
         progress = times.present(self.store, job) if job["status"] == "running" else None
         if progress and progress[1] >= SEEN:
-            left[at] = progress[0] * (1 - share) / progress[1]
+            remaining[at] = progress[0] * (1 - share) / progress[1]
         else:
-            left[at] *= 1 - share
-        return [0.0] * len(left) if job["status"] in ("done", "failed", "cancelled") else left
+            remaining[at] *= 1 - share
+        return [0.0] * len(remaining) if job["status"] in ("done", "failed", "cancelled") else remaining
 
 
 def first_look(store: Store, study: str) -> float:
-    """Estimates the seconds that a first look at a study takes: a fit on its training images, a score of all others."""
+    """Estimates the seconds of a first look at a study: the fit on its training images and the scoring."""
     counted = store.query("SELECT split, count(*) AS n FROM cases WHERE study = ? GROUP BY split", [study])
     images = sum(row["n"] for row in counted)
     tests = sum(row["n"] for row in counted if row["split"] == "test")

@@ -1,7 +1,7 @@
-"""Which weights a training asked for on the page may begin with: those of a list, which administrators add files to.
+"""The initial weights that a training queued on the page may use: those on a list, to which administrators add files.
 
-A file that is added with its backbone is checked to fill it, and names it from then on. A reader's answer is the same
-for a file that is there, one that is not and a folder: the machine's disk is not asked.
+If a file is added with its backbone, it must fit it, and later trainings use this backbone. Readers get the same answer
+for existing files, missing files and folders, so that they learn nothing about the machine's disk.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from core.studio.runs.weights import FILE, KEYS, NAMES
 
 
 def folder_of(store: Store) -> Path:
-    """Names the folder of the weights that were added to the list."""
+    """Returns the folder of the weights on the list."""
     return store.home.path / "weights"
 
 
 def listed(store: Store) -> list[str]:
-    """Lists NAMES, then the files that were added, by name."""
+    """Lists NAMES, then the added files by name."""
     return [*NAMES, *sorted(file.name for file in folder_of(store).glob("*") if FILE.fullmatch(file.name))]
 
 
 def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
-    """Copy a weights file into the home and onto the list: {name, arch, licence, sha256}.
+    """Copies a weights file into the home and adds it to the list; returns {name, arch, licence, sha256}.
 
-    arch: the backbone that it is of, which it must fill; "" leaves that to each training. licence: in words. ValueError
-    (BadWeights) if the file cannot be read, or is of another network; BadConfig if there is no such backbone.
+    arch: its backbone, which it must fit; "" leaves the choice to each training. licence: in words. Raises BadWeights
+    (a ValueError) if the file is unreadable or of another network, BadConfig for an unknown backbone.
     """
     from core.engine.backbones import weights
     from core.engine.backbones.encoder import build_encoder
@@ -60,7 +60,7 @@ def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") ->
 
 
 def noted(store: Store, name: str) -> dict[str, str]:
-    """Reads {arch, licence, sha256} of a file of the list, as far as they were noted when it was added."""
+    """Reads {arch, licence, sha256} of a file on the list, or {} if they were not stored with it."""
     try:
         notes: dict[str, str] = json.loads(note_of(folder_of(store) / name).read_text())
     except (OSError, ValueError):
@@ -69,37 +69,37 @@ def noted(store: Store, name: str) -> dict[str, str]:
 
 
 def chosen(store: Store, init: str, arch: str | None) -> dict[str, str]:
-    """Settles {init, arch} of an encoder for the owner of the machine.
+    """Resolves {init, arch} of an encoder for the owner of the machine.
 
-    init: a name of the list, an encoder's run, or any path. arch is left out where none is given and the file was added
-    without one.
+    init: a name on the list, an encoder's run, or any path. The result has no arch if none is given and the file was
+    added without one.
     """
     chosen_init: dict[str, str] = settled(store, {"init": init, **({"arch": arch} if arch else {})}, Within(None))
     return chosen_init
 
 
 def archs(store: Store) -> dict[str, str]:
-    """Returns {name: backbone} of the files that were added with one."""
+    """Returns {name: backbone} of the files that were added with a backbone."""
     return {name: arch for name in listed(store)[len(NAMES) :] if (arch := noted(store, name).get("arch"))}
 
 
 def remove(store: Store, name: str, by: str) -> None:
-    """Take a file from the list; runs that began with it stay. ValueError if it is not on it."""
+    """Removes a file from the list; runs that used it are kept. Raises ValueError if it is not on the list."""
     if name in NAMES or name not in listed(store):
         raise ValueError(f"{name!r} was not added; there are: {', '.join(listed(store)[len(NAMES) :]) or 'none'}")
     file = folder_of(store) / name
-    for each in (file, note_of(file)):
-        each.unlink(missing_ok=True)
+    for path in (file, note_of(file)):
+        path.unlink(missing_ok=True)
     with store.write():
         audit.record(store, by, "weights", before=name)
 
 
 def settled(store: Store, config: Any, files: Within | None) -> Any:
-    """Returns `config` with names of the list, and ids of encoders' runs, replaced by the paths that they stand for.
+    """Returns `config` with names on the list and ids of encoders' runs replaced by their paths.
 
-    A file that was added with its backbone brings it where none is named. files: where else a file may lie, for
-    administrators; None for readers, who choose from the list. Raises BadConfig for any other value, without looking at
-    the disk, and for another backbone than a file's own.
+    If the file was added with its backbone and `config` names none, it is filled in. files: further allowed files, for
+    administrators; None for readers, who can only use the list. Raises BadConfig for any other value, without access to
+    the disk, and for a backbone that differs from the file's.
     """
     if isinstance(config, dict):
         init = config.get("init")
@@ -125,8 +125,8 @@ def _path(store: Store, value: str, files: Within | None) -> str:
     ours = {run["id"]: str(store.home.path / run["folder"]) for run in store.query(query) if run["folder"]}
     if value in ours:
         return ours[value]
-    own = {*ours.values(), *(str(folder_of(store) / name) for name in listed(store)[len(NAMES) :])}
-    if value in own:
+    known_paths = {*ours.values(), *(str(folder_of(store) / name) for name in listed(store)[len(NAMES) :])}
+    if value in known_paths:
         return value
     if files is not None and "\0" not in value and files.holds(Path(value).expanduser().absolute()):
         return value

@@ -1,4 +1,4 @@
-"""What the Training tab shows of a run while it is at work: alarm, job, log, evaluation."""
+"""What the Training tab shows of a run in progress: alarm, job, log, evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JSON = ("chain", "args")
 
 
 class Alarms:
-    """Collapse alarms of runs, by the trainer's own watch fed with the stored numbers, each step once."""
+    """Collapse alarms of runs, computed by the training's CollapseWatch from the stored figures, each step once."""
 
     def __init__(self, store: Store):
         self._store = store
@@ -26,7 +26,7 @@ class Alarms:
         self._lock = threading.Lock()
 
     def of(self, run: dict) -> str | None:
-        """Returns the alarm after the run's last stored step, a sentence, or None."""
+        """Returns the alarm after the run's last stored step, in a sentence, or None."""
         with self._lock:
             watch, last = self._watches.get(run["id"]) or (self._new(run), 0)
             rows = self._store.query(
@@ -53,10 +53,10 @@ class Alarms:
 
 
 def jobs_of_runs(store: Store) -> dict[str, dict]:
-    """Finds the job of each run: the one that trains or fits it, until it has; else the newest with it in its chain.
+    """Finds the job of each run: the unfinished one that trains or fits it, else the newest one with it in its chain.
 
-    {run id: the job's row}, with "here": whether it is at that run now, and "ahead": whether it comes to it (again)
-    later.
+    Returns {run id: the job's row}, with "here", whether the job's current step is of this run, and "ahead", whether a
+    later step is.
     """
     jobs.reap(store)
     jobs_by_run: dict[str, dict] = {}
@@ -75,7 +75,7 @@ def jobs_of_runs(store: Store) -> dict[str, dict]:
 
 
 def brief(job: dict | None) -> dict | None:
-    """Returns the part of a job that the page shows. share: how much of the run that it is at is done, 0 to 1."""
+    """Returns the part of a job that the page shows. share: finished share of the current run, 0 to 1."""
     if job is None:
         return None
     chain, maps = job["chain"], job.get("step") == "embed"
@@ -92,24 +92,24 @@ def brief(job: dict | None) -> dict | None:
 
 
 def standing(run: dict, job: dict | None) -> str:
-    """Returns a run's state as shown to readers: if it waits for a paused or interrupted job, the job's state."""
+    """Returns a run's status as shown to readers; if it waits for a paused or interrupted job, the job's status."""
     waits = run["status"] == "queued" and job is not None and job["status"] not in ("queued", "running")
     return job["status"] if job and waits else run["status"]
 
 
 def quiet(job: dict | None) -> dict | None:
-    """Returns a job as a reader who reads blind may see it: without its message and error.
+    """Returns a job as a blinded reader may see it: without its message and error.
 
-    These may hold figures against the labels, or a case's name.
+    These may contain figures that reveal labels, or a case's name.
     """
     return job and {**job, "message": job["status"].capitalize(), "error": None}
 
 
 def now(store: Store) -> dict:
-    """Returns what the page's bar shows: {"studies": ids, "job", "beside", "waiting", "ended"}.
+    """Returns what the page's status bar shows: {"studies": ids, "job", "beside", "waiting", "ended"}.
 
-    job: the one at work (or the next). beside: the short job that is at work while a training is "job", else None.
-    waiting: how many wait. ended: when a job last ended, or None.
+    job: the running job, or the next one. beside: a short job that runs at the same time as a training, or None.
+    waiting: number of queued jobs. ended: when the last job ended, or None.
     """
     going = jobs.list_jobs(store, "running", "queued")
     at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
@@ -124,9 +124,9 @@ def now(store: Store) -> dict:
 
 
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
-    """Lists the study's runs, newest first, with what the page shows of each.
+    """Lists the study's runs, newest first, as the page shows them.
 
-    That includes its job, the seconds that it still takes, its latest headline numbers and its evaluation.
+    Each row includes the run's job, its remaining seconds, its latest figures and its evaluation.
     """
     at_work = jobs_of_runs(store)
     estimate = Estimate(store)
@@ -159,9 +159,9 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
 
 
 def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
-    """Seconds until a run is trained or fitted, scored and evaluated; None where no job is at it or comes to it.
+    """Estimates the seconds until a run is trained or fitted, scored and evaluated; None if no job will do so.
 
-    A map of what it has learnt is no part of it.
+    The time of drawing maps is not included.
     """
     if job is None or job["status"] not in ("running", "queued"):
         return None
@@ -174,7 +174,7 @@ def _left(estimate: Estimate, job: dict | None, run: str) -> float | None:
 
 
 def evaluation(store: Store, run: str) -> dict | None:
-    """Reads the latest evaluation, inside the region of interest if there is one: {"auroc", "pixel_auroc", ...}."""
+    """Reads the latest evaluation, preferably inside the region of interest: {"auroc", "pixel_auroc", ...}."""
     rows = store.query('SELECT "row" FROM evaluations WHERE run = ? ORDER BY id DESC LIMIT 8', [run])
     evaluations = [parsed(r, "row")["row"] for r in rows]
     if not evaluations:
@@ -185,7 +185,7 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 
 def total_steps(store: Store, run: dict) -> dict:
-    """Works out the length of a pre-training from its run and study: {"steps", "epochs", "per_epoch", "images"}."""
+    """Computes the length of a pre-training from its run and study: {"steps", "epochs", "per_epoch", "images"}."""
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}
@@ -195,7 +195,7 @@ def total_steps(store: Store, run: dict) -> dict:
 
 
 def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: int = 0) -> dict:
-    """Collects all that the page shows of one run; see `series` for what `after` and `stride` mean."""
+    """Collects everything that the page shows of a run. after, stride: see `series`."""
     run = runs.get_run(store, run_id)
     study = store.one("SELECT name, fingerprint FROM studies WHERE id = ?", [run["study"]])
     children = store.query(
@@ -226,7 +226,7 @@ def detail(store: Store, alarms: Alarms, run_id: str, after: int = -1, stride: i
 
 
 def differences(configs: list[dict]) -> list[dict]:
-    """Lists the settings in which the configurations differ: [{"key", "values"}]; nested keys are dotted."""
+    """Lists the settings in which configurations differ: [{"key", "values"}], with dotted keys for nested settings."""
     flat = [runs.dotted(c) for c in configs]
     keys = sorted({k for f in flat for k in f})
     rows = [{"key": k, "values": [f.get(k) for f in flat]} for k in keys]

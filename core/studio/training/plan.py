@@ -1,4 +1,4 @@
-"""What is being made for a study, as a list for people: one line a stage, its state, and how long it still takes."""
+"""The progress of a study's jobs as a list for users: each stage with its state and its remaining time."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from core.studio.runs import records as runs
 from core.studio.training.estimate import Estimate
 from core.studio.training.live import total_steps
 
-BEFORE = 4  # ended jobs that are listed beside those that are still to do
+BEFORE = 4  # number of ended jobs that are listed before the others
 GOING = ("running", "queued")
 
 
 def plan(store: Store, study: str | None) -> dict:
-    """Lists what jobs do for a study, or for a home without one (study: None): {"stages", "left", "jobs", "scored"}.
+    """Lists the stages of a study's jobs, or of a home without a study (None): {"stages", "left", "jobs", "scored"}.
 
-    stages: [{"title", "state", "left", "share"}], state one of done, running, waiting, failed, stopped; none when
-    nothing is to do. left: seconds until all of it is done. jobs: ids of those that run or wait. scored: whether a run
-    has scored the cases to be read, all of those that there were.
+    stages: [{"title", "state", "left", "share"}], with a state of done, running, waiting, failed or stopped; empty if
+    no job is unfinished. left: seconds until all jobs are done. jobs: ids of running and waiting jobs. scored: whether
+    a run has finished scoring the test cases.
     """
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
     listed = [j for j in jobs.list_jobs(store) if any(step["run"] in mine for step in j["chain"] if step["run"])]
     going = [j for j in listed if j["status"] in GOING]
-    known = store.one(
+    scored = store.one(
         "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
         "WHERE f.study = ? AND c.split = 'test' AND f.id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
         [study, json.dumps(sorted(_to_be_scored(going)))],
     )
-    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": known is not None}
+    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": scored is not None}
     if not going:
         return answer
     ended = sorted((j for j in listed if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
@@ -51,12 +51,12 @@ def plan(store: Store, study: str | None) -> dict:
 
 
 def _ahead(store: Store, job: dict) -> list[dict]:
-    """Jobs that its queue takes before a job that waits, as `execution.claim` orders them."""
+    """Lists the jobs that come before a waiting job in its queue, in the order of `execution.claim`."""
     if job["status"] != "queued":
         return []
-    others = [j for j in jobs.list_jobs(store, *GOING) if j["queue"] == job["queue"] and j["id"] != job["id"]]
+    same_queue = [j for j in jobs.list_jobs(store, *GOING) if j["queue"] == job["queue"] and j["id"] != job["id"]]
     mine = _turn(job)
-    return [j for j in others if _turn(j) < mine or (j["status"] == "running" and _turn(j)[0] <= mine[0])]
+    return [j for j in same_queue if _turn(j) < mine or (j["status"] == "running" and _turn(j)[0] <= mine[0])]
 
 
 def _turn(job: dict) -> tuple[bool, int]:
@@ -64,26 +64,26 @@ def _turn(job: dict) -> tuple[bool, int]:
 
 
 def _to_be_scored(going: list[dict]) -> set[str]:
-    """Runs that are scored for the first time and not to the end yet: their highest score is not the highest so far."""
-    left = set()
+    """Returns runs whose first scoring is unfinished, so that their highest score so far need not be the highest."""
+    unscored = set()
     for job in going:
         fitted = {step["run"] for step in job["chain"] if step["step"] == "fit"}
-        left |= {step["run"] for step in job["chain"][job["position"] :] if step["step"] == "score"} & fitted
-    return left
+        unscored |= {step["run"] for step in job["chain"][job["position"] :] if step["step"] == "score"} & fitted
+    return unscored
 
 
 def _stages(store: Store, job: dict, left: list[float]) -> Iterable[dict]:
-    """A stage is what lies side by side in a chain and belongs to one run: fit, score and evaluate are one stage."""
-    before = 0.0  # of what is no stage of its own
+    """Yields the stages: adjacent steps of the same run, such as fit, score and evaluate, are one stage."""
+    before = 0.0  # seconds of preceding steps without a title, which are added to the next stage
     for (run, maps), steps in groupby(range(len(left)), key=lambda i: (job["chain"][i]["run"], _maps(job["chain"][i]))):
         at = list(steps)
-        rest = before + sum(left[i] for i in at)
+        seconds = before + sum(left[i] for i in at)
         title = _title(store, job["chain"][at[0]], run, maps)
         if title is None:
-            before = rest
+            before = seconds
             continue
         inside = job["progress"] * len(left) - at[0]
-        yield _stage(title, _state(job, at), rest, min(max(inside / len(at), 0.0), 1.0))
+        yield _stage(title, _state(job, at), seconds, min(max(inside / len(at), 0.0), 1.0))
         before = 0.0
 
 
@@ -107,7 +107,7 @@ def _state(job: dict, at: list[int]) -> str:
 
 
 def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
-    """None for an encoder that is taken as it is, which is done in a moment."""
+    """Returns the title of a stage; None for an encoder that is not trained, which takes no time."""
     try:
         run = runs.get_run(store, run_id)
     except NotFound:
@@ -115,7 +115,7 @@ def _title(store: Store, step: dict, run_id: str, maps: bool) -> str | None:
     if step["step"] == "weights":
         return "Make ready to learn from marks" if run["kind"] == "fit" else None
     if maps:
-        return "Draw the map of what the encoder sees"
+        return "Draw feature map"
     if run["kind"] == "pretrain":
         steps = total_steps(store, run)["steps"]
         return f"Train an encoder, {steps} steps" if steps else None

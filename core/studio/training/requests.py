@@ -1,4 +1,4 @@
-"""What the Training tab starts and changes: forms, checked configurations, chains, and what may be done to a run."""
+"""Actions of the Training tab: forms, checks of configurations, queued trainings and fits, and actions on runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from core.studio.training.live import jobs_of_runs
 
 
 def training_forms(store: Store) -> dict:
-    """Gives everything that the form of a new run needs, defaults included."""
+    """Returns everything that the form of a new run needs, including defaults."""
     from core.engine.backbones.config import EncoderConfig
 
     strong = strong_forms()
@@ -45,7 +45,7 @@ def training_forms(store: Store) -> dict:
 
 
 def _with_listed(store: Store, groups: list[dict]) -> list[dict]:
-    """The encoder's form, whose weights are those of the list, with the backbones that they are of."""
+    """Adds the weights on the list, with their backbones, to the encoder's form."""
     added = first_weights.listed(store)[len(first_weights.NAMES) :]
     more = {"init": added, "arch": first_weights.archs(store).values()}
     for field in (field for group in groups for field in group["fields"] if field["key"] in more):
@@ -54,12 +54,12 @@ def _with_listed(store: Store, groups: list[dict]) -> list[dict]:
 
 
 def _pasted(config: MedMixConfig) -> str:
-    """The name of the MedMix preset, "" if it has none."""
+    """Returns the name of a MedMix preset, or "" for other settings."""
     return next((name for name, preset in MEDMIX_PRESETS.items() if preset == config), "")
 
 
 def _detector_order(name: str) -> tuple:
-    usual = (USUAL, "lesion-head", "padim", "igd")  # the page offers the first unless asked otherwise
+    usual = (USUAL, "lesion-head", "padim", "igd")  # the page selects the first by default
     return (usual.index(name) if name in usual else len(usual), name)
 
 
@@ -76,10 +76,10 @@ def _detector(name: str) -> dict:
 
 
 def checked(config: dict, store: Store | None = None, files: Within | None = None) -> PretrainConfig:
-    """Returns the configuration if it can be trained. BadConfig says which setting cannot, and what it takes.
+    """Returns the configuration if it can be trained. Raises BadConfig, which names the invalid setting.
 
-    store: also that the study is there which lesions are cut from, and that the weights are on the list, or in a file
-    that lies within `files` (of administrators), see `first_weights`.
+    store: to check as well that the donor study exists and that the initial weights are allowed. files: further allowed
+    weights files, for administrators, see `first_weights`.
     """
     config = config if store is None else first_weights.settled(store, config, files)
     config_read = PretrainConfig.from_dict(runs.settings_of(config))
@@ -107,7 +107,7 @@ def start(
     wake: bool = True,
     files: Within | None = None,
 ) -> dict:
-    """Queue a training and, in the same chain, a fit, score and evaluation by each of `detectors` (name: options).
+    """Queues a training and, in the same job, the fit, scoring and evaluation of `detectors` (name: options).
 
     Returns {"run", "fits", "job"}. files: see `checked`.
     """
@@ -127,7 +127,7 @@ def start(
 def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> dict[str, Config]:
     """Checks the options of detectors, by name, and returns them as configurations.
 
-    What learns from marks is not asked for here: its base, a run, is chosen by `learnt.create_learnt`.
+    The detector that learns from marks is refused, because `learnt.create_learnt` has to choose its base.
     """
     for name in detectors:
         if name not in DETECTORS.names():
@@ -137,7 +137,7 @@ def _kinds(store: Store, detectors: dict[str, dict], files: Within | None) -> di
 
 
 def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, files: Within | None = None) -> dict:
-    """Queue fits on a trained encoder in one chain: fit, score, evaluate. Returns {"fits", "job"}.
+    """Queues fits on a trained encoder in one job: fit, score, evaluate. Returns {"fits", "job"}.
 
     files: see `checked`.
     """
@@ -157,7 +157,7 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, f
 
 
 def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True, by: str = "command line") -> dict:
-    """Perform an action on a run and return what is new about it.
+    """Performs an action on a run and returns what has changed.
 
     action: pause | resume | cancel | rename | note | archive | restore | repeat | delete | frees.
     """
@@ -186,9 +186,9 @@ def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = Tr
 
 
 def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
-    """Make a run again: the same configuration, queued. Returns {"run", "job"}.
+    """Queues a run with the same configuration. Returns {"run", "job"}.
 
-    One that has learnt from a case or a mask that is gone learns anew from what there is.
+    If cases or masks that the old run learnt from no longer exist, the new run learns from the current marks.
     """
     old = runs.get_run(store, run_id)
     if old["config"].get("base_run") and marks.fault(store, old):
@@ -207,7 +207,7 @@ def repeat(store: Store, run_id: str, wake: bool = True) -> dict:
 
 
 def delete(store: Store, run_id: str, by: str = "command line") -> int:
-    """Put a run and the fits on it into the bin; return their bytes. Refused while a job still has any of them."""
+    """Puts a run and its fits into the bin; returns their bytes. Raises ValueError if a job still has any of them."""
     everything = [*runs.children(store, run_id), run_id]
     for job in jobs.list_jobs(store, "running", "queued"):
         if any(step["run"] in everything for step in job["chain"]):
@@ -218,5 +218,5 @@ def delete(store: Store, run_id: str, by: str = "command line") -> int:
 def _job(store: Store, run_id: str) -> int:
     job = jobs_of_runs(store).get(run_id)
     if job is None:
-        raise ValueError("no job has this run; start it anew with 'repeat'")
+        raise ValueError("no job has this run; queue it again with 'repeat'")
     return job["id"]

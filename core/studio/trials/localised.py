@@ -37,8 +37,8 @@ class Marked:
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
     """Assigns marks to the lesions, bool (H, W), that they hit.
 
-    Of several marks on a lesion the highest rating counts. A mark hits at most one lesion: the one with the largest
-    overlap, or the first that contains its centre.
+    A mark hits at most one lesion: the one with the largest overlap, or the first that contains its centre. If several
+    marks hit a lesion, the highest rating counts.
 
     Raises ValueError if `rule` is not in RULES.
     """

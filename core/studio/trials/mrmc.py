@@ -74,13 +74,13 @@ class Analysis:
         tests = {
             name: {k: None if v == math.inf else v for k, v in asdict(t).items()} for name, t in self.tests.items()
         }
-        further = {
+        summary = {
             "ms": self.ms,
             "reader_variance": self.reader_variance,
             "interaction_variance": self.interaction_variance,
             "arms": self.arms,
         }
-        return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **further}
+        return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **summary}
 
 
 def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
