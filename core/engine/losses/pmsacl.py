@@ -20,9 +20,9 @@ CENTRINGS, POSITIVES = ("both", "denominator"), ("view", "class")
 def kappa(labels: Tensor, tau: float, alpha: float) -> Tensor:
     """Computes kappa(n, m) for all pairs of samples (PMSACL Eq. 7): labels (M,) -> (M, M).
 
-    It is 1 / (alpha tau) where two samples share a class, else 1 / tau. The text wants samples of one class to repel
-    each other less, which takes alpha > 1 although it calls alpha 'smaller'; alpha is free here, and alpha = 1 is the
-    plain contrastive loss. Raises ValueError unless tau and alpha are above 0.
+    It is 1 / (alpha tau) if two samples have the same class, else 1 / tau. The paper wants samples of one class to
+    repel each other less, which needs alpha > 1, although it calls alpha 'smaller'. Any positive alpha is allowed here;
+    alpha = 1 gives the plain contrastive loss. Raises ValueError unless tau and alpha are above 0.
     """
     if not (0 < tau < math.inf and 0 < alpha < math.inf):
         raise ValueError(f"tau and alpha must be above 0 and finite, not {tau} and {alpha}")
@@ -64,8 +64,8 @@ def pmsacl_loss(
         A scalar in float32.
 
     Raises:
-        ValueError: If shapes do not fit, there is no sample, or an argument is not valid. That labels and partners are
-            valid is checked on a CPU only, since a GPU would have to wait for it.
+        ValueError: If shapes do not fit, there is no sample, or an argument is not valid. Labels and partners are
+            checked on a CPU only, because the check would make a GPU wait.
 
     Example:
         >>> import torch
@@ -88,22 +88,22 @@ def pmsacl_loss(
         check_pairs(labels, partners, len(centres))
     f = centred(z.float(), labels, centres.detach().float())
     cosine = f @ f.T
-    own = torch.eye(len(f), dtype=torch.bool, device=f.device)
-    repel = (kappa(labels, tau, alpha) * cosine).masked_fill(own, -torch.inf)
+    is_self = torch.eye(len(f), dtype=torch.bool, device=f.device)
+    repel = (kappa(labels, tau, alpha) * cosine).masked_fill(is_self, -torch.inf)
     if centring == "denominator":
         f = F.normalize(z.float(), dim=1)
         cosine = f @ f.T
     attract = cosine.gather(1, partners[:, None])[:, 0]
     if positives == "class":
-        others = (labels[:, None] == labels[None]) & ~own
-        others.scatter_(1, partners[:, None], False)
-        count = others.sum(1)
-        attract = torch.where(count > 0, (cosine * others).sum(1) / count.clamp(min=1), attract)
+        same_class = (labels[:, None] == labels[None]) & ~is_self
+        same_class.scatter_(1, partners[:, None], False)
+        count = same_class.sum(1)
+        attract = torch.where(count > 0, (cosine * same_class).sum(1) / count.clamp(min=1), attract)
     return (torch.logsumexp(repel, 1) - attract / tau).mean()
 
 
 def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
-    """Raises ValueError unless labels (M,) are classes and partners (M,) the places of other samples of their class."""
+    """Raises ValueError unless labels (M,) are classes and partners (M,) indices of other samples of their class."""
     for name, values, end in (("labels", labels, classes), ("partners", partners, len(labels))):
         if values.is_floating_point() or values.dtype == torch.bool:
             raise ValueError(f"{name} are whole numbers, not {values.dtype}")
@@ -119,28 +119,28 @@ def check_pairs(labels: Tensor, partners: Tensor, classes: int) -> None:
 
 
 def loss_of_a_constant(feature: Tensor, labels: Tensor, centres: Tensor, tau: float, alpha: float) -> Tensor:
-    """Computes what `pmsacl_loss` would be if all samples had one feature (D,).
+    """Computes the value of `pmsacl_loss` if all samples had the same feature (D,).
 
-    This is what is reached without telling any image from another. Centring takes another centre from each class, so
-    even one constant gives each class a direction of its own; all positives then have cosine 1, whatever `centring` and
-    `positives` are. labels (M,); centres (k+1, D). It is computed from the (k+1)^2 pairs of classes instead of the M^2
+    An encoder that does not distinguish images reaches this value. A different centre is subtracted for each class, so
+    even a constant feature gives each class a separate direction; all positives then have cosine 1, whatever `centring`
+    and `positives` are. labels: (M,). centres: (k+1, D). The (k+1)^2 pairs of classes are used instead of the M^2 pairs
     of samples. Returns a scalar, float32.
     """
     classes = torch.arange(len(centres), device=labels.device)
-    each = F.one_hot(labels, len(centres)).sum(0)  # `bincount` would wait for a GPU
+    counts = F.one_hot(labels, len(centres)).sum(0)  # `bincount` would wait for a GPU
     f = centred(feature.float().expand(len(centres), -1), classes, centres.detach().float())
     logits = kappa(classes, tau, alpha) * (f @ f.T)
-    others = each[None] - torch.eye(len(each), device=each.device)  # the sample itself does not repel
-    repel = (logits + others.clamp(min=0).log()).logsumexp(1)
-    return (torch.where(each > 0, repel, 0) * each).sum() / each.sum() - 1 / tau
+    repelling = counts[None] - torch.eye(len(counts), device=counts.device)  # the sample itself does not repel
+    repel = (logits + repelling.clamp(min=0).log()).logsumexp(1)
+    return (torch.where(counts > 0, repel, 0) * counts).sum() / counts.sum() - 1 / tau
 
 
 def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
-    """Computes E || f_theta(a(x)) - c_n ||^2, which draws each class to its own centre (PMSACL Eq. 3).
+    """Computes l_ctr, E || f_theta(a(x)) - c_n ||^2, which pulls each class to its centre (PMSACL Eq. 3).
 
-    Squared Euclidean distance, averaged over samples and not over dimensions.
+    The squared Euclidean distance is averaged over samples, but summed over dimensions.
 
-    z (M, D) features; labels (M,) class n of each; centres (k+1, D), which get no gradient. Returns a scalar, float32.
+    z: (M, D), features. labels: (M,), class n of each. centres: (k+1, D), without gradient. Returns a scalar, float32.
     """
     z, centres = z.float(), centres.detach().float()
     return (z - centres[labels]).square().sum(1).mean()
@@ -149,8 +149,8 @@ def centring_loss(z: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
 def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Computes l_aug, the cross-entropy -E log a_n^T f_beta(f_theta(a(x))) (PMSACL Eq. 8).
 
-    It asks which class the image was made for.
-    logits (M, k+1), before the softmax; labels (M,) class n of each. Returns a scalar, float32.
+    It trains the classification of the strong augmentation A_n of each image.
+    logits: (M, k+1), before the softmax. labels: (M,), class n of each. Returns a scalar, float32.
     """
     return F.cross_entropy(logits.float(), labels)
 
@@ -158,8 +158,8 @@ def augmentation_loss(logits: Tensor, labels: Tensor) -> Tensor:
 def position_loss(logits: Tensor, places: Tensor) -> Tensor:
     """Computes l_pos, the cross-entropy -E log p^T f_gamma(f_theta(x_1), f_theta(x_2)) (PMSACL Eq. 9).
 
-    After Doersch et al. 2015: it asks where the second patch lies.
-    logits (B, 8), before the softmax; places (B,), which of the eight neighbours the second patch is.
+    It trains the prediction of the second patch's position relative to the first (Doersch et al. 2015).
+    logits: (B, 8), before the softmax. places: (B,), which of the eight neighbours the second patch is.
     Returns a scalar, float32.
     """
     return F.cross_entropy(logits.float(), places)
@@ -171,21 +171,21 @@ EPSILON = 1e-4
 def variance_loss(z: Tensor, labels: Tensor) -> Tensor:
     """Computes a hinge on the spread within each class: the mean over classes and dimensions of max(0, 1 - sd).
 
-    sd is taken of unit features times the root of their dimension. A hinge as in VICReg (Bardes, Ponce, LeCun 2022,
-    Eq. 1). Not the paper's: l_PMSACL tells the label to the centring, so one constant feature for all images already
-    lowers it. This term is 1 for such a feature and 0 where directions within each class are spread as if drawn
-    uniformly.
+    sd is the standard deviation of unit features times the square root of their dimension. The hinge is that of VICReg
+    (Bardes, Ponce, LeCun 2022, Eq. 1). The paper does not have this term: as l_PMSACL centres by label, a constant
+    feature of all images already lowers it. This term is 1 for a constant feature, and 0 if directions within each
+    class are spread as widely as uniformly random ones.
 
-    z (M, D) features; labels (M,) class of each. A class of one sample does not count. Returns a scalar, float32.
+    z: (M, D), features. labels: (M,), class of each; classes of one sample are ignored. Returns a scalar, float32.
     """
     u = F.normalize(z.float(), dim=1) * z.shape[1] ** 0.5
     same = F.one_hot(labels).float()
     count = same.sum(0)
-    there = count > 1
+    is_spread = count > 1
     mean = same.T @ u / count.clamp(min=1)[:, None]
     squared = same.T @ (u - mean[labels]).square() / (count - 1).clamp(min=1)[:, None]
     hinge = F.relu(1 - (squared + EPSILON).sqrt()).mean(1)
-    return torch.where(there, hinge, 0).sum() / there.sum().clamp(min=1)
+    return torch.where(is_spread, hinge, 0).sum() / is_spread.sum().clamp(min=1)
 
 
 class PMSACLLoss(nn.Module):
@@ -194,8 +194,8 @@ class PMSACLLoss(nn.Module):
     `pmsacl_loss` has the formula.
 
     Args:
-        centres: (k + 1, D), the mean feature of each class A_0 to A_k by the encoder before its training (Eq. 2);
-            they do not learn.
+        centres: (k + 1, D), the mean feature of each class A_0 to A_k by the untrained encoder (Eq. 2); they are
+            not trained.
         tau: Temperature (Eq. 7), above 0.
         alpha: Factor of tau between samples of one class, above 0; above 1 they repel each other less (Eq. 7).
 

@@ -1,6 +1,6 @@
-"""Draws a case of the demo study into its folder.
+"""Drawing one case of the demo study into its folder.
 
-This module is separate from `study` because the drawing processes import it: without torch they start at once.
+Apart from `study`, because the processes that draw import this module anew: without torch they begin at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MASKS = "test/mask"
 
 
 def draw(task: tuple[int, str, int, int, str]) -> None:
-    """Draws case i of a split as PNG, with its lesion mask if it has one. task: (seed, split, i, side, folder).
+    """Draw case i of a part as PNG, and its lesion mask beside. task: (seed, part, i, side in pixels, folder).
 
     Raises OSError if a file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""The steps of a run, one function per arrow: pretrain -> fit -> score -> evaluate, from the store to the engine."""
+"""The steps of a run, from the store to the engine: pretrain -> fit -> score -> evaluate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNTRAINED = "untrained"
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
     """Creates a pre-training run of `config` (a PretrainConfig or its dictionary); returns its id.
 
-    A run that pastes marked lesions records which they are. Raises ValueError if none is marked.
+    If it pastes marked lesions, the run stores which. Raises ValueError if no lesion is marked.
     """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
@@ -46,9 +46,9 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
 def create_untrained(
     store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
 ) -> str:
-    """Creates a run of zero epochs: the encoder before any training, so that a detector on it can be compared with.
+    """Creates a run of zero epochs, the encoder before any training, for detectors and for comparison.
 
-    Raises ValueError if the size or the encoder cannot be.
+    Raises ValueError if the size or the encoder is not valid.
     """
     PretrainConfig(size=size, encoder=EncoderConfig(arch=arch, init=init))
     config = {"size": size, "epochs": 0, "seed": seed, "encoder": {"arch": arch, "init": init, "seed": seed}}
@@ -66,20 +66,20 @@ def create_fit(
 ) -> str:
     """Creates a fit of `detector` on the encoder of run `parent`; returns its id.
 
-    config: a dictionary, a Config, or None for defaults. size: side of the images it sees; 0: as its encoder has it
-    (readings.size_of), or closer if the encoder's configuration asks for that (sides.closer).
+    config: a dictionary, a Config, or None for defaults. size: side of its images in pixels; 0 for that of its encoder
+    (readings.size_of), or a larger one if the encoder's configuration says so (sides.closer).
     """
     kind = DETECTORS.get(detector).Config
     checked = config if isinstance(config, Config) else kind.from_dict(config or {})
     encoder = runs.get_run(store, parent)
     study = encoder["study"]
     side = size or closer(store, study, encoder["config"])
-    own = {"size": side} if side else {}
-    return runs.create_run(store, study, "fit", detector, {**checked.to_dict(), **own}, parent, name)
+    setting = {"size": side} if side else {}
+    return runs.create_run(store, study, "fit", detector, {**checked.to_dict(), **setting}, parent, name)
 
 
 class Timed:
-    """A context that marks a run running, then done, stopped or failed, and adds up the seconds over all its starts."""
+    """A context that sets a run's status to running, then done, stopped or failed, and adds up its seconds."""
 
     def __init__(self, store: Store, run_id: str, device: str):
         self.store, self.run_id, self.device = store, run_id, device
@@ -103,16 +103,16 @@ class Timed:
 def pretrain_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Train (or go on training) the encoder of a run; returns the run. Stopped after a checkpoint if asked to stop."""
+    """Trains the encoder of a run, or resumes its training; returns the run. Raises Stopped if asked to stop."""
     run = runs.get_run(store, run_id)
-    place = pick_device(device)
+    torch_device = pick_device(device)
     folder = runs.run_folder(store, run_id)
-    with Timed(store, run_id, str(place)) as timed:
+    with Timed(store, run_id, str(torch_device)) as timed:
         if not run["config"].get("epochs"):
             _save_untrained(run, folder)
             weights.seal(folder)
             return runs.get_run(store, run_id)
-        result, images = train_encoder(store, run, place, should_stop, report)
+        result, images = train_encoder(store, run, torch_device, should_stop, report)
         weights.seal(folder)
         summary = {"message": result.message, "collapsed": bool(result.collapsed), "images": images}
         runs.update_run(store, run_id, summary={**run["summary"], **summary})
@@ -133,14 +133,14 @@ def _save_untrained(run: dict, folder) -> None:
 def fit_run(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> dict:
-    """Fit a run's detector on its encoder and the study's training normals; returns the run."""
+    """Fits a run's detector on its encoder and the study's training normals; returns the run."""
     run = runs.get_run(store, run_id)
-    place = pick_device(device)
+    torch_device = pick_device(device)
     folder = runs.run_folder(store, run_id)
-    with Timed(store, run_id, str(place)):
+    with Timed(store, run_id, str(torch_device)):
         for needed in filter(None, (run["parent"], run["config"].get("base_run"))):
             make_weights(store, needed, device, should_stop, report)
-        fitted, images = fit_detector(store, run, place, should_stop, report)
+        fitted, images = fit_detector(store, run, torch_device, should_stop, report)
         fitted.save(folder)
         weights.seal(folder)
         for remark in getattr(fitted, "remarks", ()):
@@ -156,9 +156,9 @@ def fit_run(
 def make_weights(
     store: Store, run_id: str, device: str = "auto", should_stop: Stop = never, report: Report = nothing
 ) -> None:
-    """Makes the weights of a finished run that came in a bundle without them; its readings and figures stay.
+    """Recreates the weights of a finished run that was imported without them; readings and figures are not changed.
 
-    Raises ValueError for an encoder that was trained: that takes the training again.
+    Raises ValueError for a trained encoder, which would have to be trained again.
     """
     run, folder = runs.get_run(store, run_id), runs.run_folder(store, run_id)
     if run["status"] != "done" or weights.there(store, run_id):
@@ -179,7 +179,7 @@ def chain(
     evaluate: bool = True,
     **args,
 ) -> list[dict]:
-    """Lists steps for `jobs.submit`: train the encoder, then for each fit: fit, score, evaluate. All get args."""
+    """Lists steps for `jobs.submit`: train the encoder, then fit, score and evaluate each fit. args: of all steps."""
     steps = [{"step": "pretrain", "run": pretrain, "args": args}] if pretrain else []
     for run in fits:
         names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
@@ -188,9 +188,9 @@ def chain(
 
 
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
-    """Returns (run, queued job) of a training: the last of this configuration that did not finish, or a new one.
+    """Returns (run, queued job) of a training: the last unfinished one with this configuration, or a new one.
 
-    So the same command, given again by torchrun or by a person, goes on from the last checkpoint.
+    Repeating the same command, by torchrun or by hand, thus resumes from the last checkpoint.
     """
     from core.engine.training import checkpoint
 
@@ -222,16 +222,16 @@ def _weights_step(work: Work) -> None:
 
 @step("score")
 def _score_step(work: Work) -> None:
-    """Scores the cases, then computes the aids that a reader may ask for beside them.
+    """Scores the cases, then computes the reading aids: steadiness and the nearest training images.
 
-    args: steady, true or false (default: by the study's size); aids, false to leave both out: the nearest training
-    images are then found when they are asked for.
+    args: steady, true or false (default: by the study's size); aids, false to skip both aids: the nearest training
+    images are then computed on request.
     """
     from core.studio.runs import certainty, nearest
 
     how = (work.store, work.run, work.device, work.should_stop, work.report)
     score_run(*how)
-    score_new(*how)  # cases that came in meanwhile: whoever took them leaves them to this step
+    score_new(*how)  # cases that were imported meanwhile, which the import leaves to this step
     if not work.args.get("aids", True):
         return
     nearest.add_nearest(*how)
@@ -241,7 +241,7 @@ def _score_step(work: Work) -> None:
 
 @step("evaluate")
 def _evaluate_step(work: Work) -> None:
-    """Evaluates with and without the region of interest, and the baseline; does nothing without known test labels."""
+    """Evaluates the run, with and without the region of interest, and the baseline, if test labels are known."""
     run = runs.get_run(work.store, work.run)
     study = run["study"]
     if not has_known_test(work.store, study):
