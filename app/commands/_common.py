@@ -87,18 +87,12 @@ def fail(args, text: str, status: int) -> int:
 
 
 def study_named(args, store, name: str) -> str:
-    """Returns the id of the study with this name.
-
-    A demo study (`demo`, `demo-1` for seed 1, ...) is drawn first if it does not exist.
-    """
+    """Returns the id of the study with this name; the demo study is imported first if it does not exist."""
     from core.studio.demo import study as demo
     from core.studio.ingest.studies import show_study
 
-    seed = demo.undrawn(store, name)
-    if seed is not None:
-        say(args, f"Drawing the demo study {name!r}, which is not there yet")
-        with progress(args, "Drawing the demo study") as show:
-            demo.make_demo(store, seed, on_progress=lambda i, n: show(i, n, ""))
+    if name == demo.STUDY:
+        demo.offer(store, args.device)
     return show_study(store, name)["id"]
 
 

@@ -12,8 +12,7 @@ import threading
 import time
 import webbrowser
 
-from app.commands._common import UserError, finish, follow, open_store, progress, say, table, verb
-from app.commands.results import COLUMNS
+from app.commands._common import UserError, finish, open_store, say, verb
 
 WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 
@@ -53,8 +52,8 @@ def open_page(args, tour: bool = False) -> int:
     store.set_setting("device", args.device)
     if tour:
         guided.prepare(store, args.device, wake=False)
-    fresh = not tour and getattr(args, "demo", False) and demo.is_fresh(store)
-    if fresh:
+    shown = not tour and getattr(args, "demo", False) and (args.verb == "demo" or demo.is_fresh(store))
+    if shown:
         demo.offer(store, args.device)
     jobs.ensure_worker(store)  # also starts jobs that an earlier session left queued
     from app.server import serve
@@ -65,7 +64,7 @@ def open_page(args, tour: bool = False) -> int:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
-        address = url + ("tour" if tour else "?study=demo&tab=review" if fresh else "")
+        address = url + ("tour" if tour else "?study=demo&tab=review" if shown else "")
         say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs {'pause' if stop_jobs else 'go on'}")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
@@ -129,36 +128,10 @@ def _until_up(url: str, seconds: float = 60) -> None:
 
 
 def _add_demo(subparsers) -> None:
-    parser = verb(subparsers, "demo", "Draw a study, train on it, fit the detectors, score and evaluate", run_demo)
-    parser.add_argument("--seed", type=int, default=0, help="of the study and of the training")
-    parser.add_argument("--epochs", type=int, help="instead of the quick preset's")
-    parser.add_argument("--show", action="store_true", help="a guided tour of the page instead: six minutes")
+    parser = verb(subparsers, "demo", "Open the page with the ready demo study", run_demo)
+    parser.add_argument("--show", action="store_true", help="a guided tour of the page: six minutes")
 
 
 def run_demo(args) -> int:
-    if args.show:
-        return open_page(args, tour=True)
-    from core.engine.tensors import pick_device
-    from core.studio.demo import study as demo
-    from core.studio.jobs import queue as jobs
-    from core.studio.runs import records as runs
-
-    pick_device(args.device)
-    started = time.monotonic()
-    store = open_store(args)
-    with progress(args, "Drawing the demo study") as show:
-        study = demo.make_demo(store, args.seed, on_progress=lambda i, n: show(i, n, ""))
-    drawing_seconds = time.monotonic() - started
-    changes = {"epochs": args.epochs} if args.epochs else {}
-    runs_made = demo.create_demo_runs(store, study, args.seed, **changes)
-    say(args, f"Study {study} drawn in {drawing_seconds:.0f} s; training and detectors follow")
-    job = jobs.submit(store, demo.demo_steps(runs_made, device=args.device), start=False)
-    follow(args, store, job, "Training, fitting, scoring")
-    size = runs.get_run(store, runs_made["pretrain"])["config"]["size"]
-    with progress(args, "Evaluating"):
-        rows = demo.demo_rows(store, study, runs_made, size)
-    seconds = round(time.monotonic() - started, 1)
-    say(args, table(rows, COLUMNS))
-    status = runs.get_run(store, runs_made["pretrain"])
-    payload = {"study": study, "seconds": seconds, "rows": rows, "runs": runs_made, "training": status["status"]}
-    return finish(args, payload, f"{seconds:.0f} s in all; `python launch.py` shows it")
+    args.demo = True
+    return open_page(args, tour=args.show)

@@ -26,7 +26,6 @@ from core.studio.clusters.step import embed
 from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
-from core.studio.demo.drawing import FOLDERS, MASKS, draw
 from core.studio.ingest import studies
 from core.studio.jobs.steps import Work
 from core.studio.runs import records as runs
@@ -36,6 +35,7 @@ from core.studio.runs.scoring import score_run
 from core.studio.training import dryrun
 from tests.benches import ROOT, bench
 from tests.benches._server import chromium, memory_mb, serve
+from tests.tools.drawing import FOLDERS, MASKS, draw
 
 STUDY, SIDE = "scale", 64
 ENCODER = {"init": "imagenet", "arch": "efficientnet-lite0"}

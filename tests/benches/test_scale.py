@@ -5,9 +5,9 @@ import os
 import cv2
 import pytest
 
-from core.studio.demo.drawing import FOLDERS, MASKS
 from tests.benches import scale
 from tests.benches.scale import STAGES
+from tests.tools.drawing import FOLDERS, MASKS
 
 
 @pytest.mark.longest

@@ -23,7 +23,6 @@ from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store
 from core.studio.demo import study as demo
-from core.studio.demo.drawing import FOLDERS, MASKS
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
@@ -33,6 +32,7 @@ from core.studio.review.context import RequestContext
 from core.studio.runs import learnt, records
 from core.studio.runs.look import look
 from core.studio.runs.pipeline import chain, create_pretrain
+from tests.tools.drawing import FOLDERS, MASKS
 
 COMMAND = "python -m tests.tools.demo"
 COUNTS = {"train": 160, "test_normal": 60, "test_abnormal": 40}
@@ -100,7 +100,7 @@ def train(store: Store, study: str) -> None:
 
 def make(target: Path, work: Path) -> dict:
     """Makes the bundle in a folder for the work; returns what `export_bundle` says of it."""
-    study, store = demo.demo_id(0), opening.open(Home.at(work / "home"))
+    study, store = demo.STUDY, opening.open(Home.at(work / "home"))
     draw(work / "frames")
     import_study(store, study, work / "frames", layout="plain")
     fit = look(store, study, "cpu", start=False)["fit"]

@@ -1,7 +1,7 @@
 """Pictures of the page for README and app/README, made anew from the page: every tab, light and dark, at three sizes.
 
-`python -m tests.tools.pictures --home DIR` photographs the demo study of a home (without --home, of a new one, in
-which a first look is taken first); `--all FOLDER` also keeps each picture by itself; `--minute FOLDER` joins what
+`python -m tests.tools.pictures --home DIR` photographs the demo study of a home (without --home, of a new one,
+into which the ready study is imported); `--all FOLDER` also keeps each picture by itself; `--minute FOLDER` joins what
 `PMSACL_PICTURES=FOLDER python launch.py bench first-minute` keeps. `assets/pictures.json` holds what could be read on
 them: tests/app/test_pictures.py says when the page has moved on.
 """
@@ -23,6 +23,7 @@ import numpy as np
 from app.page import TABS
 from core.studio.db import opening
 from core.studio.db.home import Home
+from core.studio.demo import study as demo
 from tests.benches._server import chromium, serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,7 +153,7 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the pictures of README and app/README anew")
-    parser.add_argument("--home", type=Path, help="with the demo study, scored; else one is made")
+    parser.add_argument("--home", type=Path, help="with the demo study; else one is made")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="gets each picture, at all sizes")
     parser.add_argument("--minute", type=Path, metavar="FOLDER", help="only first_minute.jpg, of bench first-minute")
     args = parser.parse_args()
@@ -165,8 +166,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pmsacl-pictures-") as folder:
         home = args.home or Path(folder)
         if args.home is None:
-            look = [sys.executable, "launch.py", "look", STUDY, "--home", folder]
-            subprocess.run(look, check=True, cwd=ROOT)
+            store = opening.open(Home.at(home))
+            demo.offer(store)
+            store.close()
         for path in make(home, args.all):
             print(path)
     return 0

@@ -1,123 +1,29 @@
-"""The demo study, drawn by our own code from a seed: ready as a bundle, or drawn here, and what is run on it."""
+"""The demo study: drawn images that come ready as a bundle, and the training on it that is done on this machine."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import shutil
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.studio.bundle import import_bundle
-from core.studio.db import leftovers
 from core.studio.db.store import Store
-from core.studio.demo.drawing import FOLDERS, MASKS, draw
-from core.studio.ingest.studies import import_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import stopping
 from core.studio.runs import bin
 from core.studio.runs.look import NAME
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained
 from core.studio.runs.records import get_run, list_runs
-from core.studio.runs.results import baseline_row, evaluate_run
 from core.studio.training.live import total_steps
 
+STUDY = "demo"
 READY = Path(__file__).with_name("demo.zip")  # made by `python -m tests.tools.demo`
 READER = "demo reader"  # whose marks the ready study holds
 CAME = "demo:ready"  # the setting that holds the ids of the runs that came with it
 
-COUNTS = {"train": 240, "test_normal": 80, "test_abnormal": 80}
-SIDE = 256  # of the frames as they are drawn; training has its own size
-DETECTORS_SHOWN = ("lesion-head", "padim", "igd")
+FITTED = ("lesion-head", "padim", "igd")
 
 BEHIND = {"gives_way": True}  # of each step: other work goes first
-
-Progress = Callable[[int, int], None]
-
-
-def demo_id(seed: int) -> str:
-    """Returns the id of the demo study of a seed: the first demo is simply 'demo'."""
-    return "demo" if seed == 0 else f"demo-{seed}"
-
-
-def undrawn(store: Store, study: str) -> int | None:
-    """Returns the seed of the demo study of this id that is neither drawn yet nor in the bin.
-
-    None for any other study.
-    """
-    tail = study.removeprefix("demo-")
-    seed = int(tail) if tail.isascii() and tail.isdigit() else 0
-    if study != demo_id(seed) or store.one("SELECT 1 FROM studies WHERE id = ?", [study]):
-        return None
-    return seed
-
-
-def make_demo(
-    store: Store,
-    seed: int = 0,
-    counts: dict[str, int] | None = None,
-    side: int | None = None,
-    on_progress: Progress | None = None,
-) -> str:
-    """Draw the study of a seed into the home (PNG, masks beside) and import it; one that is there is left as it is."""
-    study = demo_id(seed)
-    there = store.one("SELECT binned FROM studies WHERE id = ?", [study])
-    if there:
-        if there["binned"]:
-            bin.restore(store, "study", study, "demo")
-        return study
-    counts, side = {**COUNTS, **(counts or {})}, side or SIDE
-    folder = store.home.files / study
-    shutil.rmtree(folder, ignore_errors=True)
-    for name in (*FOLDERS.values(), MASKS):
-        (folder / name).mkdir(parents=True)
-    tasks = [(seed, split, i, side, str(folder)) for split, n in counts.items() for i in range(n)]
-    # Spawned, not forked: the page's process has threads.
-    workers = max(1, min(os.cpu_count() or 1, len(tasks) // 16))
-    with leftovers.holding(folder):
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            for done, _ in enumerate(pool.map(draw, tasks, chunksize=8), start=1):
-                if on_progress:
-                    on_progress(done, len(tasks))
-        import_study(store, study, folder, layout="plain")
-    return study
-
-
-def shown_detectors() -> list[str]:
-    """Returns the names of those of DETECTORS_SHOWN that there are."""
-    return [name for name in DETECTORS_SHOWN if name in DETECTORS.names()]
-
-
-def create_demo_runs(store: Store, study: str, seed: int = 0, **changes) -> dict[str, str]:
-    """Creates the demo's runs, by name: 'pretrain', one per detector on it, 'untrained', 'untrained padim'.
-
-    changes: to the preset.
-    """
-    from core.engine.training.pretrain import PRETRAIN_PRESETS
-
-    config = PRETRAIN_PRESETS["quick"].replace(**{"seed": seed, "encoder.seed": seed, **changes})
-    runs_made = {"pretrain": create_pretrain(store, study, config)}
-    for name in shown_detectors():
-        runs_made[name] = create_fit(store, runs_made["pretrain"], name, DETECTORS.get(name).preset())
-    runs_made["untrained"] = create_untrained(store, study, config.size, seed)
-    runs_made["untrained padim"] = create_fit(store, runs_made["untrained"], "padim", DETECTORS.get("padim").preset())
-    return runs_made
-
-
-def demo_steps(runs: dict[str, str], evaluate: bool = False, **args) -> list[dict]:
-    """Returns one chain of steps for all of the demo's runs."""
-    fits = [run for name, run in runs.items() if name not in ("pretrain", "untrained", "untrained padim")]
-    steps = chain(runs["pretrain"], fits, evaluate=evaluate, **args)
-    return steps + chain(runs["untrained"], [runs["untrained padim"]], evaluate=evaluate, **args)
-
-
-def demo_rows(store: Store, study: str, runs: dict[str, str], size: int, protocol: str = "held-out") -> list[dict]:
-    """Evaluates all detectors and the baseline, with and without the region of interest: a row each."""
-    fits = [run for name, run in runs.items() if name not in ("pretrain", "untrained")]
-    rows = [evaluate_run(store, run, roi, protocol) for run in fits for roi in (True, False)]
-    return rows + [baseline_row(store, study, size, roi, protocol) for roi in (True, False)]
 
 
 def is_fresh(store: Store) -> bool:
@@ -131,16 +37,15 @@ def offer(store: Store, device: str = "auto") -> int | None:
     It comes scored, with a training, maps, marks and what was learnt from them; weights stay out of the bundle. Returns
     the job; None if the study is there already. One in the bin is restored.
     """
-    study = demo_id(0)
     DETECTORS.names()  # imports torch, for which other writers would wait below
     with store.write():
-        there = store.one("SELECT binned FROM studies WHERE id = ?", [study])
+        there = store.one("SELECT binned FROM studies WHERE id = ?", [STUDY])
         if there and there["binned"]:
-            bin.restore(store, "study", study, READER)
+            bin.restore(store, "study", STUDY, READER)
         if there:
             return None
         import_bundle(store, READY, READER)
-        came = list_runs(store, study)
+        came = list_runs(store, STUDY)
         store.set_setting(CAME, [run["id"] for run in came])
         looks = [run for run in came if run["name"] == NAME]
         steps = [
@@ -155,18 +60,22 @@ def offer(store: Store, device: str = "auto") -> int | None:
 
 def train(store: Store, device: str = "auto") -> int:
     """Queues the demo's training and its detectors on this machine, behind all other work; returns the job."""
-    study = demo_id(0)
-
-    def steps() -> list[dict]:
-        runs_made = create_demo_runs(store, study)
-        listed = demo_steps(runs_made, evaluate=True, device=device, **BEHIND)
-        # The map at once after the training: Clusters then has it while the detectors are fitted.
-        args = {"config": film(store, runs_made["pretrain"]), **BEHIND}
-        return [listed[0], {"step": "embed", "run": runs_made["pretrain"], "args": args}, *listed[1:]]
-
-    job = jobs.once(store, ["demo", study], steps, start=False)["id"]
+    job = jobs.once(store, ["demo", STUDY], lambda: training_steps(store, device), start=False)["id"]
     _own(store, job)
     return job
+
+
+def training_steps(store: Store, device: str) -> list[dict]:
+    """Creates the runs of `train` and returns its steps: a training, three detectors on it, and one without it."""
+    config = PRETRAIN_PRESETS["quick"]
+    encoder, untrained = create_pretrain(store, STUDY, config), create_untrained(store, STUDY, config.size)
+    fits = [create_fit(store, encoder, name, DETECTORS.get(name).preset()) for name in FITTED]
+    beside = create_fit(store, untrained, "padim", DETECTORS.get("padim").preset())
+    args = {"device": device, "evaluate": True, **BEHIND}
+    training, *scoring = chain(encoder, fits, **args)
+    # The map at once after the training: Clusters then has it while the detectors are fitted.
+    embed = {"step": "embed", "run": encoder, "args": {"config": film(store, encoder), **BEHIND}}
+    return [training, embed, *scoring, *chain(untrained, [beside], **args)]
 
 
 OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the demo queued, and of those paused

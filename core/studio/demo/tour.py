@@ -18,7 +18,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.look import NAME, look
 from core.studio.training.live import brief
 
-STUDY = demo.demo_id(0)
+STUDY = demo.STUDY
 PATIENCE = 60.0  # seconds for a worker to leave what it is at
 _LOOKED = f"FROM runs WHERE kind = 'fit' AND name = '{NAME}' AND status = 'done'"
 # Runs that stay: those that came with the study; in one that was drawn here, finished first looks and their encoders.
@@ -29,7 +29,7 @@ _STAY = (
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Has the ready demo study imported, and one that was drawn here scored, unless that is done. Returns `state`."""
+    """Has the ready demo study imported, and scored where its runs are gone, unless that is done. Returns `state`."""
     demo.offer(store, device)
     if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
         look(store, STUDY, device, start=False)

@@ -55,7 +55,6 @@ QUERY = {
 @pytest.fixture
 def asked(room, monkeypatch):  # noqa: F811
     """ask(who, row) -> status; the study's maker is ann, bob reads another study, root administers."""
-    from core.studio.demo import study as demo
     from core.studio.demo import tour
 
     store, run = room
@@ -63,7 +62,6 @@ def asked(room, monkeypatch):  # noqa: F811
         people.add_reader(store, name, PASSWORD, role)
     for kind, id in OWNED.items():
         owners.set_owner(store, kind, [id], "ann")
-    monkeypatch.setattr(demo, "make_demo", lambda *args, **options: STUDY)
     monkeypatch.setattr(tour, "prepare", lambda store, *args, **options: tour.state(store))
     server = whole_server(store)
     clients = {name: visitor(server, name) for name in (None, "ann", "bob", "root")}

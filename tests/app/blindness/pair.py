@@ -34,7 +34,7 @@ from starlette.requests import Request
 from app.context import Context
 from core.studio.db import audit, opening
 from core.studio.db import store as stored
-from core.studio.demo.study import demo_id
+from core.studio.demo.study import STUDY as DEMO
 from core.studio.ingest import originals, studies
 from core.studio.ingest.masks import encode_mask
 from core.studio.jobs import queue
@@ -45,7 +45,7 @@ from tests.app.routes.clients import visitor, whole_server
 from tests.conftest import awaited
 from tests.studio.review.conftest import add_readings, asks, decide, draw_folder, save_mask
 
-BLIND, OPEN = demo_id(0), "openly"  # the tour speaks of the demo study alone
+BLIND, OPEN = DEMO, "openly"  # the tour speaks of the demo study alone
 VALUES = re.compile(r"'(?:[^']|'')*'|[0-9a-f]{12,}|\b\d+(?:\.\d+)?\b")
 NOW = 2_000_000_000  # seconds: later than all that the homes hold
 PEOPLE = {"ann": "reader", "ben": "reader", "eve": "reader", "joe": "reader", "root": "administrator"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from app import routes
-from core.studio.demo import study as demo
 from core.studio.jobs import queue as jobs
 from core.studio.review import people
 from core.studio.training import dryrun
@@ -18,7 +17,6 @@ from tests.tools import scripts as _scripts
 @pytest.fixture
 def ask(room, monkeypatch):  # noqa: F811
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
-    monkeypatch.setattr(demo, "make_demo", lambda *args, **options: STUDY)
     monkeypatch.setattr(dryrun, "dry_run", lambda *given: dryrun.measure(*given, "cpu"))  # in this process
     return every.Asked(room[0])
 

@@ -27,7 +27,6 @@ from core.studio.runs.pipeline import (
 from tests.conftest import ARCH, plain_folder
 from tests.studio.review.conftest import add_readings, decide, save_mask
 
-COUNTS = {"train": 12, "test_normal": 3, "test_abnormal": 3}
 AS_NEW = {"study": "demo", "ready": True, "job": None, "found": None, "stored": None}
 
 
@@ -35,19 +34,17 @@ AS_NEW = {"study": "demo", "ready": True, "job": None, "found": None, "stored": 
 def small(monkeypatch):
     """A small study, whose first look is not taken: the studies that it was asked for."""
     looked = []
-    monkeypatch.setattr(demo, "COUNTS", COUNTS)
-    monkeypatch.setattr(demo, "SIDE", 64)
     monkeypatch.setattr(tour, "look", lambda store, study, device, start: looked.append(study))
     return looked
 
 
 @pytest.mark.slow
-def test_an_empty_home_gets_the_ready_study_and_one_that_was_drawn_here_gets_a_first_look(store, small, monkeypatch):
+def test_an_empty_home_gets_the_ready_study_and_one_without_runs_gets_a_first_look(store, small, monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "offer", lambda store, device: asked.append(device))
     asked: list[str] = []
     tour.prepare(store, "cpu", wake=False)
     assert asked == ["cpu"] and small == []
-    demo.make_demo(store)
+    studies.import_study(store, "demo", plain_folder(tmp_path / "demo", 12, 3, 3))
     assert tour.state(store) == AS_NEW and runs.list_runs(store) == []
     report = overview.overview(store, "demo")["report"]
     assert report["accepted"] == 18 and report["rejected"] == []
@@ -56,8 +53,8 @@ def test_an_empty_home_gets_the_ready_study_and_one_that_was_drawn_here_gets_a_f
 
 
 @pytest.mark.slow
-def test_the_clearest_lesion_is_found_and_the_first_look_outlives_a_reset(store, small):
-    demo.make_demo(store)
+def test_the_clearest_lesion_is_found_and_the_first_look_outlives_a_reset(store, small, tmp_path):
+    studies.import_study(store, "demo", plain_folder(tmp_path / "demo", 12, 3, 3))
     encoder = create_untrained(store, "demo", 32, arch=ARCH)
     looked = create_fit(store, encoder, "padim", {"channels": 20}, name="First look")
     pretrain_run(store, encoder, "cpu")
@@ -142,7 +139,7 @@ def test_what_a_reader_said_is_held_against_the_machine_and_the_drawn_truth(stor
 def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_path):
     plain_folder(tmp_path / "own", 8, 2, 2)
     studies.import_study(store, "own", tmp_path / "own")
-    demo.make_demo(store)
+    studies.import_study(store, "demo", plain_folder(tmp_path / "demo", 12, 3, 3))
     imported = rows(store, "demo")
     for study in ("own", "demo"):
         used(store, study)
@@ -167,8 +164,8 @@ def test_reset_puts_the_demo_back_and_touches_nothing_else(store, small, tmp_pat
 
 
 @pytest.mark.slow
-def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small):
-    demo.make_demo(store)
+def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small, tmp_path):
+    studies.import_study(store, "demo", plain_folder(tmp_path / "demo", 12, 3, 3))
     run = create_pretrain(store, "demo", {"size": 32})
     jobs.submit(store, chain(run), start=False)
     execution.claim(store)  # by this very process, which does not stop

@@ -1,7 +1,4 @@
-"""Drawing one case of the demo study into its folder.
-
-Apart from `study`, because the processes that draw import this module anew: without torch they begin at once.
-"""
+"""Draws cases of a study into its folder, for the ready demo and for benchmarks."""
 
 from __future__ import annotations
 
