@@ -139,7 +139,7 @@ def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
 def sweep(folder: Path) -> list[str]:
     """Removes what killed writers left anywhere below a folder, but no active writer's files; returns their names."""
     removed = []
-    for work in [Path(here, name) for here, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
+    for work in [Path(root, name) for root, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
         leftovers = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]
         with contextlib.suppress(Busy, OSError), _alone(work, wait=False):
             removed += leftovers

@@ -28,8 +28,8 @@ class MeanColour:
 
     def distances(self, images: np.ndarray, roi: np.ndarray | None = None) -> np.ndarray:
         """Computes the Mahalanobis distances (N,), float64, of the images' mean colours."""
-        away = _means(images, roi) - self.mean
-        return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", away, self.precision, away)))
+        offset = _means(images, roi) - self.mean
+        return np.asarray(np.sqrt(np.einsum("ni,ij,nj->n", offset, self.precision, offset)))
 
     def to_dict(self) -> dict[str, Any]:
         return {"mean": self.mean.tolist(), "precision": self.precision.tolist()}

@@ -163,9 +163,9 @@ def find_text(image: np.ndarray) -> np.ndarray:
         elsewhere[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = 0
     detail = thin * elsewhere
     for most, top, bottom, left, right in lines:
-        far = bottom - top + 2
-        around = slice(max(0, top - far), bottom + far), slice(max(0, left - far), right + far)
-        if detail[around].sum() <= most * elsewhere[around].sum():
+        margin = bottom - top + 2
+        surroundings = slice(max(0, top - margin), bottom + margin), slice(max(0, left - margin), right + margin)
+        if detail[surroundings].sum() <= most * elsewhere[surroundings].sum():
             text[max(0, top - 2) : bottom + 2, max(0, left - 3) : right + 3] = True
     return text
 
@@ -188,8 +188,8 @@ def _lines(stats: np.ndarray) -> list[list[int]]:
         for line in (latest[f] for f in (foot, foot - 1, foot + 1) if f in latest):
             before = stats[line[-1]]
             gap = left - (before[cv2.CC_STAT_LEFT] + before[cv2.CC_STAT_WIDTH])
-            other = before[cv2.CC_STAT_HEIGHT]
-            if 0.6 <= tall / other <= 1.7 and gap <= max(4, 1.2 * max(tall, other)):
+            height_before = before[cv2.CC_STAT_HEIGHT]
+            if 0.6 <= tall / height_before <= 1.7 and gap <= max(4, 1.2 * max(tall, height_before)):
                 line.append(int(i))
                 break
         else:

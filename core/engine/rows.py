@@ -67,12 +67,12 @@ class Joined(_Read):
 
     def __getitem__(self, index: Any, /) -> np.ndarray:
         rows = np.arange(len(self))[index]  # also turns negative numbers and masks into row numbers; raises IndexError
-        which = np.searchsorted(self.ends, rows, side="right")
+        array_numbers = np.searchsorted(self.ends, rows, side="right")
         if rows.ndim == 0:
-            return np.asarray(self.parts[which][rows - self._start(int(which))])
+            return np.asarray(self.parts[array_numbers][rows - self._start(int(array_numbers))])
         out = np.empty((*rows.shape, *self.shape[1:]), self.dtype)
-        for number in np.unique(which):
-            out[which == number] = self.parts[number][rows[which == number] - self._start(number)]
+        for number in np.unique(array_numbers):
+            out[array_numbers == number] = self.parts[number][rows[array_numbers == number] - self._start(number)]
         return out
 
     def within(self, start: int, stop: int) -> np.ndarray | None:

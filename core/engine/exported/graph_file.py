@@ -53,8 +53,8 @@ def write_onnx(detector: Detector, images: np.ndarray, roi: np.ndarray, file: Pa
     onnxruntime = library()
     graph = Graph(detector).eval().requires_grad_(False)
     at_once = torch.export.Dim("images", min=1, max=4096)
-    several = np.repeat(images[:1], 2, 0), np.repeat(roi[:1], 2, 0)
-    example = tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in several)
+    two_of_one = np.repeat(images[:1], 2, 0), np.repeat(roi[:1], 2, 0)
+    example = tuple(torch.from_numpy(np.ascontiguousarray(array)) for array in two_of_one)
     with quiet(), torch.no_grad():
         program = torch.onnx.export(
             graph, example, input_names=list(INPUTS), output_names=list(OUTPUTS), dynamo=True,

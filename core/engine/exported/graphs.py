@@ -108,8 +108,8 @@ class _OfMaps(Part):
 
 class _PaDiM(_OfMaps):
     def read(self, maps: dict[int, Tensor], roi: Tensor) -> Said:
-        far = self.detector.distances(maps)
-        heat = blur(far, self.detector.config.sigma * far.shape[1] / 256)
+        distances = self.detector.distances(maps)
+        heat = blur(distances, self.detector.config.sigma * distances.shape[1] / 256)
         return Said(heat, heat, heat.flatten(1).amax(1), masked(heat, roi).flatten(1).amax(1))
 
 
@@ -125,12 +125,12 @@ class _Nearest(_OfMaps):
         weights = memory.weights(flat, distances, nearest, detector.power).view(-1, height * width)
         heat = distances.pow(detector.power).view(-1, height, width)
         smooth = blur(heat, detector.config.sigma * height / 256)
-        far = heat.flatten(1)
+        flat_heat = heat.flatten(1)
         inside = counted(roi, height, width).flatten(1)
         scores = []
-        for readings in (far, torch.where(inside, far, -1.0)):
+        for readings in (flat_heat, torch.where(inside, flat_heat, -1.0)):
             peak = readings.argmax(1, keepdim=True)
-            scores.append((far * weights).gather(1, peak)[:, 0])
+            scores.append((flat_heat * weights).gather(1, peak)[:, 0])
         return Said(smooth, smooth, scores[0], scores[1])
 
 
@@ -165,8 +165,8 @@ class _LesionHead(Part):
         x = floats(images)
         logits, classes, features = self.net(x)
         classes = classes.softmax(1)
-        away = (features[:, None] - self.net.centres).square().sum(2).sqrt()
-        margin = away[:, 0] - away[:, 1:].amin(1)
+        distances = (features[:, None] - self.net.centres).square().sum(2).sqrt()
+        margin = distances[:, 0] - distances[:, 1:].amin(1)
         scores = [self._score(maps, classes, margin) for maps in (logits, masked(logits, roi))]
         return Said(logits, logits, scores[0], scores[1])
 
@@ -247,8 +247,8 @@ class _Colour(nn.Module):
             inside = roi.double().flatten(1)[..., None]
             count = inside.sum(1)
             mean = torch.where(count > 0, (pixels * inside).sum(1) / count.clamp_min(1), mean)
-        away = mean - self.mean
-        return ((away @ self.precision) * away).sum(1).sqrt().float()
+        offset = mean - self.mean
+        return ((offset @ self.precision) * offset).sum(1).sqrt().float()
 
 
 class _Ensemble(Part):
@@ -416,8 +416,8 @@ def largest_component(above: Tensor) -> Tensor:
     for _ in range(math.ceil(math.log2(cells)) + 2):
         plane = label[:, 1:].reshape(-1, 1, height, width).float()
         highest = F.max_pool2d(plane, 3, 1, 1).flatten(1).long() * above.flatten(1).long()
-        around = F.pad(highest, (1, 0))
-        label = label.scatter_reduce(1, label, around, "amax").maximum(around)
+        nearby = F.pad(highest, (1, 0))
+        label = label.scatter_reduce(1, label, nearby, "amax").maximum(nearby)
         label = label.gather(1, label)
         label = label.gather(1, label)
     sizes = torch.zeros_like(label, dtype=torch.float32)

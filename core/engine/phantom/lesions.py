@@ -53,10 +53,10 @@ def place(rng: np.random.Generator, lesion: Lesion, distance: np.ndarray, open_:
         return False
     best = np.inf
     for y, x in spots[rng.integers(0, len(spots), 24)]:
-        around = distance[y - reach : y + reach + 1, x - reach : x + reach + 1]
+        surroundings = distance[y - reach : y + reach + 1, x - reach : x + reach + 1]
         uneven = (
-            around.std() / around.mean()
-            + 0.15 * max(0, around.mean() - 1.5)
+            surroundings.std() / surroundings.mean()
+            + 0.15 * max(0, surroundings.mean() - 1.5)
             + 0.12 * np.hypot(x / side - 0.5, y / side - 0.5)
         )
         uneven += rng.uniform(0, 0.05)

@@ -55,10 +55,10 @@ def evidence(lattice: Lattice, clicks: Sequence[Click]) -> np.ndarray:
         raise ValueError("The first click must be inside the lesion; clicks outside it then correct the region.")
     inside, outside = lattice.cells(spots[positive]), lattice.cells(spots[~positive])
     near = measures(lattice, inside)
-    far = measures(lattice, outside) if len(outside) else np.zeros_like(near)
+    outside_measures = measures(lattice, outside) if len(outside) else np.zeros_like(near)
     ones = np.ones(len(near))
     constants = [ones * bool(len(outside)), ones * np.log(len(inside)), ones]
-    return np.concatenate([near, far, np.stack(constants, 1)], 1).astype(np.float32)
+    return np.concatenate([near, outside_measures, np.stack(constants, 1)], 1).astype(np.float32)
 
 
 def region(

@@ -111,8 +111,8 @@ class Pretraining(Training):
         c = self.config
         if not self.objective.uses_centres:
             return
-        again = c.centres == REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
-        if self.centred == self.step or (self.centres is not None and not again):
+        reestimated = c.centres == REESTIMATED and self.step % (c.reestimate_every * self.per_epoch) == 0
+        if self.centred == self.step or (self.centres is not None and not reestimated):
             return
         centres = processes.from_first(self.model.class_centres(self._centre_batches(), self.step))
         self.centres, self.centred = centres.to(self.device), self.step

@@ -70,8 +70,8 @@ def picture(store: Store, m: Map, point: int, side: int = 512) -> np.ndarray:
     mixed = int(m.points.mixed[point])
     if mixed >= 0:
         image = np.asarray(m.points.mixed_images()[mixed])
-        how = cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA
-        return cv2.resize(image, fitted(_aspect(store, m, point), side), interpolation=how)
+        interpolation = cv2.INTER_CUBIC if len(image) < side else cv2.INTER_AREA
+        return cv2.resize(image, fitted(_aspect(store, m, point), side), interpolation=interpolation)
     case = store.one("SELECT path, frame, scale FROM cases WHERE id = ?", [int(m.points.case_id[point])])
     if case is None:
         raise ValueError("this case is no longer in the study")

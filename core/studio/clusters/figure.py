@@ -94,8 +94,8 @@ def draw(
                 _centres(axis, facts["centres"])
             for new in projected or []:
                 _new(axis, new, index)
-            when = "untrained encoder" if epoch == 0 else f"{objective}, epoch {epoch}".lstrip(", ")
-            axis.set_title(f"({letter}) {when}" if len(chosen) > 1 else when, fontsize=9)
+            title = "untrained encoder" if epoch == 0 else f"{objective}, epoch {epoch}".lstrip(", ")
+            axis.set_title(f"({letter}) {title}" if len(chosen) > 1 else title, fontsize=9)
             _numbers(axis, facts)
         for axis in axes[len(chosen) :]:
             axis.axis("off")
@@ -143,9 +143,9 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
     for c in order:
         axis.plot([], [], "o", color=colours[c], label=names[c], markersize=3.5, markeredgewidth=0)
     for c in order if marks else []:
-        here = coords[codes == c]
-        if len(here) > 2 and names[c] != NONE:
-            _mean(axis, here, colours[c])
+        class_coords = coords[codes == c]
+        if len(class_coords) > 2 and names[c] != NONE:
+            _mean(axis, class_coords, colours[c])
     if marks:
         axis.plot([], [], "+", color="#333", label="class mean, radius", markersize=7, markeredgewidth=1.4)
     axis.set_aspect("equal", "datalim")

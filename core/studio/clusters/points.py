@@ -57,8 +57,8 @@ class PointSet:
 
         It is 0 for training images and held-out normals, n for MedMix versions of A_n, and -1 for test images.
         """
-        real = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
-        return np.where(real, -1, self.lesions)
+        is_test = np.isin(self.group, [self.groups.index(g) for g in REAL[2:] if g in self.groups])
+        return np.where(is_test, -1, self.lesions)
 
     def truth(self) -> np.ndarray:
         """Returns the labels of test images, (N,): 0 for normal and 1 for abnormal ones, -1 for all other images."""

@@ -67,10 +67,10 @@ def sources(store: Store, m: Map, config: ProjectionConfig) -> tuple[str, list[S
     """Lists the images to project: (title, images). Raises ValueError or NotFound if there are none."""
     if config.study:
         study = studies.show_study(store, config.study)
-        here = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
+        on_map = set(m.points.case_id.tolist()) if study["id"] == m.about["study"] else set()
         rows = store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [study["id"]])
         new_sources = [
-            Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in here
+            Source(r["name"], r["path"], r["frame"], r["id"], r["sha256"]) for r in rows if r["id"] not in on_map
         ]
         title, none = study["name"], f"every image of study {study['name']!r} is on this map already"
     else:

@@ -41,11 +41,11 @@ def explain(store: Store, run_id: str, case_id: int) -> dict:
     [match] = _matches(detector, arrays, at)
     holdout = arrays.index("holdout", label="normal")[:USUAL]
     usual = _usual(runs.run_folder(store, run_id), detector, arrays, holdout) if len(holdout) else None
-    other = int(arrays.case_ids[train[fitted_on[match.row]]])
+    train_case = int(arrays.case_ids[train[fitted_on[match.row]]])
     return {
         "box": [round(v / detector.size, 5) for v in match.box],
         "there": [round(v / detector.size, 5) for v in match.there],
-        "case": pictured(store, "id = ?", other),
+        "case": pictured(store, "id = ?", train_case),
         "distance": round(match.distance, 4),
         "usual": usual,
     }

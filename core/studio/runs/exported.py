@@ -172,7 +172,7 @@ def _page(card: dict[str, Any]) -> str:
     """Returns the card as a page for people."""
     counts = ", ".join(f"{n} {name}" for name, n in card["counts"].items())
     graph = card["graph"]
-    how = (
+    use = (
         f"`model.onnx` takes `image`, uint8 (N, {card['size']}, {card['size']}, 3), and `roi`, uint8 of the same side, "
         "and gives `map`, `score` and `score_roi`; normalisation is inside. Its scores and the detector's differ by at "
         f"most {graph.get('difference', 0):.1g}. OpenVINO reads the same file.\n\n"
@@ -182,7 +182,7 @@ def _page(card: dict[str, Any]) -> str:
     )
     thresholds = ", ".join(f"{name} {value:.4g}" for name, value in card["thresholds"].items()) or "none yet"
     lines = [
-        f"# {card['title']}", f"PMSACL Studio {card['version']}, {card['made']}.", how, "## Intended use", card["use"],
+        f"# {card['title']}", f"PMSACL Studio {card['version']}, {card['made']}.", use, "## Intended use", card["use"],
         "## Made of", f"{counts}. Images are seen at {card['size']} pixels a side.", "## Thresholds", thresholds + ".",
         "## Licence", card["licence"] + ".",
     ]  # fmt: skip
@@ -264,11 +264,11 @@ def _stage(folder: Path, card: Card, staged: Path) -> None:
     """Copies the detector's files, after checking the digest of each, and the files of its encoder."""
     files = foreign_runs.files_of(folder / DETECTOR)
     listed = {name for name in card.digests if name.startswith(f"{DETECTOR}/")}
-    here = {f"{DETECTOR}/{file.as_posix()}": file for file in files}
-    if not files or (differ := listed.symmetric_difference(here)):
-        which = f"holds {min(differ)[:80]!r}, or lacks it, against card.json" if files else "holds no detector"
-        raise Refused(f"{folder} {which}: copy the folder again")
-    for name, file in here.items():
+    by_name = {f"{DETECTOR}/{file.as_posix()}": file for file in files}
+    if not files or (differ := listed.symmetric_difference(by_name)):
+        problem = f"holds {min(differ)[:80]!r}, or lacks it, against card.json" if files else "holds no detector"
+        raise Refused(f"{folder} {problem}: copy the folder again")
+    for name, file in by_name.items():
         target = staged / DETECTOR / file
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / DETECTOR / file, target)

@@ -47,14 +47,14 @@ def offered(store: Store, study: str, reader: str | None = None) -> dict[str, An
     last = max((runs.marks_count(r) for r in runs.list_runs(store, study, kind="fit")
                 if r["method"] == LEARNT and r["status"] != "failed"), default=0)  # fmt: skip
     reached = [step for step in OFFERS if step <= len(cases)]
-    of = {
+    counts = {
         "whole": len(marks.whole(store, study, reader)),
         "contradicting": len(marks.contradicting(store, study, reader)),
         "unfinished": sum(not all(case["finished"] for case in (row, *row["others"])) for row in cases),
     }
     return {
-        **of,
-        "notes": _notes(len(cases), **of, held=marks.held_back(store, study, reader) if cases else 0),
+        **counts,
+        "notes": _notes(len(cases), **counts, held=marks.held_back(store, study, reader) if cases else 0),
         "none": None if cases else marks.none_accepted(store, study, reader),
         "masks": len(cases),
         "patients": len(set(marks.units(cases).tolist())),

@@ -225,8 +225,8 @@ def donors_of(store: Store, run: dict, size: int) -> tuple[np.ndarray, np.ndarra
     marked = marks_of(store, run, size)
     if marked is None:
         return None
-    some = marked.masks.any((1, 2))
-    return marked.images[some], marked.masks[some]
+    has_lesion = marked.masks.any((1, 2))
+    return marked.images[has_lesion], marked.masks[has_lesion]
 
 
 def units(rows: list[dict[str, Any]]) -> np.ndarray:
@@ -241,9 +241,9 @@ def fault(store: Store, run: dict) -> str | None:
         return None
     case_ids = [*marks["cases"], *marks.get("normals", [])]
     existing = {row["id"] for row in _of(store, "SELECT id FROM cases WHERE id IN ({})", case_ids)}
-    gone = len(set(case_ids) - existing)
-    if gone:
-        cases = "a case that it has learnt from is" if gone == 1 else f"{gone} cases that it has learnt from are"
+    missing = len(set(case_ids) - existing)
+    if missing:
+        cases = "a case that it has learnt from is" if missing == 1 else f"{missing} cases that it has learnt from are"
         return f"{run['id']} cannot be repeated any more: {cases} no longer in the study. Learn anew without it."
     if fingerprint(store, marks) != marks["sha256"]:
         return f"the masks that {run['id']} was to learn from are not all there any more: learn anew"
@@ -273,8 +273,8 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
     names = tuple(marks.get("kinds", {}))
     of_kind = {mask: i for i, name in enumerate(names, 1) for mask in marks["kinds"][name]}
     for i, (case, mask) in enumerate(zip(marks["cases"], marks["masks"], strict=True)):
-        several = [decode_mask(by_mask[m]["png"]) for m in (mask, *marks.get("others", {}).get(str(case), []))]
-        lesion, union = np.min(several, 0), np.max(several, 0)
+        reader_masks = [decode_mask(by_mask[m]["png"]) for m in (mask, *marks.get("others", {}).get(str(case), []))]
+        lesion, union = np.min(reader_masks, 0), np.max(reader_masks, 0)
         unknown = union & ~lesion & 1
         if case in marks.get("unfinished", []):
             judged = union.copy()
@@ -284,8 +284,8 @@ def marks_of(store: Store, run: dict, size: int) -> Marks | None:
         masks[i], ignored[i] = mask_at(lesion, size), mask_at(unknown, size)
         ignored[i] &= 1 - masks[i]
         named[i] = masks[i] * of_kind.get(mask, 0)
-    where = _of(store, f"SELECT c.id, {_UNIT} FROM cases c WHERE c.id IN ({{}})", [*marks["cases"], *normals])
-    unit = {row["id"]: row["unit"] for row in where}
+    unit_rows = _of(store, f"SELECT c.id, {_UNIT} FROM cases c WHERE c.id IN ({{}})", [*marks["cases"], *normals])
+    unit = {row["id"]: row["unit"] for row in unit_rows}
     cases = [*marks["cases"], *normals]
     patients = units([{"unit": unit[case]} for case in cases])
     outlines = _outlines(store, run["config"].get("base_run", ""), cases, size, roi)
@@ -328,8 +328,8 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     The run must not be evaluated on them.
     """
     run = runs.get_run(store, run_id)
-    above = [runs.get_run(store, run["parent"])] if run["parent"] else []
-    learnt = [ancestor["config"]["marks"] for ancestor in (run, *above) if ancestor["config"].get("marks")]
+    encoder_runs = [runs.get_run(store, run["parent"])] if run["parent"] else []
+    learnt = [ancestor["config"]["marks"] for ancestor in (run, *encoder_runs) if ancestor["config"].get("marks")]
     cases = [case for marks in learnt for case in (*marks["cases"], *marks.get("normals", []))]
     if not cases:
         return frozenset()

@@ -130,8 +130,8 @@ def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.
     file = store.home.cache / run["study"] / f"training-features-{key}.npy"
     if not len(normal):
         raise ValueError("The study has no normal training images to compare with.")
-    images, gone = Some(arrays.images, normal), erasures(store)
+    images, erased_before = Some(arrays.images, normal), erasures(store)
     features = seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))
-    if erasures(store) != gone:  # the features may be of a patient who was erased meanwhile
+    if erasures(store) != erased_before:  # the features may be of a patient who was erased meanwhile
         file.unlink(missing_ok=True)
     return features

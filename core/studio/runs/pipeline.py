@@ -229,14 +229,14 @@ def _score_step(work: Work) -> None:
     """
     from core.studio.runs import certainty, nearest
 
-    how = (work.store, work.run, work.device, work.should_stop, work.report)
-    score_run(*how)
-    score_new(*how)  # cases that were imported meanwhile, which the import leaves to this step
+    args = (work.store, work.run, work.device, work.should_stop, work.report)
+    score_run(*args)
+    score_new(*args)  # cases that were imported meanwhile, which the import leaves to this step
     if not work.args.get("aids", True):
         return
-    nearest.add_nearest(*how)
+    nearest.add_nearest(*args)
     if certainty.wanted(work.store, work.run, work.args.get("steady")):
-        certainty.add_steadiness(*how)
+        certainty.add_steadiness(*args)
 
 
 @step("evaluate")

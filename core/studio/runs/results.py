@@ -60,10 +60,10 @@ def evaluate_run(
     row["conformal"] = conformal(unseen, scores[labels == 0], held_patients)
     parent = runs.get_run(store, run["parent"])
     seconds = sum(filter(None, (parent["seconds"], run["seconds"], run["summary"].get("score_seconds"))))
-    who = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
+    origin = {"encoder": parent["method"], "detector": run["method"], "roi": bool(roi), "protocol": protocol}
     row["learnt_from"] = int(np.isin(arrays.case_ids[arrays.index("test")], list(learnt)).sum())
     row |= _compared_on(arrays, test, truth)
-    row = {**row, **who, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
+    row = {**row, **origin, "run": run_id, "seconds": round(seconds, 2), "seed": parent["config"].get("seed")}
     row["evaluate_seconds"] = round(time.monotonic() - started, 2)
     return keep_row(store, run["study"], run_id, row)
 
@@ -107,9 +107,9 @@ def baseline_row(
     labels = (arrays.label[test] == "abnormal").astype(int)
     patients = patients_of(store, study, arrays.case_ids[test])
     row = evaluate(scores(test), labels, holdout_scores=scores(normal), protocol=protocol, patients=patients, **options)
-    who = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
-    who |= _compared_on(arrays, test, truth)
-    return keep_row(store, study, None, {**row, **who, "seconds": round(time.monotonic() - started, 2)})
+    origin = {"encoder": None, "detector": BASELINE, "roi": bool(roi), "protocol": protocol, "run": None, "seed": None}
+    origin |= _compared_on(arrays, test, truth)
+    return keep_row(store, study, None, {**row, **origin, "seconds": round(time.monotonic() - started, 2)})
 
 
 def scored_fits(store: Store, study: str) -> list[str]:

@@ -73,16 +73,16 @@ def score_run(
         calibrations = {kind: calibration.outlined_by(**outline) for kind, calibration in calibrations.items()}
         for start in range(0, len(holdout), CHUNK):
             rows = slice(start, start + CHUNK)
-            looked = (maps[rows], _cut(scores, rows), _cut(extras, rows))
+            results = (maps[rows], _cut(scores, rows), _cut(extras, rows))
             ids = arrays.case_ids[holdout[rows]]
-            write_readings(store, _rows(store, run_id, ids, looked, calibrations, rows_of(arrays.roi, holdout[rows])))
+            write_readings(store, _rows(store, run_id, ids, results, calibrations, rows_of(arrays.roi, holdout[rows])))
     for start in range(0, len(test), CHUNK):
         chunk = test[start : start + CHUNK]
         report({"step": len(holdout) + start, "steps": len(holdout) + len(test)})
         _check(should_stop)
-        looked = _look_at(detector, arrays, chunk)
+        results = _look_at(detector, arrays, chunk)
         roi = rows_of(arrays.roi, chunk)
-        write_readings(store, _rows(store, run_id, arrays.case_ids[chunk], looked, calibrations, roi))
+        write_readings(store, _rows(store, run_id, arrays.case_ids[chunk], results, calibrations, roi))
     pixels = calibrations["roi"].pixels
     assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
@@ -140,7 +140,7 @@ def _arrays(store: Store, run: dict, report: Report = nothing) -> tuple[StudyArr
 
 def _look_at(detector: Detector, arrays: StudyArrays, rows: np.ndarray) -> Seen:
     """Runs `look` on these rows of the arrays."""
-    images, roi = (np.array(rows_of(of, rows)) for of in (arrays.images, arrays.roi))
+    images, roi = (np.array(rows_of(array, rows)) for array in (arrays.images, arrays.roi))
     return look(detector, images, roi)
 
 
@@ -161,17 +161,17 @@ def _whole(detector: Detector, arrays: StudyArrays, index: np.ndarray, should_st
     for start in range(0, len(index), CHUNK):
         _check(should_stop)
         chunk = index[start : start + CHUNK]
-        looked = _look_at(detector, arrays, chunk)
-        maps, shape = np.ascontiguousarray(looked[0], np.float32), looked[0].shape[1:]
+        results = _look_at(detector, arrays, chunk)
+        maps, shape = np.ascontiguousarray(results[0], np.float32), results[0].shape[1:]
         file.write(maps.tobytes())
-        scores.append(looked[1])
-        extras.append({name: values for name, values in looked[2].items() if values[0].size <= MOST_EXTRAS})
+        scores.append(results[1])
+        extras.append({name: values for name, values in results[2].items() if values[0].size <= MOST_EXTRAS})
     file.flush()
     return np.memmap(file, np.float32, "r", shape=(len(index), *shape)), _joined(scores), _joined(extras)
 
 
 def _cut(values: dict[str, np.ndarray], rows: slice) -> dict[str, np.ndarray]:
-    return {name: of[rows] for name, of in values.items()}
+    return {name: array[rows] for name, array in values.items()}
 
 
 def _joined(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -233,8 +233,8 @@ def score_new(
         if not ids:
             continue
         images, rois = (np.stack(column) for column in zip(*prepared, strict=True))
-        looked = look(detector, images, rois)
-        write_readings(store, _rows(store, run_id, np.array(ids, np.int64), looked, calibrations, rois))
+        results = look(detector, images, rois)
+        write_readings(store, _rows(store, run_id, np.array(ids, np.int64), results, calibrations, rois))
         done += len(ids)
     keep_order(store, run_id)
     return done

@@ -102,12 +102,12 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     step = sum(counted) / len(counted)
     cuda, threads = torch_device.type == "cuda", torch.get_num_threads()
     memory = most_memory(torch_device)
-    again = centring * (trainer.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
+    total = centring * (trainer.epochs // chosen.reestimate_every) if chosen.centres == "re-estimated" else centring
     measures = {
         "fits": memory < free + (0 if cuda else memory),
         "seconds_step": step,
         "seconds_epoch": step * trainer.per_epoch,
-        "seconds_total": step * trainer.steps + again,
+        "seconds_total": step * trainer.steps + total,
         "steps": trainer.steps,
         "per_epoch": trainer.per_epoch,
         "images": len(train),

@@ -122,10 +122,10 @@ def _path(store: Store, value: str, files: Within | None) -> str:
     if value in listed(store):
         return str(folder_of(store) / value)
     query = "SELECT id, folder FROM runs WHERE kind = 'pretrain' AND binned IS NULL"
-    ours = {run["id"]: str(store.home.path / run["folder"]) for run in store.query(query) if run["folder"]}
-    if value in ours:
-        return ours[value]
-    known_paths = {*ours.values(), *(str(folder_of(store) / name) for name in listed(store)[len(NAMES) :])}
+    run_folders = {run["id"]: str(store.home.path / run["folder"]) for run in store.query(query) if run["folder"]}
+    if value in run_folders:
+        return run_folders[value]
+    known_paths = {*run_folders.values(), *(str(folder_of(store) / name) for name in listed(store)[len(NAMES) :])}
     if value in known_paths:
         return value
     if files is not None and "\0" not in value and files.holds(Path(value).expanduser().absolute()):

@@ -111,9 +111,9 @@ def now(store: Store) -> dict:
     job: the running job, or the next one. beside: a short job that runs at the same time as a training, or None.
     waiting: number of queued jobs. ended: when the last job ended, or None.
     """
-    going = jobs.list_jobs(store, "running", "queued")
-    at_work = sorted((j for j in going if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
-    waiting = [j for j in going if j["status"] == "queued"]
+    unfinished = jobs.list_jobs(store, "running", "queued")
+    at_work = sorted((j for j in unfinished if j["status"] == "running"), key=lambda j: j["queue"])  # long before short
+    waiting = [j for j in unfinished if j["status"] == "queued"]
     return {
         "studies": [r["id"] for r in store.query("SELECT id FROM studies WHERE binned IS NULL ORDER BY id")],
         "job": brief(next(iter(at_work), waiting[-1] if waiting else None)),

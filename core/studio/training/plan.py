@@ -25,21 +25,21 @@ def plan(store: Store, study: str | None) -> dict:
     no job is unfinished. left: seconds until all jobs are done. jobs: ids of running and waiting jobs. scored: whether
     a run has finished scoring the test cases.
     """
-    mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
-    listed = [j for j in jobs.list_jobs(store) if any(step["run"] in mine for step in j["chain"] if step["run"])]
-    going = [j for j in listed if j["status"] in GOING]
+    run_ids = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [study])} if study else set()
+    listed = [j for j in jobs.list_jobs(store) if any(step["run"] in run_ids for step in j["chain"] if step["run"])]
+    going_jobs = [j for j in listed if j["status"] in GOING]
     scored = store.one(
         "SELECT 1 FROM readings r JOIN runs f ON f.id = r.run JOIN cases c ON c.id = r.case_id "
         "WHERE f.study = ? AND c.split = 'test' AND f.id NOT IN (SELECT value FROM json_each(?)) LIMIT 1",
-        [study, json.dumps(sorted(_to_be_scored(going)))],
+        [study, json.dumps(sorted(_to_be_scored(going_jobs)))],
     )
-    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": [j["id"] for j in going], "scored": scored is not None}
-    if not going:
+    ids = [j["id"] for j in going_jobs]
+    answer: dict[str, Any] = {"stages": [], "left": 0.0, "jobs": ids, "scored": scored is not None}
+    if not going_jobs:
         return answer
     ended = sorted((j for j in listed if j["status"] in ("done", "failed", "cancelled")), key=lambda j: -j["id"])
-    estimate = Estimate(store)
-    counted = {j["id"] for j in going}
-    for job in sorted([*ended[:BEFORE], *going], key=lambda j: j["id"]):
+    estimate, counted = Estimate(store), set(ids)
+    for job in sorted([*ended[:BEFORE], *going_jobs], key=lambda j: j["id"]):
         first = [j for j in _ahead(store, job) if j["id"] not in counted]
         counted |= {j["id"] for j in first}
         if wait := sum(sum(estimate.steps(j)) for j in first):
@@ -55,8 +55,8 @@ def _ahead(store: Store, job: dict) -> list[dict]:
     if job["status"] != "queued":
         return []
     same_queue = [j for j in jobs.list_jobs(store, *GOING) if j["queue"] == job["queue"] and j["id"] != job["id"]]
-    mine = _turn(job)
-    return [j for j in same_queue if _turn(j) < mine or (j["status"] == "running" and _turn(j)[0] <= mine[0])]
+    turn = _turn(job)
+    return [j for j in same_queue if _turn(j) < turn or (j["status"] == "running" and _turn(j)[0] <= turn[0])]
 
 
 def _turn(job: dict) -> tuple[bool, int]:
@@ -88,8 +88,8 @@ def _stages(store: Store, job: dict, left: list[float]) -> Iterable[dict]:
 
 
 def _stage(title: str, state: str, left: float, share: float = 0.0) -> dict:
-    going = state in ("running", "waiting")
-    return {"title": title, "state": state, "left": round(left, 1) if going else 0.0, "share": round(share, 4)}
+    is_active = state in ("running", "waiting")
+    return {"title": title, "state": state, "left": round(left, 1) if is_active else 0.0, "share": round(share, 4)}
 
 
 def _maps(step: dict) -> bool:

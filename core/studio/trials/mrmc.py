@@ -209,8 +209,8 @@ def power(difference: float, parts: Components, interaction: float, r: int) -> f
     if within <= 0:
         return 1.0 if difference else ALPHA
     df2 = (total / within) ** 2 * (r - 1)
-    away = r * difference**2 / (2 * total)
-    return float(scipy.stats.ncf.sf(scipy.stats.f.isf(ALPHA, 1, df2), 1, df2, away)) if away else ALPHA
+    shift = r * difference**2 / (2 * total)
+    return float(scipy.stats.ncf.sf(scipy.stats.f.isf(ALPHA, 1, df2), 1, df2, shift)) if shift else ALPHA
 
 
 def sample_sizes(

@@ -182,8 +182,8 @@ def close(store: Store, trial: int, by: str) -> None:
         if not row["started"] or row["closed"]:
             raise ValueError("Only a trial that is open can be closed.")
         db.execute("UPDATE trials SET closed = ? WHERE id = ?", [now(), trial])
-        going = "SELECT p.reader FROM trial_parts p JOIN reading_sessions h ON h.id = p.session "
-        for trial_part in store.query(f"{going}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
+        query = "SELECT p.reader FROM trial_parts p JOIN reading_sessions h ON h.id = p.session "
+        for trial_part in store.query(f"{query}WHERE p.trial = ? AND h.ended IS NULL", [trial]):
             sessions.end_session(store, trial_part["reader"], by)
         audit.record(store, by, "trial-close", study=row["study"], after={"trial": trial, "digest": row["digest"]})
 
@@ -250,21 +250,21 @@ def open_part(store: Store, trial: int, reader: str) -> int:
     Raises ValueError before the end of the wash-out, or if all lists are read.
     """
     with store.write() as db:
-        here = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)
-        if here is None:
+        listed = next((row for row in lists_of(store, reader) if row["trial"] == trial), None)
+        if listed is None:
             raise NotFound("You do not take part in this trial.")
-        if here["state"] == "done":
+        if listed["state"] == "done":
             raise ValueError("You have read all of your lists. Thank you.")
-        if here["state"] == "waits":
-            raise ValueError(f"Your next list opens on {here['opens'][:10]}.")
+        if listed["state"] == "waits":
+            raise ValueError(f"Your next list opens on {listed['opens'][:10]}.")
         trial_part = next(
-            p for p in progress(store, trial) if p["reader"] == reader and p["number"] == here["part"] - 1
+            p for p in progress(store, trial) if p["reader"] == reader and p["number"] == listed["part"] - 1
         )
         if trial_part["session"]:
             return int(trial_part["session"])
         row = get(store, trial)
-        which = " AND repeated" if trial_part["arm"] == "repeat" else ""
-        (cases,) = store.columns(f"SELECT case_id FROM trial_cases WHERE trial = ?{which} ORDER BY position", [trial])
+        only = " AND repeated" if trial_part["arm"] == "repeat" else ""
+        (cases,) = store.columns(f"SELECT case_id FROM trial_cases WHERE trial = ?{only} ORDER BY position", [trial])
         order = list(cases)
         random.Random(f"order {row['plan'].seed} {reader} {trial_part['number']}").shuffle(order)
         number = sessions.start_session(

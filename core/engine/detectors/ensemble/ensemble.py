@@ -276,8 +276,8 @@ class Ensemble(Detector):
         if self.known is None:
             return maps
         side = maps.shape[1]
-        other = 0.0 if elsewhere is None else upsample(elsewhere, side)
-        return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, other).astype(np.float32)
+        fill = 0.0 if elsewhere is None else upsample(elsewhere, side)
+        return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, fill).astype(np.float32)
 
     def part(self, prediction: Prediction, name: str) -> Prediction:
         """Returns the prediction of member `name`, which must have a reading, for the same images."""
@@ -378,10 +378,10 @@ def _fit_members(
     """
     quick = [name for name, member in config.members.items() if _is_quick(member)]
     slow = {name: member for name, member in config.members.items() if name not in quick}
-    fitted_images, around = rows_of(images, split[0]), context.of(split[0])
+    fitted_images, fit_context = rows_of(images, split[0]), context.of(split[0])
     pairs: list[Any] = [(DETECTORS.get(config.members[n].detector), config.members[n].settings) for n in quick]
     report = None if slow else context.report
-    detectors = fit_together(encoder, fitted_images, pairs, around.replace(report=report)) if quick else []
+    detectors = fit_together(encoder, fitted_images, pairs, fit_context.replace(report=report)) if quick else []
     fitted: dict[str, Detector] = dict(zip(quick, detectors, strict=True))
     steps = {name: int(getattr(member.settings, "steps", 0)) for name, member in slow.items()}
     done = 0
@@ -394,7 +394,7 @@ def _fit_members(
             complete = suited(settings.ensemble(), encoder.class_head)
             fitted[name] = kind._fit(encoder, images, complete, inner, split)
             continue
-        member_context = around.replace(folder=folder, report=part_of(context.report, done, sum(steps.values())))
+        member_context = fit_context.replace(folder=folder, report=part_of(context.report, done, sum(steps.values())))
         member_images = resized(fitted_images, member.side) if member.side else fitted_images
         if member.side and member_context.roi is not None:
             member_context = member_context.replace(roi=resized(member_context.roi, member.side))
@@ -417,8 +417,8 @@ def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> 
     from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 
     auroc = {w: roc_auc_score(labels, first + w * second) for w in CANDIDATES}
-    good = [w for w in CANDIDATES if auroc[w] >= max(auroc.values()) - CLEARLY]
-    return min(good, key=lambda w: abs(np.arctan(w) - np.pi / 4))
+    candidates = [w for w in CANDIDATES if auroc[w] >= max(auroc.values()) - CLEARLY]
+    return min(candidates, key=lambda w: abs(np.arctan(w) - np.pi / 4))
 
 
 @DETECTORS.register("blend", title="Quick detectors, blended", compares=True)

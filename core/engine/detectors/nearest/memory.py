@@ -82,8 +82,8 @@ class Memory(nn.Module):
         """
         if self.neighbours.shape[1] < 2:
             return torch.ones_like(distances)
-        around = self.distances(queries, self.neighbours[index]).pow(power)
-        return 1 - (distances.pow(power) - around.logsumexp(1)).exp()
+        neighbour_distances = self.distances(queries, self.neighbours[index]).pow(power)
+        return 1 - (distances.pow(power) - neighbour_distances.logsumexp(1)).exp()
 
 
 class Pool:
@@ -157,23 +157,23 @@ def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, wid
     norms = x.square().sum(1)
     first = int(torch.randint(n, (1,), generator=generator))
     chosen = [first]
-    away = _squared(x, norms, x[first : first + 1], norms[first : first + 1])[:, 0]  # (N,), to the nearest chosen
-    away[first] = -1
+    distances = _squared(x, norms, x[first : first + 1], norms[first : first + 1])[:, 0]  # (N,), to the nearest chosen
+    distances[first] = -1
     while len(chosen) < count:
-        far, index = away.topk(min(CANDIDATES, n))
-        candidates, floor = x[index], float(far[-1])
+        farthest, index = distances.topk(min(CANDIDATES, n))
+        candidates, floor = x[index], float(farthest[-1])
         between = _squared(candidates, norms[index], candidates, norms[index])
         picked: list[int] = []
         while len(chosen) + len(picked) < count:
-            best = int(far.argmax())
-            if picked and float(far[best]) < floor:
+            best = int(farthest.argmax())
+            if picked and float(farthest[best]) < floor:
                 break
             picked.append(best)
-            far = torch.minimum(far, between[best])
-            far[best] = -1
+            farthest = torch.minimum(farthest, between[best])
+            farthest[best] = -1
         selected = index[picked]
-        away = torch.minimum(away, _squared(x, norms, x[selected], norms[selected]).amin(1))
-        away[selected] = -1
+        distances = torch.minimum(distances, _squared(x, norms, x[selected], norms[selected]).amin(1))
+        distances[selected] = -1
         chosen += selected.tolist()
     return torch.tensor(chosen, device=features.device)
 
