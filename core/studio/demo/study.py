@@ -1,8 +1,9 @@
-"""The demo study: drawn images that come ready as a bundle, and the training on it that is done on this machine."""
+"""The demo study: drawn images that are imported as a finished bundle, and a training on them on this machine."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
@@ -18,36 +19,35 @@ from core.studio.training.live import total_steps
 
 STUDY = "demo"
 READY = Path(__file__).with_name("demo.zip")  # made by `python -m tests.tools.demo`
-READER = "demo reader"  # whose marks the ready study holds
-CAME = "demo:ready"  # the setting that holds the ids of the runs that came with it
-
+READER = "demo reader"  # reader of the marks in the bundle
+CAME = "demo:ready"  # the setting with the ids of the runs in the bundle
 FITTED = ("lesion-head", "padim", "igd")
 
-BEHIND = {"gives_way": True}  # of each step: other work goes first
+BEHIND = {"gives_way": True}  # argument of each step, so that other jobs come first
 
 
 def is_fresh(store: Store) -> bool:
-    """Return whether the home has had no study yet."""
+    """Returns whether the home has had no study yet."""
     return store.one("SELECT 1 FROM studies") is None
 
 
 def offer(store: Store, device: str = "auto") -> int | None:
-    """Imports the ready demo study, and queues the weights of its first look, which learning from marks needs.
+    """Imports the demo study, and queues a job for the weights of its first look, which learning from marks needs.
 
-    It comes scored, with a training, maps, marks and what was learnt from them; weights stay out of the bundle. Returns
-    the job; None if the study is there already. One in the bin is restored.
+    The bundle contains scores, a training, maps, marks and what was learnt from them, but no weights. Returns the job;
+    None if the study exists already. A study in the bin is restored.
     """
-    DETECTORS.names()  # imports torch, for which other writers would wait below
+    DETECTORS.names()  # imports torch now, so that other writers do not wait for it below
     with store.write():
-        there = store.one("SELECT binned FROM studies WHERE id = ?", [STUDY])
-        if there and there["binned"]:
+        existing = store.one("SELECT binned FROM studies WHERE id = ?", [STUDY])
+        if existing and existing["binned"]:
             bin.restore(store, "study", STUDY, READER)
-        if there:
+        if existing:
             return None
         import_bundle(store, READY, READER)
-        came = list_runs(store, STUDY)
-        store.set_setting(CAME, [run["id"] for run in came])
-        looks = [run for run in came if run["name"] == NAME]
+        imported_runs = list_runs(store, STUDY)
+        store.set_setting(CAME, [run["id"] for run in imported_runs])
+        looks = [run for run in imported_runs if run["name"] == NAME]
         steps = [
             {"step": "weights", "run": run, "args": {"device": device}}
             for fit in looks
@@ -59,30 +59,30 @@ def offer(store: Store, device: str = "auto") -> int | None:
 
 
 def train(store: Store, device: str = "auto") -> int:
-    """Queues the demo's training and its detectors on this machine, behind all other work; returns the job."""
+    """Queues the demo's training and its detectors on this machine, after all other jobs; returns the job."""
     job = jobs.once(store, ["demo", STUDY], lambda: training_steps(store, device), start=False)["id"]
     _own(store, job)
     return job
 
 
 def training_steps(store: Store, device: str) -> list[dict]:
-    """Creates the runs of `train` and returns its steps: a training, three detectors on it, and one without it."""
+    """Creates the runs of `train` and returns their steps: a training, three detectors on it, and PaDiM without it."""
     config = PRETRAIN_PRESETS["quick"]
     encoder, untrained = create_pretrain(store, STUDY, config), create_untrained(store, STUDY, config.size)
     fits = [create_fit(store, encoder, name, DETECTORS.get(name).preset()) for name in FITTED]
-    beside = create_fit(store, untrained, "padim", DETECTORS.get("padim").preset())
-    args = {"device": device, "evaluate": True, **BEHIND}
+    untrained_fit = create_fit(store, untrained, "padim", DETECTORS.get("padim").preset())
+    args: dict[str, Any] = {"device": device, "evaluate": True, **BEHIND}
     training, *scoring = chain(encoder, fits, **args)
-    # The map at once after the training: Clusters then has it while the detectors are fitted.
+    # The map comes directly after the training, so that Clusters shows it while detectors are fitted.
     embed = {"step": "embed", "run": encoder, "args": {"config": film(store, encoder), **BEHIND}}
-    return [training, embed, *scoring, *chain(untrained, [beside], **args)]
+    return [training, embed, *scoring, *chain(untrained, [untrained_fit], **args)]
 
 
 OWN, PAUSED = "demo:jobs", "demo:paused"  # settings: ids of the jobs that the demo queued, and of those paused
 
 
 def pause(store: Store) -> list[int]:
-    """Pauses the demo's own jobs while no page is open, and returns their ids. What people have queued goes on."""
+    """Pauses the jobs that the demo queued while no page is open, and returns their ids; other jobs continue."""
     paused = stopping.pause(store, set(store.setting(OWN, [])))
     if paused:
         store.set_setting(PAUSED, paused)
@@ -103,9 +103,9 @@ def _own(store: Store, job: int) -> None:
 
 
 def film(store: Store, run: str) -> dict:
-    """Returns the configuration of the map that Clusters opens with.
+    """Returns the configuration of the map that Clusters opens first.
 
-    It is t-SNE of every epoch that the training will save.
+    It is t-SNE of all epochs that the training will save.
     """
     from core.studio.clusters.config import MapConfig
 

@@ -1,4 +1,4 @@
-"""The guided tour's study: the demo study is there, and can be put back as it came. No other study is touched."""
+"""The study of the guided tour: the demo study, which can be reset to its original state. No other study is changed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from core.studio.runs.look import NAME, look
 from core.studio.training.live import brief
 
 STUDY = demo.STUDY
-PATIENCE = 60.0  # seconds for a worker to leave what it is at
+PATIENCE = 60.0  # seconds for a worker to stop its job
 _LOOKED = f"FROM runs WHERE kind = 'fit' AND name = '{NAME}' AND status = 'done'"
-# Runs that stay: those that came with the study; in one that was drawn here, finished first looks and their encoders.
+# Runs that are kept: those of the bundle, finished first looks and their encoders.
 _STAY = (
     f"SELECT j.value FROM settings s, json_each(s.value) j WHERE s.key = '{demo.CAME}' "
     f"UNION SELECT id {_LOOKED} UNION SELECT parent {_LOOKED}"
@@ -29,7 +29,7 @@ _STAY = (
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Has the ready demo study imported, and scored where its runs are gone, unless that is done. Returns `state`."""
+    """Imports the demo study, or queues its scoring if its runs were deleted, as needed. Returns `state`."""
     demo.offer(store, device)
     if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
         look(store, STUDY, device, start=False)
@@ -39,10 +39,10 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 
 
 def state(store: Store) -> dict:
-    """Describes the demo study and what is at work on it.
+    """Describes the demo study and its jobs.
 
-    {"study": its id, "ready": whether it is there, "job": what is at work on it (or waits), "found": `found`,
-    "stored": the encoder that was trained on it last, or None}.
+    Returns {"study": its id, "ready": whether it exists, "job": its running or waiting job, "found": `found`, "stored":
+    the last encoder that was trained on it, or None}.
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)
@@ -56,10 +56,10 @@ def state(store: Store) -> dict:
 
 
 def agreement(store: Store, reader: str) -> dict:
-    """Counts how often the machine and the drawn truth agree with a reader: {"read", "machine", "truth", "missed"}.
+    """Counts how often the run that Review shows first and the ground truth agree with a reader.
 
-    Test images that a reader called normal or abnormal, how many of them the run which Review opens with and the drawn
-    truth call alike, and lesions of these that the run did not flag.
+    Returns {"read": test images that the reader called normal or abnormal, "machine": agreement with the run, "truth":
+    agreement with the ground truth, "missed": lesions that the reader found but the run did not flag}.
     """
     scored = scored_runs(store, STUDY)
     row = store.first(
@@ -75,9 +75,9 @@ def agreement(store: Store, reader: str) -> dict:
 
 
 def found(store: Store) -> int | None:
-    """Returns the abnormal test case that the run which Review opens with scores highest.
+    """Returns the abnormal test case with the highest score by the run that Review shows first.
 
-    None before a run has scored one.
+    It is None before a run has scored one.
     """
     scored = scored_runs(store, STUDY)
     row = store.one(
@@ -89,16 +89,16 @@ def found(store: Store) -> int | None:
 
 
 def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
-    """Puts the demo study back to how it came, and returns `state`.
+    """Resets the demo study to its original state, and returns `state`.
 
-    There is then no tag, view or finding, no review that counts but those that came with it, and no run or map but
-    these. Reviews and their events are never deleted; they are taken back, and an event says so. A lesion mask that was
-    changed gets a new version, equal to the imported one. Raises ValueError if a worker does not leave in time.
+    All tags, views, findings, and added runs and maps are deleted. Reviews and their events are never deleted; reviews
+    are withdrawn, which an event records. A changed lesion mask gets a new version that equals the imported one. Raises
+    ValueError if a worker does not stop in time.
     """
     if not _there(store):
         return state(store)
     _end_jobs(store, seconds)
-    orphans.mark(store)  # what a killed command left 'running' may go too
+    orphans.mark(store)  # so that runs that a killed command left 'running' can be deleted, too
     fits_first = store.query(
         f"SELECT id FROM runs WHERE study = ? AND id NOT IN ({_STAY}) ORDER BY parent IS NULL", [STUDY]
     )
@@ -107,11 +107,11 @@ def reset(store: Store, reader: str, seconds: float = PATIENCE) -> dict:
     for row in fits_first:
         runs.delete_run(store, row["id"])
     here = "case_id IN (SELECT id FROM cases WHERE study = :study)"
-    own = {"study": STUDY, "reader": demo.READER}
+    params = {"study": STUDY, "reader": demo.READER}
     with store.write() as db:
         active = f"active = 1 AND reader != :reader AND {here}"
-        counted = store.first(f"SELECT count(*) AS n FROM reviews WHERE {active}", own)["n"]
-        db.execute(f"UPDATE reviews SET active = 0 WHERE {active}", own)
+        counted = store.first(f"SELECT count(*) AS n FROM reviews WHERE {active}", params)["n"]
+        db.execute(f"UPDATE reviews SET active = 0 WHERE {active}", params)
         for table in ("assignments", "findings", "mask_drafts"):
             db.execute(f"DELETE FROM {table} WHERE {here}", {"study": STUDY})
         db.execute(f"DELETE FROM evaluations WHERE study = ? AND run NOT IN ({_STAY})", [STUDY])
@@ -132,7 +132,7 @@ def _there(store: Store) -> bool:
 
 
 def _jobs(store: Store, *statuses: str) -> list[dict]:
-    """Jobs that have a run of the demo study."""
+    """Lists jobs with a run of the demo study."""
     mine = {r["id"] for r in store.query("SELECT id FROM runs WHERE study = ?", [STUDY])}
     listed = jobs.list_jobs(store, *statuses)
     return [j for j in listed if any(s["run"] in mine for s in j["chain"])]
@@ -149,7 +149,7 @@ def _end_jobs(store: Store, seconds: float) -> None:
 
 
 def _redrawn(store: Store) -> list[int]:
-    """Ids of the imported masks of cases whose newest version is another one."""
+    """Returns the ids of imported masks of cases whose newest mask differs."""
     rows = store.query(
         "SELECT id FROM lesion_masks m WHERE source = 'import' AND case_id IN (SELECT id FROM cases WHERE study = ?) "
         "AND png != (SELECT png FROM lesion_masks n WHERE n.case_id = m.case_id ORDER BY version DESC LIMIT 1)",
