@@ -34,22 +34,22 @@ class Door:
         work: checks the password of `name` and returns None if it is wrong. wrong: the message in that case.
         """
         browser = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
-        of = (request.client.host if request.client else "", name, browser)
-        wait = math.ceil(self._attempts.begin(*of))
+        attempt = (request.client.host if request.client else "", name, browser)
+        wait = math.ceil(self._attempts.begin(*attempt))
         if wait > 0:
             text = f"Too many wrong passwords. Try again in {wait} second{'s' if wait > 1 else ''}."
             return page(text, 429, {"Retry-After": str(wait)})
         try:
             cookie = await self._pool.run(work)
         except Busy:
-            self._attempts.withdraw(*of)
+            self._attempts.withdraw(*attempt)
             return page(BUSY, 503, {"Retry-After": "5"})
         except BaseException:
-            self._attempts.withdraw(*of)  # it ended before the password was checked
+            self._attempts.withdraw(*attempt)  # it ended before the password was checked
             raise
         if cookie is None:
             return page(wrong, 401, None)
-        self._attempts.succeeded(*of)
+        self._attempts.succeeded(*attempt)
         return cookie
 
     def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:

@@ -29,9 +29,9 @@ class HashingPool:
         if not self._room.acquire(blocking=False):
             raise Busy
         try:
-            done = self._threads.submit(work)
+            future = self._threads.submit(work)
         except BaseException:
             self._room.release()
             raise
-        done.add_done_callback(lambda _: self._room.release())
-        return await asyncio.wrap_future(done)
+        future.add_done_callback(lambda _: self._room.release())
+        return await asyncio.wrap_future(future)

@@ -33,10 +33,10 @@ def password_router(door: Door) -> APIRouter:
             return _form(name, message, status, headers)
 
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
-        old, new, again = (form.get(field, [""])[0] for field in ("old", "new", "again"))
+        old, new, repeated = (form.get(field, [""])[0] for field in ("old", "new", "again"))
         if max(len(old), len(new)) > forms.LONGEST_PASSWORD:
             return page(f"A password has at most {forms.LONGEST_PASSWORD} characters.", 400)
-        if new != again:
+        if new != repeated:
             return page("The new password and its repetition differ.", 400)
 
         def changed() -> str | None:

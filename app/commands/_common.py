@@ -133,8 +133,8 @@ def follow(args, store, job: int, title: str) -> dict:
             raise UserError(f"Paused; `jobs resume {job}` goes on", 1) from None
     if row["status"] != "done":
         reason = row["error"] or row["message"]
-        more = "" if row["status"] == "cancelled" else f"; `jobs resume {job}` goes on from its last checkpoint"
-        raise UserError(f"Job {job} {row['status']}: {reason}{more}", 1)
+        advice = "" if row["status"] == "cancelled" else f"; `jobs resume {job}` goes on from its last checkpoint"
+        raise UserError(f"Job {job} {row['status']}: {reason}{advice}", 1)
     return row
 
 

@@ -66,11 +66,11 @@ def run_fetch(args) -> int:
     options = {keyword: getattr(args, flag.replace("-", "_")) for flag, keyword in FILTERS.items()}
     filters = {keyword: value for keyword, value in options.items() if value}
     with progress(args, f"Fetching from {args.url}") as show:
-        done = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
-    for refused in done["refused"]:
+        result = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
+    for refused in result["refused"]:
         say(args, f"  left out {refused['uid']}: {refused['reason']}")
-    words = f"{done['fetched']} images fetched, {done['again']} were there; the app or `watch --once` takes them in"
-    return finish(args, {"study": args.study, **done}, words)
+    words = f"{result['fetched']} images fetched, {result['again']} were there; the app or `watch --once` takes them in"
+    return finish(args, {"study": args.study, **result}, words)
 
 
 def run_send(args) -> int:
@@ -103,5 +103,5 @@ def run_server(args) -> int:
             raise UserError("give the server's URL, or --remove")
         dicomweb.name_server(store, args.name, args.url, args.user, BY)
     servers = dicomweb.servers(store)
-    lines = [f"{name}: {of['url']}" + (f", as {of['user']}" if of["user"] else "") for name, of in servers.items()]
+    lines = [f"{name}: {row['url']}" + (f", as {row['user']}" if row["user"] else "") for name, row in servers.items()]
     return finish(args, {"servers": servers}, "\n".join(lines) or "The page may send to no server.")

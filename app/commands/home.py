@@ -173,15 +173,15 @@ def run_erase(args) -> int:
         say(args, line)
     if not args.yes:
         return finish(args, {"trace": traced.to_dict(), "erased": False}, "Nothing was erased; add --yes to do it")
-    done = erasing.erase(store, cases, BY, args.patient)
-    for problem in done["open"]:
+    result = erasing.erase(store, cases, BY, args.patient)
+    for problem in result["open"]:
         say(args, problem)
     text = (
-        f"Erased. Still named in: {', '.join(done['still'])}"
-        if done["still"]
+        f"Erased. Still named in: {', '.join(result['still'])}"
+        if result["still"]
         else "Erased; no file of this home names it"
     )
-    return finish(args, {"erased": True, **done}, text)
+    return finish(args, {"erased": True, **result}, text)
 
 
 def _add_reader(subparsers) -> None:
@@ -242,9 +242,9 @@ def run_backup(args) -> int:
     home = open_store(args).home
     folder = Path(args.to).expanduser().absolute() if args.to else home.backups
     if args.list:
-        listed = [asdict(file) for file in backup.backups(folder)]
-        text = table(listed, ["file", "created", "bytes", "events"]) if listed else f"There are none in {folder}"
-        return finish(args, {"folder": str(folder), "backups": listed}, text)
+        rows = [asdict(file) for file in backup.backups(folder)]
+        text = table(rows, ["file", "created", "bytes", "events"]) if rows else f"There are none in {folder}"
+        return finish(args, {"folder": str(folder), "backups": rows}, text)
     backed = backup.backup(home, folder, args.keep)
     text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, read back and sound"
     return finish(args, {"folder": str(folder), **asdict(backed)}, text)

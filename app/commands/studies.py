@@ -239,14 +239,14 @@ def run_study_export(args) -> int:
     if out.exists():
         raise UserError(f"{out} is there already; give another name")
     study = show_study(store, args.name)["id"]
-    done = write_form(store, study, args.form, out, BY, args.names, args.run_id, args.masks)
-    if cases := done["burned_in"]["cases"]:
+    result = write_form(store, study, args.form, out, BY, args.names, args.run_id, args.masks)
+    if cases := result["burned_in"]["cases"]:
         say(args, f"{len(cases)} of the images may carry burned-in text")
-    if done.get("masks"):
-        say(args, "Masks: " + ", ".join(f"{count} {kind}" for kind, count in done["masks"].items()))
-    for why, count in done.get("left_out", {}).items():
+    if result.get("masks"):
+        say(args, "Masks: " + ", ".join(f"{count} {kind}" for kind, count in result["masks"].items()))
+    for why, count in result.get("left_out", {}).items():
         say(args, f"  left out {count}: {why}")
-    return finish(args, {"study": study, "form": args.form, **done, "out": str(out)}, f"Written: {out}")
+    return finish(args, {"study": study, "form": args.form, **result, "out": str(out)}, f"Written: {out}")
 
 
 def run_study_list(args) -> int:
@@ -272,8 +272,8 @@ def run_study_show(args) -> int:
     say(args, f"  {study['masks']:6} with lesion masks")
     for run in runs:
         say(args, f"  run {run['id']}  {run['kind']}  {run['status']}  {run['name']}")
-    listed = [{k: run[k] for k in ("id", "kind", "method", "name", "status", "parent", "created")} for run in runs]
-    return finish(args, {**study, "runs": listed})
+    rows = [{k: run[k] for k in ("id", "kind", "method", "name", "status", "parent", "created")} for run in runs]
+    return finish(args, {**study, "runs": rows})
 
 
 def _add_watch(subparsers) -> None:

@@ -112,5 +112,5 @@ def run_report(args) -> int:
 
     store = open_store(args)
     out = Path(args.out) if args.out else store.home.path / "trials" / str(args.trial)
-    done = report.write(store, args.trial, out)
-    return finish(args, {**done, "out": str(out)}, f"Written to {out}: {', '.join(report.FILES)}")
+    result = report.write(store, args.trial, out)
+    return finish(args, {**result, "out": str(out)}, f"Written to {out}: {', '.join(report.FILES)}")

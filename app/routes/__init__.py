@@ -24,8 +24,8 @@ def routers() -> list[APIRouter]:
 
 def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
     """Returns all routes of the page, or those of the given routers."""
-    listed = routers() if given is None else given
-    return [route for router in listed for route in router.routes if isinstance(route, APIRoute)]
+    chosen = routers() if given is None else given
+    return [route for router in chosen for route in router.routes if isinstance(route, APIRoute)]
 
 
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:

@@ -41,8 +41,8 @@ def png(source: Source, size: int) -> bytes:
     image = resize.fit(source.image(), size) if size > 0 else source.image()
     grey = bool((image[..., 0] == image[..., 1]).all() and (image[..., 0] == image[..., 2]).all())
     pixels = image[..., 0] if grey else np.ascontiguousarray(image[..., ::-1])
-    done, data = cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
-    if not done:
+    is_encoded, data = cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
+    if not is_encoded:
         raise Unreadable("it cannot be written as PNG")
     return data.tobytes()
 

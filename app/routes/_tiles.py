@@ -62,8 +62,8 @@ def webp(source: Source, size: int, heat: Heat | None) -> bytes:
     tile = _within(image, size / max(image.shape[:2]))
     if heat is not None:
         tile = _under(tile, heat, _within(image, ROI_SIDE / min(image.shape[:2])))
-    done, data = cv2.imencode(".webp", tile[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
-    if not done:
+    is_encoded, data = cv2.imencode(".webp", tile[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
+    if not is_encoded:
         raise Unreadable("it cannot be written as WebP")
     return data.tobytes()
 

@@ -61,5 +61,5 @@ def trail(
         until=until or None, before=before or None,
     )  # fmt: skip
     page = [{name: event[name] for name in SHOWN} for event in events[:limit]]
-    more = page[-1]["id"] if len(events) > limit else None
-    return {"ok": True, "events": page, "next": more, **audit.values(store)}
+    next_before = page[-1]["id"] if len(events) > limit else None
+    return {"ok": True, "events": page, "next": next_before, **audit.values(store)}

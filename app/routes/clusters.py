@@ -47,8 +47,8 @@ def png(image: np.ndarray) -> Response:
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
     """Returns the store, if the reader may see labels and scores of the study, because a map shows all of them."""
-    with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as asked:
-        if asked.blinded:
+    with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as request_context:
+        if request_context.blinded:
             raise sessions.Hidden(
                 "This study is read blind; its maps show labels and open when you no longer read it so."
             )
@@ -313,9 +313,9 @@ def stop(ctx: Studio, who: Sighted, key: str):
 def ask(ctx: Studio, who: Sighted, body: ClusterMap):
     """Request a map of a run's features; an existing map is not computed again."""
     store = sighted(ctx, who, get_run(ctx.store(), body.run)["study"])
-    with ctx.making(who, "map") as own:
+    with ctx.making(who, "map") as record_owner:
         request_made = library.request(store, body.run, config.MapConfig.from_dict(body.config))
-        own([request_made["key"]])
+        record_owner([request_made["key"]])
     return {"ok": True, **request_made}
 
 
@@ -444,9 +444,9 @@ def save_view(ctx: Studio, who: Sighted, body: View):
             if old["name"] == " ".join(body.name.split()):
                 permissions.demand_owner(ctx, who, "view", old["id"])
                 owners.forget_owner(store, "view", old["id"])
-        with ctx.making(who, "view") as own:
+        with ctx.making(who, "view") as record_owner:
             view = library.save_view(store, body.study, body.name, who, body.state)
-            own([view])
+            record_owner([view])
     return {"ok": True, "id": view}
 
 

@@ -132,12 +132,12 @@ def export(
     folder = leftovers.begin(store.home.cache)
     file = folder / f"{study}-{kind}.{SUFFIXES[kind]}"
     try:
-        done = write_form(store, study, kind, file, who, keep, run or None, masks)
+        result = write_form(store, study, kind, file, who, keep, run or None, masks)
     except BaseException:
         leftovers.discard(folder)
         raise
     gone = BackgroundTask(leftovers.discard, folder)
-    head = {"X-Burned-In-Text": str(len(done["burned_in"]["cases"]))}
+    head = {"X-Burned-In-Text": str(len(result["burned_in"]["cases"]))}
     answer = FileResponse(file, filename=file.name, background=gone, headers=head, stat_result=file.stat())
     for mark in ("etag", "last-modified"):  # these describe the temporary file
         del answer.headers[mark]
@@ -148,8 +148,8 @@ def export(
 async def bundle_in(ctx: Studio, who: Administrator, request: Request):
     """Import a bundle; the body is the zip."""
     async with _received(ctx, request, "a bundle", "in.zip", Limits().bytes) as file:
-        done = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
-    return {"ok": True, **done}
+        result = await run_in_threadpool(lambda: import_bundle(ctx.store(), file, who))
+    return {"ok": True, **result}
 
 
 @router.put("/{study}/annotations", response_model=AnnotationsIn)
@@ -160,8 +160,8 @@ async def annotations_in(ctx: Studio, who: Administrator, request: Request, stud
     """
     await run_in_threadpool(lambda: exportable(ctx, request, study))  # the answer contains names of cases
     async with _received(ctx, request, "a file of annotations", "This file", LARGEST) as file:
-        done = await run_in_threadpool(lambda: import_annotations(ctx.store(), study, file, tool, who))
-    return {"ok": True, **done}
+        result = await run_in_threadpool(lambda: import_annotations(ctx.store(), study, file, tool, who))
+    return {"ok": True, **result}
 
 
 @contextlib.asynccontextmanager

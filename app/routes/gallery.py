@@ -85,13 +85,13 @@ def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 1
 def overview(ctx: Studio, who: Reader, request: Request, study: Name, run: Name = ""):
     """Describe the list: the number of rows, the distribution of their scores, and the tags to filter by."""
     with ctx.reading(request, study=study, run=run) as context:
-        listed = Worklist(context, Query.from_values(request.query_params))
+        listing = Worklist(context, Query.from_values(request.query_params))
         return {
             "ok": True,
-            "total": listed.total(),
-            "scores": listed.distribution(),
-            "tags": [] if listed.hidden else cases.tags_of_study(context.store, study, listed.query.splits),
-            "labels": not listed.covered,
+            "total": listing.total(),
+            "scores": listing.distribution(),
+            "tags": [] if listing.hidden else cases.tags_of_study(context.store, study, listing.query.splits),
+            "labels": not listing.covered,
         }
 
 
@@ -112,17 +112,17 @@ def place(
     the nearest score; null if no case matches.
     """
     with ctx.reading(request, study=study, number=case or None, run=run) as context:
-        listed = Worklist(context, Query.from_values(request.query_params))
+        listing = Worklist(context, Query.from_values(request.query_params))
         nearest_id = context.case["id"] if context.case else None
         if score is not None:
-            nearest_id = listed.nearest(score)
-        elif unread and listed.query.decision not in ("", "unread"):
+            nearest_id = listing.nearest(score)
+        elif unread and listing.query.decision not in ("", "unread"):
             nearest_id = None
         elif unread:
-            waiting = listed.with_decision("unread")
+            waiting = listing.with_decision("unread")
             after = waiting.neighbour(nearest_id)
             nearest_id = next(iter(after or (waiting.neighbour(None) if nearest_id else [])), None)
-        at = listed.place(nearest_id) if nearest_id else None
+        at = listing.place(nearest_id) if nearest_id else None
         return {"ok": True, "case": None if at is None else context.names.number(nearest_id or 0), "at": at}
 
 

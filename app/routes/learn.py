@@ -173,9 +173,9 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
     if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
         raise ValueError(f"{body.fit} is no fit of this study")
     planned = learnt.planned(store, body.fit)
-    with ctx.making(who, "run") as own:
+    with ctx.making(who, "run") as record_owner:
         learning = learnt.submit(store, planned, device=store.setting("device", "auto"))
-        own([learning["run"]])
+        record_owner([learning["run"]])
     return {"ok": True, **learning}
 
 

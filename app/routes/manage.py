@@ -152,7 +152,7 @@ def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
     """Set the study's watched folder; an empty path stops watching."""
     if body.folder:
         ctx.demand_root(body.folder)
-    done = watch.set_watch(
+    settings = watch.set_watch(
         ctx.store(),
         study,
         body.folder or "",
@@ -161,7 +161,7 @@ def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
         body.active,
         body.copies,
     )
-    return {"ok": True, "watch": done}
+    return {"ok": True, "watch": settings}
 
 
 @router.post("/{study}/labels", response_model=Labels)

@@ -103,9 +103,9 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
         ctx.demand_root(folder)
     if body.study:
         sighted(ctx, who, body.study)
-    with ctx.making(who, "projection") as own:
+    with ctx.making(who, "projection") as record_owner:
         request_made = projected.request(store, key, projected.ProjectionConfig(folder=folder, study=body.study))
-        own([request_made["key"]])
+        record_owner([request_made["key"]])
     return {"ok": True, **request_made}
 
 

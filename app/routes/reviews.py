@@ -438,12 +438,12 @@ def redo(ctx: Studio, who: Reader, request: Request, body: Travel):
 def _back(ctx: Context, request: Request, body: Travel, act, nothing: str) -> dict:
     values, _ = _list(body)
     with ctx.writing(request, study=values["study"], run=values["run"]) as context:
-        done = act(context, body.token)
-        if done is None:
+        reverted = act(context, body.token)
+        if reverted is None:
             return {"ok": False, "error": nothing}
-        rows = cases.rows_of(context, [done["case"]])
+        rows = cases.rows_of(context, [reverted["case"]])
         after = context.names.shown(cases.detail(context, rows[0]))
-    return {"ok": True, **_shown(context, done), "case": after["id"], "next": after, "ahead": []}
+    return {"ok": True, **_shown(context, reverted), "case": after["id"], "next": after, "ahead": []}
 
 
 @router.post("/settings", response_model=Done)
@@ -502,12 +502,12 @@ def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | 
     return values, worklist.Query.from_values(body.list)
 
 
-def _shown(context: RequestContext, done: dict) -> dict:
+def _shown(context: RequestContext, stored: dict) -> dict:
     """Returns a stored decision in the form that the reader may see.
 
     Its number would tell a blind reader how many other decisions there are.
     """
-    return {**done, "review": 0} if context.blinded or context.reads_blind else done
+    return {**stored, "review": 0} if context.blinded or context.reads_blind else stored
 
 
 def _seconds(value: float | None) -> float | None:

@@ -329,8 +329,8 @@ def start(ctx: Studio, who: Administrator, body: Import):
     """Import a folder of this machine, or dropped files, as a new study."""
     store = ctx.store()
     name, folder, drop = body.name, body.folder.strip(), body.drop
-    how: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
-    how["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
+    options: dict[str, Any] = {"sampling": Sampling(per_second=body.per_second), "by": who}
+    options["patients"] = f"^.{{{body.patient_letters}}}" if body.patient_letters else None
     study = studies.slug(name)
     studies.demand_free_name(store, study)
     if drop is None and not folder:
@@ -341,10 +341,10 @@ def start(ctx: Studio, who: Administrator, body: Import):
 
     def bring(progress, folder, keep: bool, within: roots.Within) -> dict:
         plan = demand_plain if body.ask and not reply.given else None
-        again = _erased(body, reply)
+        take_erased = _erased(body, reply)
         return studies.import_study(
             store, name, folder, keep, on_progress=progress, within=within, answers=reply.answers, on_plan=plan,
-            again=again, **how,
+            again=take_erased, **options,
         ).to_dict()  # fmt: skip
 
     def from_path(progress):
@@ -402,9 +402,9 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 def first_look(ctx: Studio, who: Administrator, study: str):
     """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
     studies.study_row(ctx.store(), study)
-    with ctx.making(who, "run", 2) as own:
+    with ctx.making(who, "run", 2) as record_owner:
         look_runs = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
-        own([look_runs["encoder"], look_runs["fit"]])
+        record_owner([look_runs["encoder"], look_runs["fit"]])
     return {"ok": True, **look_runs}
 
 

@@ -306,9 +306,9 @@ def dry(ctx: Studio, who: Sighted, body: DryRunOf):
 def start(ctx: Studio, who: Sighted, body: Training):
     """Queue a training and the detectors to fit when it ends."""
     files = ctx.files_of(who)
-    with ctx.making(who, "run", 1 + len(body.detectors)) as own:
+    with ctx.making(who, "run", 1 + len(body.detectors)) as record_owner:
         started = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
-        own([started["run"], *started["fits"]])
+        record_owner([started["run"], *started["fits"]])
     return {"ok": True, **started}
 
 
@@ -335,9 +335,9 @@ def batch(ctx: Studio, who: Sighted, run_id: str, step: Id = 0):
 def fit(ctx: Studio, who: Sighted, run_id: str, body: Fit):
     """Queue detectors on a trained encoder."""
     files = ctx.files_of(who)
-    with ctx.making(who, "run", len(body.detectors)) as own:
+    with ctx.making(who, "run", len(body.detectors)) as record_owner:
         started = training.fit(ctx.store(), run_id, body.detectors, files=files)
-        own(started["fits"])
+        record_owner(started["fits"])
     return {"ok": True, **started}
 
 
@@ -350,9 +350,9 @@ def frees(ctx: Studio, who: Sighted, run_id: str):
 @router.post("/run/{run_id}/repeat", response_model=Repeated)
 def repeat(ctx: Studio, who: Sighted, run_id: str):
     """Queue a run again with the same configuration."""
-    with ctx.making(who, "run") as own:
+    with ctx.making(who, "run") as record_owner:
         started = training.act(ctx.store(), run_id, "repeat")
-        own([started["run"]])
+        record_owner([started["run"]])
     return {"ok": True, **started}
 
 
