@@ -14,7 +14,7 @@ const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last
 const OF =
   'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in that was not signed out.';
 const how = () => [
-  'There is no sign-in: whoever opens this page may do everything. To use accounts, make the first administrator with ',
+  'Sign-in is off: anyone who opens this page may do everything. To use accounts, create the first administrator with ',
   el('code', {}, 'python launch.py reader add NAME --role administrator'),
   ' and open the studio with ',
   el('code', {}, 'python launch.py app --readers'),

@@ -149,8 +149,8 @@ export function importing(root, studio) {
     const where = await choose(
       files.length === 1 ? `What is “${files[0].path}”?` : `What are these ${files.length} files?`,
       {
-        add: [`New cases of “${name}”`, 'They come in without a label, are scored, and the first is opened in Review.'],
-        found: ['A new study', 'With a training of its own; a flat folder counts as normal images to learn from.'],
+        add: [`New cases of “${name}”`, 'They are added without a label and scored; the first is opened in Review.'],
+        found: ['A new study', 'It gets its own training; a flat folder counts as normal training images.'],
       },
       loose ? 'add' : 'found',
       'Go on',

@@ -60,7 +60,7 @@ export class Gallery {
       if (!own.length) throw new Error('Images placed on a map are not cases of its study: import them first.');
       const done = await api(`${pane.map.base}/${what}`, { points: own, ...body });
       const left = done.left_out + points.length - own.length;
-      toast(say(done) + (left ? ` ${left} points are no cases for it and were left out.` : ''), 'good');
+      toast(say(done) + (left ? ` ${left} points are not cases and were skipped.` : ''), 'good');
       await Promise.all(this.clusters.shown.map((p) => p.refreshColumns(p.fit)));
       this.clusters.legend.render(pane);
     };

@@ -14,7 +14,7 @@ const ROWS = [
     'lesion_side',
     'On the lesion side',
     2,
-    'share of real lesions nearer to A\u2081 to A\u2096 than to A\u2080; beside it, of normal test images',
+    'share of real lesions nearer to A\u2081 to A\u2096 than to A\u2080; next to it, of normal test images',
     [0, 1],
   ],
   ['between_within', 'Between / within', 2, 'distance between class means over distance to the class mean', null],

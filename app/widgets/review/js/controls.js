@@ -65,7 +65,7 @@ function heatControls(review) {
   roi.title = 'Heat map only inside the region of interest; off: everywhere, with the region outlined (R)';
   const outline = el('p', { class: 'dim rv-outline' });
   const nearest = toggle('Nearest', 'X', () => review.act('nearest'));
-  nearest.title = 'The most similar normal training image beside the case (X)';
+  nearest.title = 'The most similar normal training image next to the case (X)';
   return { threshold, outline, opacity, colours, legend, overlay, roi, nearest };
 }
 
