@@ -264,8 +264,8 @@ class _Ensemble(Part):
         self.encoder = inference_copy(quick[self.quick[0]].encoder) if shared else None
         self.members = nn.ModuleDict({**shared, **separate})
         self.colours = nn.ModuleDict({name: _Colour(colour) for name, colour in detector.colours.items()})
-        shown = detector.known
-        grid = None if shown is None else torch.from_numpy(upsample(shown[None], shown.shape[0])[0] >= 0.5)
+        mask = detector.known
+        grid = None if mask is None else torch.from_numpy(upsample(mask[None], mask.shape[0])[0] >= 0.5)
         self.register_buffer("known", grid)
 
     def forward(self, images: Tensor, roi: Tensor) -> Said:

@@ -221,7 +221,7 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
     detector's configuration, and the weights by loading them. Only files inside the folder are read; no name on the
     card is used as a path. The model's thresholds are used until the run has scored its study here. Raises Refused.
     """
-    what = "the model"
+    subject = "the model"
     try:
         card: Card = read(Card, read_json((folder / CARD).read_bytes(), "card.json"), "card.json")
     except OSError:
@@ -229,14 +229,14 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
     study = show_study(store, study)["id"]
     encoder_config = {"size": card.size, "epochs": 0, **(card.encoder or {})}
     encoder = foreign_runs.settings("pretrain", "imported", encoder_config, store.home, {}, "the model's encoder")
-    fit = foreign_runs.settings("fit", card.detector, card.config, store.home, {}, what)
+    fit = foreign_runs.settings("fit", card.detector, card.config, store.home, {}, subject)
     given_figures = {"calibration": card.calibration, "pixels": card.pixels}
     summary = {key: foreign_runs.kept(figures) for key, figures in given_figures.items() if figures}
     staged = leftovers.begin(store.home.path, "bundle-")
     moved: list[Path] = []
     try:
         _stage(folder, card, staged)
-        with refusing(what, Refused):
+        with refusing(subject, Refused):
             DETECTORS.get(card.detector).load(staged / DETECTOR)
         with store.write():
             first = runs.create_run(store, study, "pretrain", "imported", encoder, name=name and f"{name}, encoder")
