@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_830, "files": 404, "script": 17_000, "tests": 44_200, "benches": 8_030}
+WHOLE = {"Python": 59_840, "files": 404, "script": 17_000, "tests": 44_200, "benches": 8_030}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

@@ -35,9 +35,10 @@ class MedMix(v2.Transform):
 
     Args:
         k: The most lesions that an image gets, 1 to 7; how many each image gets is drawn evenly from 0 to k.
-        preset: How lesions look: `quick`, `varied` (all sizes and kinds), `paper`
-            (opaque rectangles), `soft`, `lesions` (marked by readers), `endoscopy`, `fundus`, `xray`, `ultrasound`,
-            `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or `zoom`.
+        preset: How lesions look: `quick`, `varied` (all sizes and kinds), `paper` (opaque rectangles), `soft`,
+            `lesions` (in the studio those that readers marked, here patches), `endoscopy`, `fundus`, `xray`,
+            `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or
+            `zoom`.
         seed: Seed of the draws, a whole number of 0 or more. Two transforms of one seed give the same, whatever torch's
             seed is; each worker of a DataLoader has draws of its own, and new ones in each epoch. None: torch's own
             seed, as torchvision's transforms have it.
@@ -103,14 +104,16 @@ class MedMix(v2.Transform):
         """Pastes lesions into images and returns (images, masks, counts).
 
         Args:
-            inputs: One image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to 1, with sides of
-                16 pixels or more; a grey image is (1, H, W) or (H, W, 1). What follows the images, as their labels, is
-                returned as it is after `counts`; images and labels may also be one tuple, as a data set's samples are.
+            inputs: Tensors or arrays: one image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to
+                1, with sides of 16 pixels or more; a grey image is (1, H, W) or (H, W, 1). What follows the images, as
+                their labels, is returned as it is after `counts`; images and labels may also be one tuple, as a data
+                set's samples are.
             roi: (H, W) or (B, H, W), not 0 where lesions may lie; by default everywhere.
             counts: How many lesions each image gets, 0 to k: (B,), or one number for all; drawn if not given.
 
         Returns:
-            images: Of the type, shape and range that came.
+            images: Of the type, shape and range that came. Masks and counts are tensors, masks as torchvision's
+                `tv_tensors.Mask`; they are arrays if the images are.
             masks: bool (B, H, W), True where a lesion was pasted; (H, W) of one image.
             counts: int64 (B,), how many lesions each image got; one number of one image.
 

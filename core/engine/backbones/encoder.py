@@ -6,6 +6,7 @@ Input is always float32 (B, 3, S, S) in [0, 1]; the encoder normalises it.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,7 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     if pretrained is None and config.init == "auto" and find(SUBSTITUTE).bundled() is not None:
         encoder = build_encoder(config.replace(arch=SUBSTITUTE))
         encoder.origin["instead_of"] = config.arch
+        warnings.warn(f"{config.arch} has no weights on this machine: {SUBSTITUTE} takes its place", stacklevel=2)
     elif pretrained is not None:
         fill(encoder, pretrained.state, pretrained.source)
         sha256 = weights.digest(encoder.net.state_dict())

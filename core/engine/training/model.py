@@ -145,14 +145,16 @@ class PMSACL(Model):
 
     Args:
         backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of another of timm's; or the `encoder` of
-            another model, which goes on learning. It starts from the weights that `encoder.init` names: by default
-            ImageNet's, if they are installed.
-        k: The most lesions that are pasted: the classes are A_0 (none) to A_k.
+            another model, which goes on learning. It starts from the weights that `encoder.init` names: `random` with
+            `quick`, `from-random` and `as-printed`; with the others `auto`, ImageNet weights that are installed (where
+            the network has none, efficientnet-lite0 takes its place, with a warning).
+        k: The most lesions that are pasted, 1 to 7: the classes are A_0 (none) to A_k.
         preset: Where the other settings come from: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
             `from-random`, or `as-printed` (the paper's text to the letter, which collapses).
         seed: Seed of every draw, a whole number of 0 or more.
         settings: What differs from the preset, as `lr=0.01`; a name with a point comes in a dictionary:
-            `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. A wrong name lists those there are.
+            `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. A wrong name lists those there are. Images are
+            used at the size that they come in, whatever `size` is.
 
     Attributes:
         encoder: The network that learns; `AnomalyDetector(encoder=model)` uses it.
@@ -189,8 +191,9 @@ class PMSACL(Model):
         seed: int = 0,
         **settings: Any,
     ) -> None:
-        if preset not in PRETRAIN_PRESETS:
-            raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(PRETRAIN_PRESETS)}")
+        presets = [name for name, config in PRETRAIN_PRESETS.items() if config.objective.startswith("pmsacl")]
+        if preset not in presets:
+            raise ValueError(f"there is no preset {preset!r}; there are: {', '.join(presets)}")
         if not isinstance(backbone, (str, Encoder)):
             raise ValueError(f"backbone is the name of a network, or an encoder, not {type(backbone).__name__}")
         if {"medmix", "medmix.k"} & set(settings):
@@ -247,10 +250,10 @@ class PMSACL(Model):
         Afterwards `terms` and `accuracy` describe this call.
 
         Args:
-            images: (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1, on any device; B is 2 or more, since
-                lesions are cut from other images of the batch, and S 16 or more. Or a tuple or list that starts with
-                the images, as a DataLoader gives it.
-            roi: (B, S, S), not 0 where lesions may lie; by default everywhere.
+            images: A tensor or array (B, 3, S, S) or (B, S, S, 3), uint8 or floats from 0 to 1, on any device; B is 2
+                or more, since lesions are cut from other images of the batch, and S 16 or more. Or a tuple or list that
+                starts with the images, as a DataLoader gives it.
+            roi: A tensor or array (B, S, S), not 0 where lesions may lie; by default everywhere.
 
         Raises:
             ValueError: If the images are not what it takes, or roi does not fit them.

@@ -41,7 +41,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or `adgan`, which are
             trained: in minutes and more, and some want more than 16 images in each part.
         arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or the name of another of timm's.
-        init: Its weights: `auto` (ImageNet weights that are installed), `imagenet` (downloaded where they are not),
+        init: Its weights: `auto` (ImageNet weights that are installed; where the network has none, efficientnet-lite0
+            takes its place, with a warning), `imagenet` (downloaded where they are not),
             `random`, a file, or a folder that `PMSACL.save` wrote, with the `arch` that it was trained with.
         encoder: A `PMSACL` that was trained, in place of arch and init. It is copied, and stays as it is.
         contamination: Share of unseen normal images that may be called outliers, above 0 and up to 0.5; `auto`: 0.05.

@@ -68,7 +68,7 @@ class Studio:
         self.store, self.device = opening.open(Home.at(home)), device
 
     def close(self) -> None:
-        """Closes the database's connection."""
+        """Closes the database's connection; another call would open it again."""
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -113,7 +113,8 @@ class Studio:
                 (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (as these data sets
                 come), `classes` (a folder of normal images beside others), `flat` (all images are normal) or `table`.
                 None: found by looking.
-            patients: Regular expression whose first group, in a file's name, is the patient. None: from headers.
+            patients: Regular expression whose first group (or whole match), in a file's name, is the patient. None: the
+                patient of a DICOM header; other files have none. Images of one patient are held out together.
             answers: What a folder means where its name does not say it: {folder: "normal", "abnormal", or "out" for
                 images that are not imported}.
 
@@ -138,10 +139,11 @@ class Studio:
 
         Args:
             name: Name of the study, which no other has.
-            normal: Images to learn from, one or many: arrays uint8 (H, W, 3) or (H, W), files, or a folder.
+            normal: Images to learn from, of which a quarter are held out to set thresholds; one or many: arrays uint8
+                (H, W, 3) or (H, W), files, or a folder.
             test: Images to score, given likewise.
-            abnormal: Whether each test image is abnormal. Left out: an image whose mask marks a lesion is abnormal, of
-                the others it is not known.
+            abnormal: Whether each test image is abnormal, one value for each. Left out: an image whose mask marks a
+                lesion is abnormal, of the others it is not known.
             masks: The lesion mask (H, W) of each test image, in which any value but 0 is lesion, or None for an image
                 without one; left out where there are none. A mask of 0 alone is as good as None.
 
@@ -206,8 +208,9 @@ class Studio:
             study: Id of the study.
             arch: `efficientnet-lite0`, `resnet18`, or another network of timm by its name.
             size: Side in pixels to which images are resized for detectors, 16 or more.
-            init: `auto` (ImageNet weights that are installed), `imagenet`, `random` (for trying things out), a file of
-                weights, or a folder that `PMSACL.save` wrote, with its `arch`.
+            init: `auto` (ImageNet weights that are installed; where the network has none, efficientnet-lite0 takes its
+                place, with a warning), `imagenet`, `random` (for trying things out), a file of weights, or a folder
+                that `PMSACL.save` wrote, with its `arch`.
 
         Returns:
             The run's id.
@@ -284,7 +287,7 @@ class Studio:
         return frame
 
     def heat_maps(self, run: str, images: Images) -> np.ndarray:
-        """Computes heat maps float32 (N, h, w) of images, given as to `score`, on the detector's own grid.
+        """Computes heat maps float32 (N, h, w) of images, which are given as to `score`, on the detector's own grid.
 
         Larger is more abnormal.
         """
@@ -337,7 +340,7 @@ class Studio:
     def import_model(self, folder: str | os.PathLike[str], study: str, name: str | None = None) -> str:
         """Imports a folder that `export_run` wrote into a study; returns the id of the new fit.
 
-        Raises ValueError if the folder is no exported model, or was changed.
+        Raises ValueError if the folder is no exported model, or its weights were changed.
         """
         return exported.import_model(self.store, Path(folder), study, name)["fit"]
 
@@ -375,10 +378,10 @@ class Studio:
                 third of the time. A wrong name lists those there are.
 
         Returns:
-            The new fit's id, scored and compared with the old one on test images that did not teach.
+            The new fit's id, scored; the page compares it with the old one on test images that did not teach.
 
         Raises:
-            ValueError: If there are too few marks (the sentence says how many are wanted), or the run is no such fit.
+            ValueError: If no mask teaches yet, or the run is no such fit.
             RuntimeError: If the fit fails.
         """
         learnt_run = learnt.create_learnt(self.store, run, reader, **settings)

@@ -83,8 +83,8 @@ class Screen:
     """An exported model, ready to score images without the studio.
 
     Args:
-        folder: A folder that `Studio.export_run` or `launch.py export` wrote. By default that of this file, of which
-            each such folder has a copy.
+        folder: A folder that `Studio.export_run` or `launch.py export` wrote. It must be given,
+            except to the copy of this class in such a folder (`screen.py`), which finds its own.
         threads: How many processor threads are used; 0 for all.
 
     Attributes:
@@ -94,7 +94,7 @@ class Screen:
         size: Side in pixels to which images are resized.
 
     Raises:
-        BadModel: A ValueError, if the folder holds no model, or a file of it is missing or changed.
+        BadModel: A ValueError, if the folder holds no model, or a file that card.json lists is missing or changed.
 
     Example:
         >>> from pmsacl_studio import Screen, draw_case

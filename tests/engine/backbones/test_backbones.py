@@ -116,7 +116,8 @@ def test_auto_takes_the_weights_that_are_on_this_machine(tmp_path, monkeypatch):
     """The backbone's own, else EfficientNet-lite0 in its place, which says so and is saved; else random weights."""
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     config = EncoderConfig(init="auto", seed=4, unit=True)
-    encoder = build_encoder(config)
+    with pytest.warns(UserWarning, match=f"resnet18 has no weights on this machine: {LITE} takes its place"):
+        encoder = build_encoder(config)
     assert encoder.config == config.replace(arch=LITE) and encoder.origin["instead_of"] == "resnet18"
     assert encoder.origin["sha256"] == build_encoder(EncoderConfig(arch=LITE, init="auto")).origin["sha256"]
     save_encoder(encoder, tmp_path / "saved")

@@ -68,6 +68,7 @@ FREE = {  # call: what its sentence holds
     "MedMix(counts, many)": (lambda: MedMix()(X, counts=[1, 2]), "one for each of the 4 images, not torch.int64 \\(2,\\)"),
     "PMSACL(backbone)": (lambda: PMSACL("resnet19"), "no encoder is called 'resnet19'; there are: "),
     "PMSACL(module)": (lambda: PMSACL(torch.nn.ReLU()), "backbone is the name of a network, or an encoder, not ReLU"),
+    "PMSACL(comparator)": (lambda: made(preset="published-csi"), "no preset 'published-csi'; there are: paper.*sphere$"),
     "PMSACL(preset)": (lambda: made(preset="none"), "no preset 'none'; there are: .*sphere"),
     "PMSACL(k)": (lambda: made(k=0), "k must be within 1..*not 0"),
     "PMSACL(medmix.k)": (lambda: made(**{"medmix.k": 3}), "the number of lesions is k"),
