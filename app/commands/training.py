@@ -1,7 +1,8 @@
-"""Train encoders: pretrain, probe, weights."""
+"""Train encoders: pretrain, probe, medmix match, weights."""
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from pathlib import Path
@@ -39,6 +40,7 @@ PROBED = [
 def add(subparsers) -> None:
     _add_pretrain(subparsers)
     _add_probe(subparsers)
+    _add_medmix(subparsers)
     _add_weights(subparsers)
 
 
@@ -52,7 +54,7 @@ def _add_pretrain(subparsers) -> None:
     parser.add_argument(
         "--init", help="random, auto, imagenet, a file or a name of `weights list`, or the id of an earlier run"
     )
-    parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: quick, paper, endoscopy, fundus, xray, ...")
+    parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: a preset or one of your own")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
     parser.add_argument("--name", help="a name for people")
     parser.add_argument("--background", action="store_true", help="queue it and return at once")
@@ -60,8 +62,8 @@ def _add_pretrain(subparsers) -> None:
 
 def pretrain_config(args, store):
     """Returns the preset's configuration with the command's changes."""
-    from core.engine.augment.config import MEDMIX_PRESETS
     from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
+    from core.studio.medmix import presets
     from core.studio.runs.records import exists, get_run
     from core.studio.training import first_weights
 
@@ -77,9 +79,10 @@ def pretrain_config(args, store):
     if args.seed is not None:
         changes |= {"seed": args.seed, "encoder.seed": args.seed}
     if args.medmix:
-        if args.medmix not in MEDMIX_PRESETS:
-            raise UserError(f"there is no MedMix preset {args.medmix!r}; there are: {', '.join(MEDMIX_PRESETS)}")
-        changes["medmix"] = MEDMIX_PRESETS[args.medmix].to_dict()
+        pasted = presets.get_preset(store, args.medmix)
+        if pasted["strong"] != "medmix":
+            raise UserError(f"{args.medmix!r} is a preset of {pasted['strong']}, not of MedMix")
+        changes["medmix"] = pasted["config"]
     if args.init and exists(store, args.init) and get_run(store, args.init)["kind"] != "pretrain":
         raise UserError(f"{args.init} is not an encoder's run")
     if args.init:
@@ -202,6 +205,57 @@ def run_probe(args) -> int:
         rows.append({"preset": name, **result, "closeness": near.get("closeness"), "distance": near.get("distance")})
         say(args, f"{name}: " + " ".join(w["text"] for w in result["words"]))
     return finish(args, {"study": study, "rows": rows}, "\n" + table(rows, PROBED))
+
+
+def _add_medmix(subparsers) -> None:
+    help = "Find MedMix settings whose pasted lesions look like real ones"
+    parser = subparsers.add_parser("medmix", help=help, description=help)
+    inner = parser.add_subparsers(dest="what", metavar="match", required=True)
+    new = verb(inner, "match", "Search for settings by lesions of a study, and save them as a preset", run_match)
+    new.add_argument("study")
+    new.add_argument("--case", action="append", default=[], metavar="NAME", help="a case whose lesion is matched")
+    new.add_argument("--lesions", type=int, default=5, metavar="N", help="without --case: N cases drawn at random")
+    new.add_argument("--seconds", type=float, default=60, help="how long to search")
+    new.add_argument(
+        "--tries", type=int, metavar="N", help="try N settings instead, which gives the same result anywhere"
+    )
+    new.add_argument("--seed", type=int, default=0, help="of the drawn cases, the images and the search")
+    new.add_argument("--name", default="matched", help="of the preset")
+    new.add_argument("--out", type=Path, metavar="FILE", help="also write the preset and its origin as JSON")
+
+
+def run_match(args) -> int:
+    import random
+
+    from core.studio.medmix import match
+
+    store = open_store(args)
+    study = study_named(args, store, args.study)
+    rows = match.offered(store, study)
+    missing = [name for name in args.case if not any(name in (r["name"], str(r["case"])) for r in rows)]
+    if missing:
+        raise UserError(f"no case {missing[0]!r} of {study} has a reference or accepted mask")
+    if not rows:
+        raise UserError(f"{study} has no reference or accepted mask: import masks, or mark lesions first")
+    drawn = random.Random(args.seed).sample(rows, min(args.lesions, len(rows)))
+    chosen = [r for r in rows if r["name"] in args.case or str(r["case"]) in args.case] or drawn
+    cases = tuple(sorted(r["case"] for r in chosen))
+    asked = match.begin(store, match.Asked(study, cases, args.seconds, args.tries, args.seed), start=False)
+    follow(args, store, asked["job"], "Matching lesions")
+    preset = match.save(store, asked["match"], args.name)
+    payload = match.as_json(store, asked["match"], preset["name"])
+    if args.out:
+        args.out.write_text(json.dumps(payload, indent=2) + "\n", "utf-8")
+    origin, words = payload["origin"], match.get(store, asked["match"])["state"]["words"]
+    known = origin["left_out"]
+    said = f"Distance {origin['after']:.2f}, best preset ({origin['preset']}) {origin['before']:.2f}"
+    said += (
+        "; with fewer than 4 lesions or patients it cannot be known how near other lesions are"
+        if known is None
+        else f"; on lesions left out in turn {known:.2f}, best preset {origin['left_out_before']:.2f}"
+    )
+    say(args, f"{said}. Changed {words}." if words else f"{said}.")
+    return finish(args, payload | {"version": preset["version"]}, f"Next: pretrain {study} --medmix '{preset['name']}'")
 
 
 def _add_weights(subparsers) -> None:

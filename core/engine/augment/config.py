@@ -204,6 +204,10 @@ class MedMixConfig(Config):
         (0.0, 0.0), "Magnification of the whole lesion.", 0, 0.95, step=0.05, label="Bulge"
     )
 
+    matched: str = option(
+        "", "The search that found these settings; its lesions count in no figure of a run with them.", control="hidden"
+    )
+
     @property
     def shown(self) -> tuple[float, int]:
         """By how much (of 1) a lesion must change an image to show, and in how many pixels; 0, 0 if it need not."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,7 +19,10 @@ from torchvision.transforms import v2
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.registry import STRONG
-from core.engine.tensors import TAKES, channels_first, in_unit
+from core.engine.tensors import TAKES, channels_first, in_unit, to_batch, to_pixels
+
+if TYPE_CHECKING:
+    from core.engine.augment.matching import Match
 
 RECENT = 8  # images seen before a single one, which its lesions are cut from
 Pictures: TypeAlias = "Tensor | np.ndarray[Any, Any]"
@@ -60,6 +65,7 @@ class MedMix(v2.Transform):
 
     _process: int | None  # which process the draws are of
     _draws: torch.Generator | None
+    found: Match | None = None  # of `match`
 
     def __init__(self, k: int = 3, preset: str = "quick", seed: int | None = None, **settings: Any) -> None:
         super().__init__()
@@ -72,6 +78,51 @@ class MedMix(v2.Transform):
         self.seed = seed
         self.copies = 0  # that were made for other processes, by fork or pickle
         self.__setstate__({"_process": os.getpid()})
+
+    @classmethod
+    def match(
+        cls,
+        images: Sequence[Pictures],
+        masks: Sequence[Pictures],
+        seconds: float = 60,
+        tries: int | None = None,
+        seed: int = 0,
+    ) -> MedMix:
+        """Returns a MedMix whose lesions look like those in a few images, by a search through its settings.
+
+        Args:
+            images: Images, each (3, H, W) or (H, W, 3), uint8 or floats from 0 to 1; grey images may have one channel.
+            masks: Their lesion masks (H, W). Images with an empty mask are the normal ones that lesions are pasted
+                into, at least 8 of them; of each of the others the largest lesion is matched.
+            seconds: How long to search.
+            tries: The number of settings to try instead, which gives the same result on any machine.
+            seed: Of the search, and of the transform.
+
+        Returns:
+            A MedMix. Its attribute `found` says how near its lesions come (`core.engine.augment.matching.Match`).
+
+        Raises:
+            ValueError: If there is no lesion, or if there are fewer than 8 normal images.
+        """
+        from core.engine.augment import matching  # SciPy and an encoder, which the transform itself does not need
+
+        pixels = [to_pixels(in_unit(channels_first(image)[0]).expand(3, -1, -1)[None])[0] for image in images]
+        shown = [np.asarray(mask) > 0 for mask in masks]
+        if len(pixels) != len(shown):
+            raise ValueError(f"each image has one mask: {len(pixels)} images and {len(shown)} masks were given")
+        normal = [p for p, mask in zip(pixels, shown, strict=True) if not mask.any()]
+        if len(normal) < 8:
+            raise ValueError(f"at least 8 normal images, with empty masks, are needed, not {len(normal)}")
+        lesions = matching.Lesions.of(
+            (p for p, mask in zip(pixels, shown, strict=True) if mask.any()), (m for m in shown if m.any())
+        )
+        side = (matching.SIDE, matching.SIDE)
+        x = np.stack([cv2.resize(p, side, interpolation=cv2.INTER_AREA) for p in normal[: matching.NORMALS]])
+        features = matching.imagenet_features()
+        result = matching.Search(to_batch(x, torch.device("cpu")), None, lesions, features, seed).run(seconds, tries)
+        medmix = cls(preset="paper", seed=seed, **{k: v for k, v in vars(result.config).items() if k != "k"})
+        medmix.found = result
+        return medmix
 
     def __getstate__(self) -> dict[str, Any]:
         self.copies += 1

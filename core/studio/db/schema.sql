@@ -175,6 +175,12 @@ CREATE TABLE presets (
   removed INTEGER NOT NULL DEFAULT 0, UNIQUE (name, version)
 );
 
+-- Searches for settings of MedMix whose lesions look like chosen ones.
+CREATE TABLE matches (
+  id TEXT PRIMARY KEY, study TEXT NOT NULL REFERENCES studies(id) ON DELETE CASCADE, created TEXT NOT NULL,
+  asked TEXT NOT NULL, state TEXT NOT NULL DEFAULT '{}' -- JSON
+);
+
 -- Jobs.
 
 CREATE TABLE jobs (

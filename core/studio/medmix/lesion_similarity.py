@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import cv2
 import numpy as np
 import torch
-from scipy.spatial.distance import cdist
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from core.engine.augment.matching import APART, energy_distance, patch_around
 from core.engine.augment.strong import Mixed
 from core.engine.tensors import to_batch, to_pixels
 from core.studio.db.store import Store
@@ -25,7 +24,6 @@ REAL = 48  # lesions of the study that are looked at
 OUT_OF_SUPPORT = (
     5.0  # times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more
 )
-_APART = 0.1  # standardised: less between normal patches and lesions is noise, and a ratio to it says nothing
 Features = Callable[[torch.Tensor], np.ndarray]
 
 
@@ -53,14 +51,14 @@ def lesion_similarity(
         image = shrink(shown(row), side * 2, side * 2)
         mask = fraction(get_mask(store, truth[case_id]), side * 2) >= 0.5
         if mask.any():
-            real.append(_patch(image, *_box(mask), side))
+            real.append(patch_around(image, _box(mask), side))
     pasted, plain = [], []
     pixels, before = to_pixels(lesions.images), to_pixels(x)
     for i in range(len(pixels)):
         y0, x0, y1, x1 = (int(v) for v in lesions.boxes[i, 0])
         if y1 > y0 and x1 > x0:
-            pasted.append(_patch(pixels[i], y0, x0, y1, x1, side))
-            plain.append(_patch(before[i], y0, x0, y1, x1, side))
+            pasted.append(patch_around(pixels[i], (y0, x0, y1, x1), side))
+            plain.append(patch_around(before[i], (y0, x0, y1, x1), side))
     if len(real) < 8 or len(pasted) < 8:
         return None
     z = [features(to_batch(np.stack(p), torch.device("cpu"))) for p in (plain, real, pasted)]
@@ -82,32 +80,10 @@ def lesion_similarity(
     plain_z, real_z, made_z = map(scaler.transform, z)
     return {
         "auroc_real": float(auroc_real), "auroc_synthetic": float(auroc_made), "closeness": float(min(1.0, ratio)),
-        "distance": energy_distance(made_z, real_z) / max(energy_distance(plain_z, real_z), _APART), "real": len(real),
+        "distance": energy_distance(made_z, real_z) / max(energy_distance(plain_z, real_z), APART), "real": len(real),
     }  # fmt: skip
-
-
-def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Returns the energy distance of two clouds (N, D) and (M, D), unbiased (Szekely and Rizzo, 2013).
-
-    It is 0 where both come from one source.
-    """
-
-    def within(z: np.ndarray) -> float:
-        return cdist(z, z).sum() / (len(z) * (len(z) - 1))
-
-    return float(2 * cdist(a, b).mean() - within(a) - within(b))
 
 
 def _box(mask: np.ndarray) -> tuple[int, int, int, int]:
     rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     return rows[0], cols[0], rows[-1] + 1, cols[-1] + 1
-
-
-def _patch(image: np.ndarray, y0: int, x0: int, y1: int, x1: int, side: int) -> np.ndarray:
-    """Cuts out a square around a box, half as large again: uint8 (side, side, 3)."""
-    whole = image.shape[0]
-    half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
-    cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
-    top, left = max(0, cy - half), max(0, cx - half)
-    cut = image[top : min(whole, cy + half), left : min(whole, cx + half)]
-    return cv2.resize(cut, (side, side), interpolation=cv2.INTER_AREA if cut.shape[0] > side else cv2.INTER_LINEAR)

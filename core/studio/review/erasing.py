@@ -375,6 +375,7 @@ def _texts(value: Any) -> list[str]:
 def _learnt(store: Store, cases: list[Row]) -> list[Row]:
     """Returns runs trained, fitted or calibrated on these cases or marks on them, and runs that build on such a run."""
     ids, taught = {row["id"] for row in cases}, {row["study"] for row in cases if row["split"] != "test"}
+    digests = {row["sha256"] for row in cases}
     rows = [r for r in runs.list_runs(store, archived=None) if r["status"] not in ("new", "queued")]
     learnt: dict[str, Row] = {}
     while True:
@@ -383,6 +384,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
             config, marks = json.dumps(run["config"]), run["config"].get("marks") or {}
             if (
                 run["study"] in taught
+                or digests & {*run["config"].get("matched", [])}
                 or ids & {*marks.get("cases", []), *marks.get("normals", [])}
                 or any(f'"{study}"' in config for study in taught)  # its images are donors of lesions
                 or run["parent"] in learnt

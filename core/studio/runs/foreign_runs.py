@@ -197,7 +197,7 @@ def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str,
     become those of such a run, or a file of this home's list, which need not exist.
     """
     values = read(dict[str, Any], values, what)
-    values = {key: value for key, value in values.items() if key != "marks"}
+    values = {key: value for key, value in values.items() if key not in ("marks", "matched")}
     values = _weights(values, home, runs)
     with refusing(what):
         if kind == "fit":

@@ -45,6 +45,7 @@ IN_TRIALS = """SELECT k.case_id FROM trial_cases k JOIN trials t ON t.id = k.tri
 _OPEN = f"""(EXISTS (SELECT 1 FROM reading_sessions s JOIN reading_session_cases o ON o.session = s.id
          WHERE o.case_id = c.id AND s.blind = 1 AND s.ended IS NULL{{whose}})
        OR c.id IN ({IN_TRIALS}))"""
+HELD_BACK = _OPEN.format(whose="")  # of a case c
 # the accepted masks by case and reader; a reader's last decision is that of the second look, if any
 _ACCEPTED = f"""
   SELECT m.id AS mask, m.case_id, m.reader, m.version, m.source, m.png, {_UNIT},
@@ -323,25 +324,38 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     """Returns the cases that a run or its encoder has learnt from, and all cases of the same patient, volume or
-    recording, or with the same content.
+    recording, or with the same content. Lesions that its MedMix settings were matched to count as learnt from.
 
     The run must not be evaluated on them.
     """
     run = runs.get_run(store, run_id)
     encoder_runs = [runs.get_run(store, run["parent"])] if run["parent"] else []
-    learnt = [ancestor["config"]["marks"] for ancestor in (run, *encoder_runs) if ancestor["config"].get("marks")]
+    configs = [ancestor["config"] for ancestor in (run, *encoder_runs)]
+    learnt = [config["marks"] for config in configs if config.get("marks")]
     cases = [case for marks in learnt for case in (*marks["cases"], *marks.get("normals", []))]
-    if not cases:
+    matched = [digest for config in configs for digest in config.get("matched", [])]
+    if not cases and not matched:
         return frozenset()
     rows = store.query(
-        "WITH seen AS (SELECT c.* FROM cases c JOIN json_each(?) j ON c.id = j.value) "
+        "WITH seen AS (SELECT c.* FROM cases c WHERE c.id IN (SELECT value FROM json_each(?)) "
+        "OR c.study = ? AND c.sha256 IN (SELECT value FROM json_each(?))) "
         "SELECT c.id FROM cases c WHERE c.study = ? AND ("
         "c.id IN (SELECT id FROM seen) OR c.path IN (SELECT path FROM seen) "
         "OR c.patient IN (SELECT patient FROM seen) OR c.series IN (SELECT series FROM seen) "
         "OR c.sha256 IN (SELECT sha256 FROM seen))",
-        [json.dumps(cases), run["study"]],
+        [json.dumps(cases), run["study"], json.dumps(matched), run["study"]],
     )
     return frozenset(row["id"] for row in rows)
+
+
+def matched_by(store: Store, match: str) -> list[str]:
+    """Lists the contents, by SHA-256, of the cases whose lesions a search for MedMix settings was shown (`matches`)."""
+    rows = store.query(
+        "SELECT DISTINCT c.sha256 FROM matches m JOIN json_each(m.asked, '$.cases') j JOIN cases c ON c.id = j.value "
+        "WHERE m.id = ? AND c.sha256 IS NOT NULL ORDER BY c.sha256",
+        [match],
+    )
+    return [row["sha256"] for row in rows]
 
 
 def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from core.engine.augment.config import MEDMIX_PRESETS
+from core.engine.augment.matching import energy_distance
 from core.engine.progress import Stopped
 from core.studio.ingest import studies
 from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT, energy_distance
+from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT
 from core.studio.medmix.samples import Samples
 from tests.conftest import plain_folder, write
 

@@ -1,0 +1,379 @@
+"""MedMix from a lesion: a search for the settings whose pasted lesions look most like a few real ones.
+
+All distances are energy distances between the features of patches, divided by that from patches of normal tissue to the
+real lesions: at 1 a pasted lesion is as far from the real ones as normal tissue is, at 0 it cannot be told from them.
+
+The search keeps the best of what it has tried and changes one to a few settings at a time (an evolution strategy). Few
+lesions say little: settings are ranked by their distance plus the standard error, over the lesions, of what they gain
+on the best preset, so that what suits one of five lesions alone is not taken; and if what was found by half of them is
+no nearer to the other half than the best preset is, that preset is the answer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+from scipy.spatial.distance import cdist
+
+from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
+from core.engine.augment.medmix.medmix import MedMix
+from core.engine.augment.strong import Mixed
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.config import options
+from core.engine.progress import Report, Stop
+from core.engine.tensors import to_batch, to_pixels
+
+SIDE = 128  # pixels of the normal images that lesions are pasted into; real ones are read at twice that
+PATCH = 64  # pixels of a patch
+ARCH, STRIDES = "efficientnet-lite0", (4, 8, 16)
+ENCODER = f"{ARCH} with ImageNet's weights"
+NORMALS = 48  # images that lesions are pasted into
+HALVES = 4  # lesions from which half of them are left out in turn
+APART = 0.1  # an energy distance from normal tissue to the lesions below this is noise: nothing is divided by less
+PARENTS = 6  # settings that others are made of
+SPARE = 0.2  # of the seconds are kept for measuring what each setting contributes
+GAIN = 0.005  # of a distance: a setting that contributes less goes back to what it was
+Features = Callable[[torch.Tensor], np.ndarray]  # (B, 3, PATCH, PATCH) -> (B, D)
+
+# The settings that are searched, and the range of each. Where it is narrower than MedMix's own, lesions might not show
+# beyond it, and their labels would be false. What says whether a lesion shows (least contrast and area, the part inside
+# the region of interest, that lesions keep apart) stays as MedMix has it. Donors that need more than the study's normal
+# images (another study, readers' marks) are left out.
+RANGES: dict[str, tuple[float, float]] = {
+    "size": (0.03, 0.85), "aspect": (1, 3),
+    "irregularity": (0, 1), "softness": (0, 1), "opacity": (0.3, 1), "donor_scale": (0.3, 2.5), "contrast": (0.02, 0.8),
+    "p_jitter": (0, 1), "jitter": (0, 0.8), "p_noise": (0, 1), "noise": (0, 0.15), "match": (0, 1), "shading": (0, 1),
+    "p_fisheye": (0, 1), "p_wave": (0, 1), "bulge": (0, 0.9),
+}  # fmt: skip
+SETS: dict[str, tuple[str, ...]] = {
+    "donor": ("other", "same", "here", "texture"),
+    "shape": ("rectangle", "ellipse", "irregular"),
+    "blend": ("paste", "alpha", "poisson"),
+}
+HUE = 0.2
+LENGTHS = ("size", "donor_scale")  # changed by a factor, not by a difference
+STARTS = 3  # presets that each part of a search begins with
+
+
+def imagenet_features() -> Features:
+    """Returns what describes a patch: ENCODER's maps of three strides, each averaged over the patch."""
+    encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet")).eval()
+
+    @torch.inference_mode()
+    def features(patches: torch.Tensor) -> np.ndarray:
+        maps = [encoder.maps(batch, STRIDES).values() for batch in patches.split(32)]
+        return np.concatenate([torch.cat([m.mean((2, 3)) for m in each], 1).numpy() for each in maps])
+
+    return features
+
+
+def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Returns the energy distance of two clouds (N, D) and (M, D), unbiased (Szekely and Rizzo, 2013).
+
+    It is 0 where both come from one source. The spread of a cloud of one point is unknown and counts as 0.
+    """
+
+    def within(z: np.ndarray) -> float:
+        return cdist(z, z).sum() / (len(z) * (len(z) - 1)) if len(z) > 1 else 0.0
+
+    return float(2 * cdist(a, b).mean() - within(a) - within(b))
+
+
+def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
+    """Cuts out a square around a box (y0, x0, y1, x1), half as large again: uint8 (side, side, 3)."""
+    (y0, x0, y1, x1), whole = box, image.shape[0]
+    half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
+    cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
+    top, left = max(0, cy - half), max(0, cx - half)
+    cut = image[top : min(whole, cy + half), left : min(whole, cx + half)]
+    return cv2.resize(cut, (side, side), interpolation=cv2.INTER_AREA if cut.shape[0] > side else cv2.INTER_LINEAR)
+
+
+def patches_of(mixed_boxes: torch.Tensor, images: torch.Tensor) -> np.ndarray:
+    """Cuts out the patch of the first lesion of each image: uint8 (N, PATCH, PATCH, 3); images without one are skipped.
+
+    mixed_boxes (B, k, 4): as of `Mixed`; images (B, 3, S, S) in [0, 1].
+    """
+    pixels, boxes = to_pixels(images), mixed_boxes[:, 0].tolist()
+    return np.stack([patch_around(p, b, PATCH) for p, b in zip(pixels, boxes, strict=True) if b[2] > b[0]])
+
+
+@dataclass(frozen=True)
+class Lesions:
+    """Real lesions: patches uint8 (L, PATCH, PATCH, 3), and height and width of each, (L, 2), of the image's side.
+
+    units (L,): the same number for lesions of one patient, which are never on both sides of a split.
+    """
+
+    patches: np.ndarray
+    sizes: np.ndarray
+    units: np.ndarray
+
+    @classmethod
+    def of(cls, images: Iterable[np.ndarray], masks: Iterable[np.ndarray], units: Sequence[int] = ()) -> Lesions:
+        """Cuts out the largest connected lesion of each image uint8 (H, W, 3) by its mask (H, W).
+
+        Raises ValueError for an empty mask, and if there are no images.
+        """
+        patches, sizes, side = [], [], 2 * SIDE
+        for i, (image, mask) in enumerate(zip(images, masks, strict=True)):
+            if not (np.asarray(mask) > 0).any():
+                raise ValueError(f"mask {i + 1} is empty: each must show a lesion")
+            covered = cv2.resize((np.asarray(mask) > 0).astype(np.float32), (side, side), interpolation=cv2.INTER_AREA)
+            _, _, stats, _ = cv2.connectedComponentsWithStats((covered >= min(0.5, covered.max())).astype(np.uint8))
+            x0, y0, w, h = (int(v) for v in stats[1 + stats[1:, cv2.CC_STAT_AREA].argmax(), :4])
+            square = cv2.resize(image, (side, side), interpolation=cv2.INTER_AREA)
+            patches.append(patch_around(square, (y0, x0, y0 + h, x0 + w), PATCH))
+            sizes.append((h / side, w / side))
+        if not patches:
+            raise ValueError("at least one lesion is needed to match")
+        return cls(np.stack(patches), np.array(sizes), np.array(units if len(units) else range(len(patches))))
+
+    def size(self, rows: np.ndarray) -> tuple[float, float]:
+        """Returns MedMix's `size` for lesions as large as those of `rows`, whose logarithms are taken as normal."""
+        side = np.log(np.sqrt(self.sizes[rows].prod(1)))
+        spread = 1.3 * (side.std(ddof=1) if len(side) > 1 else 0.2)
+        return float(np.exp(side.mean() - spread)), float(np.exp(side.mean() + spread))
+
+    def halves(self, seed: int) -> list[np.ndarray]:
+        """Splits the lesions in two, bool (L,) each, units kept together; none if there are too few."""
+        units = np.random.default_rng(seed).permutation(np.unique(self.units))
+        if len(units) < HALVES:
+            return []
+        first = np.isin(self.units, units[: len(units) // 2])
+        return [first, ~first]
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a search has found.
+
+    preset: the best preset that comes with the studio. before, after: distances of that preset's lesions and of those
+    of `config` to the given lesions. left_out, left_out_before: the same to lesions that the search was not shown, half
+    of them in turn; None if they are too few. settings: [{"name", "before", "after", "without"}] of what was changed,
+    the one that matters most first; without: the distance if that setting goes back to `before`. tries: settings that
+    were tried; with the same seed as many find the same.
+    """
+
+    config: MedMixConfig
+    preset: str
+    before: float
+    after: float
+    left_out: float | None
+    left_out_before: float | None
+    settings: list[dict[str, Any]]
+    tries: int
+    seconds: float
+
+    @property
+    def words(self) -> str:
+        """Says which settings matter most: "mostly donor, softness of the edge and blending"."""
+        told = options(MedMixConfig)
+        names = [told[s["name"]].label.lower() for s in self.settings[:3] if s["without"] > self.after + 2 * GAIN]
+        return f"mostly {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
+
+
+@dataclass(order=True)
+class _Tried:
+    rank: float
+    number: int
+    values: dict[str, Any] = field(compare=False)
+    features: np.ndarray = field(compare=False)
+
+
+class Search:
+    """Normal images x (B, 3, S, S), regions of interest (B, S, S) or None, the lesions, and how both are described."""
+
+    def __init__(
+        self, x: torch.Tensor, roi: torch.Tensor | None, lesions: Lesions, features: Features, seed: int = 0
+    ) -> None:
+        self.x, self.roi, self.lesions, self.seed, self._features = x, roi, lesions, seed, features
+        p = lesions.patches
+        turned = [self.encoded(np.ascontiguousarray(t)) for t in (p, p[:, :, ::-1], p[:, ::-1], p[:, ::-1, ::-1])]
+        low, high = np.clip(lesions.size(np.ones(len(p), bool)), *RANGES["size"]).tolist()
+        plain = self.encoded(patches_of(self._mixed(MedMixConfig(size=(low, high)), seed).boxes, x))
+        self.scale = np.concatenate([plain, *turned]).std(0) + 1e-3
+        self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D): mirrored, to be more
+
+    def encoded(self, patches: np.ndarray) -> np.ndarray:
+        """Encodes patches uint8 (N, PATCH, PATCH, 3): features (N, D), not scaled."""
+        return self._features(to_batch(patches, torch.device("cpu")))
+
+    def _mixed(self, config: MedMixConfig, seed: int) -> Mixed:
+        with torch.inference_mode():
+            return MedMix(config)(self.x, 1, torch.Generator().manual_seed(seed), self.roi)
+
+    def describe(self, config: MedMixConfig, fresh: bool = False) -> np.ndarray:
+        """Pastes a lesion into each image and returns the features (N, D). fresh: by other draws than the search's."""
+        mixed = self._mixed(config, self.seed + 1 if fresh else self.seed)
+        return self.encoded(patches_of(mixed.boxes, mixed.images)) / self.scale
+
+    def distance(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
+        """Returns the distance of described lesions to the real ones, or to `rows` of them; 1: of normal tissue."""
+        return self.apart(features, rows) / max(self.apart(self.plain, rows), APART)
+
+    def apart(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
+        """Returns the energy distance of features to the real lesions or some of them, each as it is and mirrored."""
+        real = self.real if rows is None else self.real[rows]
+        among = cdist(real[:, 0], real[:, 0]).sum() / max(1, len(real) * (len(real) - 1))
+        within = cdist(features, features).sum() / (len(features) * (len(features) - 1))
+        return float(2 * self._each(features)[slice(None) if rows is None else rows].mean() - within - among)
+
+    def _each(self, features: np.ndarray) -> np.ndarray:
+        """Returns the mean distance of features to each real lesion, (L,)."""
+        return cdist(features, self.real.reshape(-1, self.real.shape[-1])).mean(0).reshape(len(self.real), -1).mean(1)
+
+    def _rank(self, features: np.ndarray, rows: np.ndarray, preset: np.ndarray) -> float:
+        """Returns the distance to `rows` plus the standard error, over these lesions, of the gain on a preset."""
+        gains = 2 * (self._each(features) - self._each(preset))[rows]
+        error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
+        return self.distance(features, rows) + float(error) / max(self.apart(self.plain, rows), APART)
+
+    def run(
+        self,
+        seconds: float = 60,
+        tries: int | None = None,
+        warm: Sequence[MedMixConfig] = (),
+        report: Report | None = None,
+        should_stop: Stop | None = None,
+    ) -> Match:
+        """Searches for `seconds`, or for a number of `tries`; a stop ends it with the best until then.
+
+        warm: settings that an earlier search has found. report is called after each try that is better, and at the end,
+        with {"config", "before", "after", "left_out", "tries", "seconds", "preset"}.
+        """
+        started, stop = time.monotonic(), should_stop or (lambda: False)
+        end = started + seconds * (1 - SPARE)
+        presets = {name: self.describe(preset) for name, preset in MEDMIX_PRESETS.items()}
+        halves = self.lesions.halves(self.seed)
+        rows = [*halves, np.ones(len(self.real), bool)]  # which lesions each part of the search is shown; the last: all
+        pools: list[list[_Tried]] = [[] for _ in rows]
+        ranked = [sorted(presets, key=lambda name: self.distance(presets[name], shown)) for shown in rows]
+        best = [presets[names[0]] for names in ranked]
+        best_preset, before = ranked[-1][0], self.distance(best[-1])
+        rng, number = np.random.default_rng(self.seed), 0
+        queue = [(len(rows) - 1, _values(config)) for config in warm]
+        sizes = [_clipped("size", np.array(self.lesions.size(shown)), *RANGES["size"]) for shown in rows]
+        for at, as_large in itertools.product(range(STARTS), (True, False)):  # as the lesions, or as the preset has it
+            for group in reversed(range(len(rows))):
+                values = _values(MEDMIX_PRESETS[ranked[group][at]])
+                queue.append((group, values | ({"size": sizes[group]} if as_large else {})))
+
+        def left_out(fresh: bool) -> tuple[float, float] | tuple[None, None]:
+            """Measures what each half has found, and its best preset, by the other half."""
+            if not halves or not all(pools):
+                return None, None
+            z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]
+            base = sum(max(self.apart(self.plain, ~half), APART) for half in halves)
+            a, b = (sum(self.apart(f, ~h) for f, h in zip(each, halves, strict=True)) / base for each in (z, best[:2]))
+            return a, b
+
+        def tell(config: MedMixConfig, after: float, others: float | None) -> None:
+            if report is not None:
+                report({
+                    "config": config, "before": before, "after": after, "left_out": others, "preset": best_preset,
+                    "tries": number, "seconds": time.monotonic() - started,
+                })  # fmt: skip
+
+        while number < tries if tries is not None else time.monotonic() < end or not pools[-1]:
+            if pools[-1] and stop():
+                break
+            if queue:
+                group, values = queue.pop(0)
+            else:
+                group = number % 6 // 3 if halves and number % 3 == 0 else len(rows) - 1
+                values = _child(pools[group], rng)
+            z, number = self.describe(MedMixConfig(**values)), number + 1
+            for i in {group, len(rows) - 1}:
+                pools[i].append(_Tried(self._rank(z, rows[i], best[i]), number, values, z))
+                pools[i].sort()
+            better = pools[-1][0].rank < before
+            now = MedMixConfig(**pools[-1][0].values) if better else MEDMIX_PRESETS[best_preset]
+            tell(now, self.distance(pools[-1][0].features) if better else before, left_out(False)[0])
+        config, after, settings = MEDMIX_PRESETS[best_preset], before, list[dict[str, Any]]()
+        if pools[-1] and pools[-1][0].rank < before:  # else nothing is sure to come nearer than the preset as it is
+            values, after, settings = self._pruned(pools[-1][0], _values(config), best[-1], stop)
+            config = MedMixConfig(**values)
+        others = left_out(fresh=not stop())
+        if others[0] is not None and others[1] is not None and others[0] >= others[1]:  # what a half has found misleads
+            config, after, settings = MEDMIX_PRESETS[best_preset], before, []
+        tell(config, after, others[0])
+        spent = time.monotonic() - started
+        return Match(config, best_preset, before, after, others[0], others[1], settings, number, spent)
+
+    def _pruned(
+        self, best: _Tried, start: dict[str, Any], preset: np.ndarray, stop: Stop
+    ) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
+        """Puts back the settings that contribute nothing, then measures what the others do."""
+        values, rank, after = best.values, best.rank, self.distance(best.features)
+
+        def back(name: str) -> np.ndarray:
+            return self.describe(MedMixConfig(**{**values, name: start[name]}))
+
+        for name in [name for name in values if values[name] != start[name]]:
+            if stop():
+                return values, after, []
+            z = back(name)
+            lesser = self._rank(z, np.ones(len(self.real), bool), preset)
+            if lesser <= rank + GAIN:
+                values, rank, after = {**values, name: start[name]}, lesser, self.distance(z)
+        changed = [
+            {"name": name, "before": start[name], "after": values[name], "without": self.distance(back(name))}
+            for name in values
+            if values[name] != start[name]
+        ]
+        return values, after, sorted(changed, key=lambda row: -row["without"])
+
+
+def _values(config: MedMixConfig) -> dict[str, Any]:
+    """Returns a configuration's searched settings, brought into their ranges."""
+    values: dict[str, Any] = {}
+    for name, allowed in SETS.items():
+        chosen = options(MedMixConfig)[name].chosen(getattr(config, name))
+        values[name] = "+".join(c for c in allowed if c in chosen) or allowed[0]
+    for name, (low, high) in RANGES.items():
+        values[name] = _clipped(name, np.atleast_1d(getattr(config, name)), low, high)
+    return values
+
+
+def _clipped(name: str, numbers: np.ndarray, low: float, high: float) -> float | tuple[float, ...]:
+    """Brings a setting's numbers into its range: one number, a range in order, or the strengths of a colour jitter."""
+    numbers = np.clip(numbers, low, [high, high, high, HUE] if name == "jitter" else high).round(3)
+    told = tuple(float(v) for v in (numbers if name == "jitter" else np.sort(numbers)))
+    return told if len(told) > 1 else told[0]
+
+
+def _child(pool: list[_Tried], rng: np.random.Generator) -> dict[str, Any]:
+    """Makes settings out of two of the best ones: most of the first, and one to a few of them changed at random."""
+    top = [tried.values for tried in pool[:PARENTS]]
+    weights = np.arange(len(top), 0, -1)
+    first, second = rng.choice(len(top), 2, p=weights / weights.sum())
+    values = {name: (top[second] if rng.random() < 0.3 else top[first])[name] for name in top[first]}
+    names = [*RANGES, *SETS]
+    for at in rng.integers(len(names), size=1 + rng.geometric(0.4)):
+        name = names[at]
+        if name in SETS:
+            drawn, chosen = str(rng.choice(SETS[name])), set(values[name].split("+"))
+            chosen = {drawn} if rng.random() < 0.5 else chosen ^ {drawn}
+            values[name] = "+".join(c for c in SETS[name] if c in chosen) or drawn
+            continue
+        low, high = RANGES[name]
+        numbers, anew = np.atleast_1d(np.array(values[name], float)), rng.random() < 0.4
+        if name in LENGTHS:
+            numbers = numbers * np.exp(rng.normal(0, 0.25, len(numbers)))
+        elif anew:
+            numbers = rng.uniform(low, high, len(numbers))
+        else:
+            numbers = numbers + rng.normal(0, 0.15 * (high - low), len(numbers))
+        if name == "jitter":
+            numbers[3] = np.abs(numbers[3]) * HUE / high if anew else numbers[3]
+        values[name] = _clipped(name, numbers, low, high)
+    return values

@@ -1,0 +1,208 @@
+"""Matching lesions: a job that searches for MedMix settings whose lesions look like chosen lesions of a study.
+
+The search itself is core/engine/augment/matching.py. What it has found so far stands in the table `matches`. A preset
+that comes from it names it (`MedMixConfig.matched`), and a training with that preset records the cases: they then count
+in none of its figures, as if it had learnt from them.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.engine.augment.config import MedMixConfig
+from core.engine.augment.matching import (
+    ENCODER,
+    NORMALS,
+    SIDE,
+    Lesions,
+    Match,
+    Search,
+    imagenet_features,
+)  # fmt: skip
+from core.engine.progress import Stopped
+from core.engine.tensors import to_batch
+from core.studio.db.store import NotFound, Store, now
+from core.studio.ingest.masks import decode_mask, reference_masks
+from core.studio.ingest.originals import shown
+from core.studio.ingest.patients import patients_of
+from core.studio.ingest.studies import study_row
+from core.studio.jobs import queue as jobs
+from core.studio.jobs.steps import Work, step
+from core.studio.medmix import presets
+from core.studio.medmix.samples import Samples
+from core.studio.runs import marks
+
+MOST = 20  # lesions
+SECONDS = 60.0
+LONGEST = 3600.0
+WRITE = 0.5  # seconds between two states that are kept
+
+
+def offered(store: Store, study: str) -> list[dict[str, Any]]:
+    """Lists the lesions of a study that can be matched: [{"case", "name", "kind", "mask"}], by case.
+
+    kind: "reference" for a reference mask, "readers" for an accepted one. A case has one mask, the reference first.
+    Cases of an open trial or blind session are left out.
+    """
+    by_case = {row["case_id"]: ("readers", row["mask"]) for row in marks.accepted(store, study)}
+    by_case |= {case: ("reference", mask) for case, mask in reference_masks(store, study).items()}
+    rows = store.query(
+        "SELECT id, name FROM cases c WHERE split = 'test' AND id IN (SELECT value FROM json_each(?)) "
+        f"AND NOT {marks.HELD_BACK} ORDER BY id",
+        [json.dumps(list(by_case))],
+    )
+    return [
+        {"case": r["id"], "name": r["name"], "kind": by_case[r["id"]][0], "mask": by_case[r["id"]][1]} for r in rows
+    ]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for. cases: whose lesions are matched. tries: instead of seconds, for the same result anywhere."""
+
+    study: str
+    cases: tuple[int, ...]
+    seconds: float = SECONDS
+    tries: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(set(self.cases)) == len(self.cases) <= MOST:
+            raise ValueError(f"choose 1 to {MOST} different lesions to match, not {len(self.cases)}")
+        if not 1 <= self.seconds <= LONGEST:
+            raise ValueError(f"a search takes 1 to {LONGEST:.0f} seconds, not {self.seconds:g}")
+
+
+def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
+    """Queues a search; returns {"match", "job"}. Raises ValueError for a case without a lesion that can be matched."""
+    study_row(store, asked.study)
+    there = {row["case"] for row in offered(store, asked.study)}
+    missing = [case for case in asked.cases if case not in there]
+    if missing:
+        raise ValueError(f"case {missing[0]} has no reference or accepted mask that can be matched")
+    if not store.one("SELECT 1 FROM cases WHERE study = ? AND split = 'train' AND label = 'normal'", [asked.study]):
+        raise ValueError("this study has no normal training images to paste lesions into")
+
+    def chain() -> list[dict[str, Any]]:
+        match = secrets.token_hex(6)
+        row = {"id": match, "study": asked.study, "created": now(), "asked": json.dumps(asdict(asked))}
+        store.db.table("matches").insert(row)
+        return [{"step": "match", "args": {"match": match}}]
+
+    job = jobs.once(store, ["match", asdict(asked)], chain, start)
+    return {"match": job["chain"][0]["args"]["match"], "job": job["id"]}
+
+
+def get(store: Store, match: str) -> dict[str, Any]:
+    """Returns what was asked for and what has been found: {"id", "study", "created", "asked", "state"}.
+
+    state: {} before the first try; then {"config", "preset", "before", "after", "left_out", "tries", "seconds", "done",
+    "history": [[seconds, after]]} and, once it has ended, "left_out_before", "settings", "words" and "note".
+    """
+    row = store.one("SELECT * FROM matches WHERE id = ?", [match])
+    if row is None:
+        raise NotFound(f"there is no match {match!r}")
+    return {**row, "asked": json.loads(row["asked"]), "state": json.loads(row["state"])}
+
+
+@step("match")
+def matched(work: Work) -> None:
+    """Searches as a job. Stopped, it keeps the best; resumed, it goes on from it for the seconds that are left."""
+    store, match = work.store, work.args["match"]
+    before = get(store, match)
+    asked, state = Asked(**{**before["asked"], "cases": tuple(before["asked"]["cases"])}), before["state"]
+    spent, history, written = state.get("seconds", 0.0), state.get("history", []), 0.0
+    warm = [MedMixConfig.from_dict(state["config"]).replace(matched="")] if state else []
+
+    def keep(result: dict[str, Any]) -> None:
+        config = result["config"].replace(matched=match).to_dict()
+        stored = {**result, "config": config, "seconds": spent + result["seconds"], "history": history}
+        store.execute("UPDATE matches SET state = ? WHERE id = ?", [json.dumps(stored), match])
+
+    def report(result: dict[str, Any]) -> None:
+        nonlocal written
+        step = result["tries"] if asked.tries else min(result["seconds"], left)
+        told = f"{result['tries']} settings tried, distance {result['after']:.2f} (before {result['before']:.2f})"
+        work.report({"step": step, "steps": asked.tries or left, "message": told})
+        better = not history or result["after"] < history[-1][1]
+        if better:
+            history.append([round(spent + result["seconds"], 1), round(result["after"], 4)])
+        if better or time.monotonic() - written > WRITE:
+            written = time.monotonic()
+            keep({**result, "done": False})
+
+    left = max(1.0, asked.seconds - spent)
+    search = _search(store, asked)
+    result = search.run(left, asked.tries, warm, report, work.should_stop)
+    stopped = work.should_stop()
+    keep(
+        {
+            **asdict(result),
+            "config": result.config,
+            "words": result.words,
+            "note": _note(result, asked),
+            "done": not stopped,
+        }
+    )
+    if stopped:
+        raise Stopped
+
+
+def _search(store: Store, asked: Asked) -> Search:
+    """Reads the lesions and normal images of a search."""
+    there = {row["case"]: row["mask"] for row in offered(store, asked.study)}
+    gone = [case for case in asked.cases if case not in there]
+    if gone:
+        raise ValueError(f"case {gone[0]} has no mask any more that can be matched: begin anew without it")
+    lesions = _lesions(store, asked.study, {case: there[case] for case in asked.cases})
+    samples = Samples(store, most=NORMALS)
+    images, roi = samples.load(
+        list({c["id"]: c for c in samples.normals(asked.study, asked.seed, NORMALS)}.values()), SIDE
+    )
+    return Search(
+        to_batch(images, torch.device("cpu")), torch.from_numpy(roi), lesions, imagenet_features(), asked.seed
+    )
+
+
+def _lesions(store: Store, study: str, masks: dict[int, int]) -> Lesions:
+    cases = np.array(list(masks))
+    whose = patients_of(store, study, cases)
+    rows = [store.first("SELECT path, frame, scale FROM cases WHERE id = ?", [int(case)]) for case in cases]
+    pngs = [store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask])["png"] for mask in masks.values()]
+    return Lesions.of(map(shown, rows), map(decode_mask, pngs), () if whose is None else whose.tolist())
+
+
+def _note(result: Match, asked: Asked) -> str:
+    """Says where a preset comes from, for the list of presets."""
+    count = f"{len(asked.cases)} lesion{'s' * (len(asked.cases) > 1)}"
+    apart = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on lesions left out"
+    return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {apart}"
+
+
+def save(store: Store, match: str, name: str, reader: str | None = None) -> dict[str, Any]:
+    """Saves what a search has found as a preset; returns it. Raises ValueError before the first try."""
+    state = get(store, match)["state"]
+    if not state:
+        raise ValueError("the search has not tried anything yet: wait a moment")
+    return presets.save_preset(store, name, "medmix", state["config"], state.get("note", ""), reader)
+
+
+def as_json(store: Store, match: str, name: str) -> dict[str, Any]:
+    """Returns a match as an object to be exported: a preset's file, with its origin."""
+    result = get(store, match)
+    state, asked = result["state"], result["asked"]
+    rows = store.query(
+        "SELECT name FROM cases WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", [json.dumps(asked["cases"])]
+    )
+    figures = ("preset", "before", "after", "left_out", "left_out_before", "settings", "words", "tries", "seconds")
+    origin = {key: state.get(key) for key in figures} | {"study": asked["study"], "seed": asked["seed"]}
+    origin |= {"lesions": [row["name"] for row in rows], "encoder": ENCODER}
+    note, config = state.get("note", ""), state["config"]
+    return {"preset": name, "strong": "medmix", "note": note, "config": config, "origin": origin}
