@@ -20,7 +20,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app/routes": 6_244,
     "core/api/pmsacl_studio": 100,
     "core/engine": 1_230,
-    "core/engine/augment": 2_880,
+    "core/engine/augment": 3_303,
     "core/engine/backbones": 1_200,
     "core/engine/calibration": 900,
     "core/engine/detectors": 6_700,
@@ -40,15 +40,15 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/incoming": 930,
     "core/studio/ingest": 5_640,
     "core/studio/jobs": 1_200,
-    "core/studio/medmix": 907,
+    "core/studio/medmix": 1_091,
     "core/studio/programs": 860,
     "core/studio/report": 1_700,
     "core/studio/review": 6_820,
-    "core/studio/runs": 4_070,
+    "core/studio/runs": 4_082,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 59_840, "files": 404, "script": 17_000, "tests": 44_200, "benches": 8_030}
+WHOLE = {"Python": 60_525, "files": 405, "script": 17_000, "tests": 44_490, "benches": 8_160}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

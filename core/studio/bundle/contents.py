@@ -23,20 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from core.engine.config import BadConfig
 from core.engine.registry import UnknownName
 from core.studio.clusters.config import MapConfig
-from core.studio.db.foreign import (
-    Count,
-    Integer,
-    Name,
-    Number,
-    Record,
-    Refused,
-    Sha256,
-    Text,
-    bounded,
-    fault,
-    parts_of,
-    read,
-)
+from core.studio.db.foreign import Count, Integer, Name, Number, Record, Refused, Text, bounded, fault, parts_of
 from core.studio.db.home import Home
 from core.studio.db.store import Row, Store
 from core.studio.medmix.presets import checked as checked_preset
@@ -261,9 +248,7 @@ class Ids:
 
 
 def _config(value: Any, row: Row, ids: Ids) -> Any:
-    what = "a run in the bundle"
-    here = foreign_runs.settings(row["kind"], row["method"], value, ids.home, ids.of("runs"), what)
-    return here | ({"matched": read(list[Sha256], value["matched"], what)} if "matched" in value else {})
+    return foreign_runs.settings(row["kind"], row["method"], value, ids.home, ids.of("runs"), "a run in the bundle")
 
 
 def _plan(value: Any, row: Row, ids: Ids) -> Any:
