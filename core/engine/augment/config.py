@@ -204,8 +204,10 @@ class MedMixConfig(Config):
         (0.0, 0.0), "Magnification of the whole lesion.", 0, 0.95, step=0.05, label="Bulge"
     )
 
-    matched: str = option(
-        "", "The search that found these settings; its lesions count in no figure of a run with them.", control="hidden"
+    matched: tuple[str, ...] = option(
+        tuple,
+        "SHA-256 of images whose lesions settings were matched to; no figure counts them.",
+        control="hidden",
     )
 
     @property

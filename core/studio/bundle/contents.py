@@ -42,6 +42,7 @@ STAYS = {  # tables, or columns of tables: why they are not exported
     "foreign_events": "of other homes; each of them holds its own",
     "incoming": "files of a folder of this machine",
     "jobs": "work of this machine",
+    "matches": "work of this machine",
     "mask_drafts": "drawings that nobody has saved",
     "neutral_*": "drawn for readers who sign in here",
     "owners": "accounts of this home",

@@ -1,8 +1,8 @@
 """Matching lesions: a job that searches for MedMix settings whose lesions look like chosen lesions of a study.
 
 The search itself is core/engine/augment/matching.py. What it has found so far stands in the table `matches`. A preset
-that comes from it names it (`MedMixConfig.matched`), and a training with that preset records the cases: they then count
-in none of its figures, as if it had learnt from them.
+that comes from it names the images (`MedMixConfig.matched`), and so does a training with that preset: they then
+count in none of its figures, as if it had learnt from them.
 """
 
 from __future__ import annotations
@@ -119,10 +119,16 @@ def matched(work: Work) -> None:
     before = get(store, match)
     asked, state = Asked(**{**before["asked"], "cases": tuple(before["asked"]["cases"])}), before["state"]
     spent, history, written = state.get("seconds", 0.0), state.get("history", []), 0.0
-    warm = [MedMixConfig.from_dict(state["config"]).replace(matched="")] if state else []
+    warm = [MedMixConfig.from_dict(state["config"])] if state else []
+    rows = store.query(
+        "SELECT DISTINCT sha256 FROM cases WHERE id IN (SELECT value FROM json_each(?)) AND sha256 IS NOT NULL "
+        "ORDER BY sha256",
+        [json.dumps(asked.cases)],
+    )
+    contents = tuple(row["sha256"] for row in rows)
 
     def keep(result: dict[str, Any]) -> None:
-        config = result["config"].replace(matched=match).to_dict()
+        config = result["config"].replace(matched=contents).to_dict()
         stored = {**result, "config": config, "seconds": spent + result["seconds"], "history": history}
         store.execute("UPDATE matches SET state = ? WHERE id = ?", [json.dumps(stored), match])
 

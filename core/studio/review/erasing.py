@@ -384,7 +384,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
             config, marks = json.dumps(run["config"]), run["config"].get("marks") or {}
             if (
                 run["study"] in taught
-                or digests & {*run["config"].get("matched", [])}
+                or digests & {*run["config"].get("medmix", {}).get("matched", ())}
                 or ids & {*marks.get("cases", []), *marks.get("normals", [])}
                 or any(f'"{study}"' in config for study in taught)  # its images are donors of lesions
                 or run["parent"] in learnt

@@ -197,8 +197,7 @@ def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str,
     become those of such a run, or a file of this home's list, which need not exist.
     """
     values = read(dict[str, Any], values, what)
-    matched = {"matched": read(list[Sha256], values["matched"], what)} if "matched" in values else {}
-    values = {key: value for key, value in values.items() if key not in ("marks", "matched")}
+    values = {key: value for key, value in values.items() if key != "marks"}
     values = _weights(values, home, runs)
     with refusing(what):
         if kind == "fit":
@@ -207,13 +206,13 @@ def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str,
                 values["base_run"] = runs.get(values["base_run"], "")
             detector = DETECTORS.get(method)
             detector.Config.from_dict({key: value for key, value in values.items() if key != "size"})
-            return values | matched
+            return values
         read(Side, values.get("size", 16), f"{what}, size")
         epochs = values.get("epochs", 0)
         config = PretrainConfig.from_dict({**values, "epochs": max(1, read(Count, epochs, f"{what}, epochs"))})
         OBJECTIVES.get(config.objective)
         STRONG.get(config.strong)
-        return values | matched
+        return values
 
 
 def _weights(value: Any, home: Home, runs: Mapping[str, str]) -> Any:

@@ -333,7 +333,7 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     configs = [ancestor["config"] for ancestor in (run, *encoder_runs)]
     learnt = [config["marks"] for config in configs if config.get("marks")]
     cases = [case for marks in learnt for case in (*marks["cases"], *marks.get("normals", []))]
-    matched = [digest for config in configs for digest in config.get("matched", [])]
+    matched = [digest for config in configs for digest in config.get("medmix", {}).get("matched", ())]
     if not cases and not matched:
         return frozenset()
     rows = store.query(
@@ -346,16 +346,6 @@ def learnt_from(store: Store, run_id: str) -> frozenset[int]:
         [json.dumps(cases), run["study"], json.dumps(matched), run["study"]],
     )
     return frozenset(row["id"] for row in rows)
-
-
-def matched_by(store: Store, match: str) -> list[str]:
-    """Lists the contents, by SHA-256, of the cases whose lesions a search for MedMix settings was shown (`matches`)."""
-    rows = store.query(
-        "SELECT DISTINCT c.sha256 FROM matches m JOIN json_each(m.asked, '$.cases') j JOIN cases c ON c.id = j.value "
-        "WHERE m.id = ? AND c.sha256 IS NOT NULL ORDER BY c.sha256",
-        [match],
-    )
-    return [row["sha256"] for row in rows]
 
 
 def unseen(store: Store, run_id: str, case_ids: np.ndarray) -> np.ndarray:

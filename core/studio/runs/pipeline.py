@@ -33,16 +33,13 @@ UNTRAINED = "untrained"
 def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, name: str | None = None) -> str:
     """Creates a pre-training run of `config` (a PretrainConfig or its dictionary); returns its id.
 
-    If it pastes marked lesions, the run stores which; if its MedMix settings were matched to lesions, it stores their
-    cases. Raises ValueError if no lesion is marked.
+    If it pastes marked lesions, the run stores which. Raises ValueError if no lesion is marked.
     """
     checked = config if isinstance(config, PretrainConfig) else PretrainConfig.from_dict(config)
     OBJECTIVES.get(checked.objective)
-    donors: dict[str, Any] = {}
-    if checked.strong == "medmix" and checked.medmix.from_marks:
-        donors["marks"] = marks.as_donors(store, study)
-    if checked.strong == "medmix" and checked.medmix.matched:
-        donors["matched"] = marks.matched_by(store, checked.medmix.matched)
+    donors = (
+        {"marks": marks.as_donors(store, study)} if checked.strong == "medmix" and checked.medmix.from_marks else {}
+    )
     return runs.create_run(store, study, "pretrain", checked.objective, checked.to_dict() | donors, name=name)
 
 

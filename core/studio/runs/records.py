@@ -149,8 +149,8 @@ def clone_run(store: Store, run_id: str, name: str | None = None, **changes: Any
 
 
 def settings_of(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns a run's configuration without the cases that it learns from, which the studio adds to it."""
-    return {key: value for key, value in config.items() if key not in ("marks", "matched")}
+    """Returns a run's configuration without the marks that it learns from, which the studio adds to it."""
+    return {key: value for key, value in config.items() if key != "marks"}
 
 
 def dotted(settings: dict[str, Any], before: str = "") -> dict[str, Any]:
