@@ -141,6 +141,9 @@ def find_text(image: np.ndarray) -> np.ndarray:
     _, labels, stats, _ = cv2.connectedComponentsWithStats(strokes)
     lines = []
     for line in _lines(stats):
+        width, height = stats[line[0], [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]]
+        if len(line) == 1 and width < 1.2 * height:  # one letter, as `_letters` counts them
+            continue
         boxes = [_box(stats[i]) for i in line]
         letters = [labels[box] == i for i, box in zip(line, boxes, strict=True)]
         count = sum(map(_letters, letters))
