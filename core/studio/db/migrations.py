@@ -93,6 +93,12 @@ def statements(script: str) -> Iterator[str]:
             statement = ""
 
 
+@step(2)
+def _add_matches(conn: sqlite3.Connection) -> None:
+    """Adds the searches for settings of MedMix."""
+    conn.execute(next(text for text in statements(SCHEMA.read_text("utf-8")) if "CREATE TABLE matches" in text))
+
+
 # The tables as described by SQLite, and as a documentation page.
 
 

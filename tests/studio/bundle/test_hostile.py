@@ -93,11 +93,11 @@ def test_cases_never_point_out_of_the_studys_folder(sent, other, tmp_path):
 
 BAD_ROWS = {
     "no plain table": ["DROP TABLE metrics", "CREATE VIEW metrics AS SELECT 1 AS run"],
-    "cases.added holds": ["UPDATE cases SET added = 'yesterday'"],
+    "cases.added has an invalid value": ["UPDATE cases SET added = 'yesterday'"],
     "cases.width cannot be used": ["UPDATE cases SET width = 'wide' WHERE id = 2"],
     "reviews.case_id refers to nothing": ["UPDATE reviews SET case_id = 99999"],
-    "runs.config holds": ["UPDATE runs SET config = '{'"],
-    "summary holds": ["UPDATE runs SET summary = '" + "[" * 100_000 + "'"],
+    "runs.config has an invalid value": ["UPDATE runs SET config = '{'"],
+    "summary has an invalid value": ["UPDATE runs SET summary = '" + "[" * 100_000 + "'"],
     "no detector is called": ["UPDATE runs SET method = '../x'"],
     "not of its image's size": ["UPDATE cases SET width = 20 WHERE label = 'abnormal'"],
     "not of the size that it says": ["UPDATE readings SET map_h = 17"],

@@ -15,9 +15,14 @@ from core.studio.db.home import BadHome, Home
 
 
 @pytest.fixture
-def later(monkeypatch):
-    """Two steps of later versions: one adds a table, one fills it from the version before."""
+def first(monkeypatch):
+    """No step yet: version 1."""
     monkeypatch.setattr(migrations, "STEPS", {})
+
+
+@pytest.fixture
+def later(first):
+    """Two steps of later versions: one adds a table, one fills it from the version before."""
 
     @migrations.step(2)
     def add(conn):
@@ -45,7 +50,7 @@ def test_migrate_new_home_has_the_schema_and_its_version(home):
     assert not home.backups.exists(), "a new home has nothing to lose"
 
 
-def test_migrate_applies_the_steps_that_are_due_once_after_a_backup(home, request):
+def test_migrate_applies_the_steps_that_are_due_once_after_a_backup(home, first, request):
     old = opening.open(home)
     old.set_setting("device", "cpu")
     old.close()
@@ -58,7 +63,7 @@ def test_migrate_applies_the_steps_that_are_due_once_after_a_backup(home, reques
     assert made.file.startswith(backup.BEFORE) and made.version == 1
 
 
-def test_migrate_step_that_fails_changes_nothing(home, request, monkeypatch):
+def test_migrate_step_that_fails_changes_nothing(home, first, request, monkeypatch):
     opening.open(home).close()
     request.getfixturevalue("later")
 
@@ -72,6 +77,18 @@ def test_migrate_step_that_fails_changes_nothing(home, request, monkeypatch):
     with sqlite3.connect(home.db) as db:
         assert not db.execute("SELECT 1 FROM sqlite_master WHERE name IN ('notes', 'more')").fetchall()
     assert version(home) == 1
+
+
+def test_a_home_of_version_1_gets_what_a_new_one_has(home):
+    objects = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
+    store = opening.open(home)
+    new = store.query(objects)
+    store.execute("DROP TABLE matches")  # which came with version 2
+    store.execute("PRAGMA user_version = 1")
+    store.close()
+    store = opening.open(home)
+    assert store.query(objects) == new and version(home) == migrations.latest()
+    store.close()
 
 
 def test_step_must_follow_the_one_before(later):
