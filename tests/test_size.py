@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 60_540, "files": 405, "script": 17_000, "tests": 44_490, "benches": 8_160}
+WHOLE = {"Python": 60_540, "files": 405, "script": 17_000, "tests": 44_500, "benches": 8_170}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
