@@ -99,7 +99,9 @@ class MedMix(v2.Transform):
             seed: Of the search, and of the transform.
 
         Returns:
-            A MedMix. Its attribute `found` says how near its lesions come (`core.engine.augment.matching.Match`).
+            A MedMix. Its `found` says how near its lesions come, where 1 is as far as normal tissue: `after`, to the
+            lesions given; `left_out`, to lesions that the search was not shown, None with fewer than four; `before`,
+            `left_out_before` and `preset`, the same of the best preset; `words`, which settings matter most.
 
         Raises:
             ValueError: If there is no lesion, or if there are fewer than 8 normal images.
