@@ -383,9 +383,9 @@ def _step(context: RequestContext, query: worklist.Query, back: bool = False) ->
     rows = cases.rows_of(context, ids)
     if not rows:
         return {"ok": True, "case": None, "ahead": []}
-    rename = context.names.shown
-    ahead = [rename({"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows[1:]]
-    return {"ok": True, "case": rename(cases.detail(context, rows[0])), "ahead": ahead}
+    as_named = context.names.shown
+    ahead = [as_named({"id": r["id"], "v": f"{r['sha256'] or ''}"[:10], "bits": r["bits"]}) for r in rows[1:]]
+    return {"ok": True, "case": as_named(cases.detail(context, rows[0])), "ahead": ahead}
 
 
 @router.get("/case/{case_id}", response_model=Opened)
