@@ -40,6 +40,12 @@ def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any)
     return parser
 
 
+def verb_group(subparsers, name: str, help: str, verbs: str) -> Any:
+    """Adds a verb that has verbs of its own, as `dicom serve`; returns what they are added to. verbs: "add|list"."""
+    parser = subparsers.add_parser(name, help=help, description=help)
+    return parser.add_subparsers(dest="what", metavar=verbs, required=True)
+
+
 def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> None:
     """Adds a flag for each named option of a configuration class, with the type and help that the class declares."""
     from core.engine.config import options, types_of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 
-from app.commands._common import BY, UserError, finish, open_store, progress, say, verb
+from app.commands._common import BY, UserError, finish, open_store, progress, say, verb, verb_group
 from core.studio.incoming import KINDS, PASSWORD
 
 
 def add(subparsers) -> None:
-    title = "DICOM over the network: take images in, send masks, heat maps and reports"
-    parser = subparsers.add_parser("dicom", help=title, description=title)
-    inner = parser.add_subparsers(dest="what", metavar="serve|fetch|send|server", required=True)
+    help = "DICOM over the network: take images in, send masks, heat maps and reports"
+    inner = verb_group(subparsers, "dicom", help, "serve|fetch|send|server")
     serve = verb(inner, "serve", "Listen as a DICOM node and take what is sent into a watched study", run_serve)
     serve.add_argument("study")
     serve.add_argument("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; repeat it")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.commands._common import BY, UserError, finish, follow, open_store, say, table, verb
+from app.commands._common import BY, UserError, finish, follow, open_store, say, table, verb, verb_group
 
 
 def add(subparsers) -> None:
@@ -121,8 +121,7 @@ def as_json(row: dict) -> dict:
 
 def _add_bin(subparsers) -> None:
     help = "Runs and studies that were removed: list them, bring one back, delete them for good"
-    parser = subparsers.add_parser("bin", help=help, description=help)
-    inner = parser.add_subparsers(dest="what", metavar="list|restore|empty", required=True)
+    inner = verb_group(subparsers, "bin", help, "list|restore|empty")
     verb(inner, "list", "What is in the bin", run_bin_list)
     restore = verb(inner, "restore", "Bring a run with its fits, or a study, back", run_bin_restore)
     restore.add_argument("kind", choices=("run", "study"))

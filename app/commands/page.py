@@ -40,8 +40,8 @@ def run_app(args) -> int:
     return open_page(args)
 
 
-def open_page(args, tour: bool = False) -> int:
-    """Serve until interrupted, or until the window is closed."""
+def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
+    """Serves until interrupted, or until the window is closed. demo_study: opens at the ready demo study."""
     from core.engine.tensors import pick_device
     from core.studio.demo import study as demo
     from core.studio.demo import tour as guided
@@ -52,8 +52,8 @@ def open_page(args, tour: bool = False) -> int:
     store.set_setting("device", args.device)
     if tour:
         guided.prepare(store, args.device, wake=False)
-    shown = not tour and getattr(args, "demo", False) and (args.verb == "demo" or demo.is_fresh(store))
-    if shown:
+    demo_study = demo_study or (getattr(args, "demo", False) and demo.is_fresh(store))
+    if demo_study:
         demo.offer(store, args.device)
     jobs.ensure_worker(store)  # also starts jobs that an earlier session left queued
     from app.server import serve
@@ -64,7 +64,7 @@ def open_page(args, tour: bool = False) -> int:
         say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
 
     def ready(url: str) -> None:
-        address = url + ("tour" if tour else "?study=demo&tab=review" if shown else "")
+        address = url + ("tour" if tour else "?study=demo&tab=review" if demo_study else "")
         say(args, f"PMSACL Studio is at {address}\nPress Ctrl-C to close it; jobs {'pause' if stop_jobs else 'go on'}")
         if args.json:
             finish(args, {"url": address, "home": str(store.home.path), "pid": os.getpid()})
@@ -133,5 +133,4 @@ def _add_demo(subparsers) -> None:
 
 
 def run_demo(args) -> int:
-    args.demo = True
-    return open_page(args, tour=args.show)
+    return open_page(args, tour=args.show, demo_study=not args.show)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.commands._common import BY, UserError, finish, follow, open_store, progress, say, verb
+from app.commands._common import BY, UserError, finish, follow, open_store, progress, say, verb, verb_group
 
 if TYPE_CHECKING:
     from core.studio.ingest.layouts import Group
@@ -350,8 +350,7 @@ def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
 
 def _add_roots(subparsers) -> None:
     help = "Folders that administrators may import from on the page, where people sign in"
-    parser = subparsers.add_parser("roots", help=help, description=help)
-    inner = parser.add_subparsers(dest="what", metavar="add|remove|list", required=True)
+    inner = verb_group(subparsers, "roots", help, "add|remove|list")
     for name, title, work in (
         ("add", "Name a folder", run_roots_add),
         ("remove", "Take a folder from the list", run_roots_remove),

@@ -19,6 +19,7 @@ from app.commands._common import (
     study_named,
     table,
     verb,
+    verb_group,
 )
 from core.engine.objectives.config import PretrainConfig
 
@@ -209,8 +210,7 @@ def run_probe(args) -> int:
 
 def _add_medmix(subparsers) -> None:
     help = "Find MedMix settings whose pasted lesions look like real ones"
-    parser = subparsers.add_parser("medmix", help=help, description=help)
-    inner = parser.add_subparsers(dest="what", metavar="match", required=True)
+    inner = verb_group(subparsers, "medmix", help, "match")
     new = verb(inner, "match", "Search for settings by lesions of a study, and save them as a preset", run_match)
     new.add_argument("study")
     new.add_argument("--case", action="append", default=[], metavar="NAME", help="a case whose lesion is matched")
@@ -260,8 +260,7 @@ def run_match(args) -> int:
 
 def _add_weights(subparsers) -> None:
     help = "Files of weights that trainings asked for on the page may begin with"
-    parser = subparsers.add_parser("weights", help=help, description=help)
-    inner = parser.add_subparsers(dest="what", metavar="add|remove|list", required=True)
+    inner = verb_group(subparsers, "weights", help, "add|remove|list")
     new = verb(inner, "add", "Copy a weights file into the home and onto the list", run_weights_add)
     new.add_argument("file", type=Path, help=".pth, .pt, .safetensors, or Google's .npz of a ViT")
     new.add_argument("--arch", default="", help="the backbone that it is of, as vit_small_patch14_dinov2: is checked")
