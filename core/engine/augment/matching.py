@@ -80,11 +80,11 @@ def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
 
     It is 0 where both come from one source. The spread of a cloud of one point is unknown and counts as 0.
     """
+    return float(2 * cdist(a, b).mean() - _within(a) - _within(b))
 
-    def within(z: np.ndarray) -> float:
-        return cdist(z, z).sum() / (len(z) * (len(z) - 1)) if len(z) > 1 else 0.0
 
-    return float(2 * cdist(a, b).mean() - within(a) - within(b))
+def _within(z: np.ndarray) -> float:
+    return cdist(z, z).sum() / (len(z) * (len(z) - 1)) if len(z) > 1 else 0.0
 
 
 def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
@@ -97,13 +97,13 @@ def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray
     return cv2.resize(cut, (side, side), interpolation=cv2.INTER_AREA if cut.shape[0] > side else cv2.INTER_LINEAR)
 
 
-def patches_of(mixed_boxes: torch.Tensor, images: torch.Tensor) -> np.ndarray:
-    """Cuts out the patch of the first lesion of each image: uint8 (N, PATCH, PATCH, 3); images without one are skipped.
+def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.ndarray:
+    """Cuts out the patch of each image's first lesion: uint8 (N, side, side, 3); images without one are skipped.
 
-    mixed_boxes (B, k, 4): as of `Mixed`; images (B, 3, S, S) in [0, 1].
+    images (B, 3, S, S) in [0, 1]: those of `mixed`, or those that its lesions were pasted into.
     """
-    pixels, boxes = to_pixels(images), mixed_boxes[:, 0].tolist()
-    return np.stack([patch_around(p, b, PATCH) for p, b in zip(pixels, boxes, strict=True) if b[2] > b[0]])
+    pairs = zip(to_pixels(images), mixed.boxes[:, 0].tolist(), strict=True)
+    return np.stack([patch_around(p, box, side) for p, box in pairs if box[2] > box[0] and box[3] > box[1]])
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Search:
         p = lesions.patches
         turned = [self.encoded(np.ascontiguousarray(t)) for t in (p, p[:, :, ::-1], p[:, ::-1], p[:, ::-1, ::-1])]
         low, high = np.clip(lesions.size(np.ones(len(p), bool)), *RANGES["size"]).tolist()
-        plain = self.encoded(patches_of(self._mixed(MedMixConfig(size=(low, high)), seed).boxes, x))
+        plain = self.encoded(lesion_patches(self._mixed(MedMixConfig(size=(low, high)), seed), x))
         self.scale = np.concatenate([plain, *turned]).std(0) + 1e-3
         self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D): mirrored, to be more
 
@@ -214,18 +214,19 @@ class Search:
     def describe(self, config: MedMixConfig, fresh: bool = False) -> np.ndarray:
         """Pastes a lesion into each image and returns the features (N, D). fresh: by other draws than the search's."""
         mixed = self._mixed(config, self.seed + 1 if fresh else self.seed)
-        return self.encoded(patches_of(mixed.boxes, mixed.images)) / self.scale
+        return self.encoded(lesion_patches(mixed, mixed.images)) / self.scale
 
     def distance(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
         """Returns the distance of described lesions to the real ones, or to `rows` of them; 1: of normal tissue."""
-        return self.apart(features, rows) / max(self.apart(self.plain, rows), APART)
+        return self.apart(features, rows) / self._tissue(rows)
 
     def apart(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
         """Returns the energy distance of features to the real lesions or some of them, each as it is and mirrored."""
-        real = self.real if rows is None else self.real[rows]
-        among = cdist(real[:, 0], real[:, 0]).sum() / max(1, len(real) * (len(real) - 1))
-        within = cdist(features, features).sum() / (len(features) * (len(features) - 1))
-        return float(2 * self._each(features)[slice(None) if rows is None else rows].mean() - within - among)
+        chosen = slice(None) if rows is None else rows
+        return float(2 * self._each(features)[chosen].mean() - _within(features) - _within(self.real[chosen, 0]))
+
+    def _tissue(self, rows: np.ndarray | None) -> float:
+        return max(self.apart(self.plain, rows), APART)
 
     def _each(self, features: np.ndarray) -> np.ndarray:
         """Returns the mean distance of features to each real lesion, (L,)."""
@@ -235,7 +236,7 @@ class Search:
         """Returns the distance to `rows` plus CAUTION times the standard error of the gain on a preset over them."""
         gains = 2 * (self._each(features) - self._each(preset))[rows]
         error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
-        return self.distance(features, rows) + CAUTION * float(error) / max(self.apart(self.plain, rows), APART)
+        return self.distance(features, rows) + CAUTION * float(error) / self._tissue(rows)
 
     def run(
         self,
@@ -272,7 +273,7 @@ class Search:
             if not halves or not all(pools):
                 return None, None
             z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]
-            base = sum(max(self.apart(self.plain, ~half), APART) for half in halves)
+            base = sum(self._tissue(~half) for half in halves)
             a, b = (sum(self.apart(f, ~h) for f, h in zip(each, halves, strict=True)) / base for each in (z, best[:2]))
             return a, b
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -11,9 +9,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from core.engine.augment.matching import APART, energy_distance, patch_around
+from core.engine.augment.matching import APART, Features, energy_distance, lesion_patches, patch_around
 from core.engine.augment.strong import Mixed
-from core.engine.tensors import to_batch, to_pixels
+from core.engine.tensors import to_batch
 from core.studio.db.store import Store
 from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
@@ -24,7 +22,6 @@ REAL = 48  # lesions of the study that are looked at
 OUT_OF_SUPPORT = (
     5.0  # times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more
 )
-Features = Callable[[torch.Tensor], np.ndarray]
 
 
 def lesion_similarity(
@@ -52,16 +49,10 @@ def lesion_similarity(
         mask = fraction(get_mask(store, truth[case_id]), side * 2) >= 0.5
         if mask.any():
             real.append(patch_around(image, _box(mask), side))
-    pasted, plain = [], []
-    pixels, before = to_pixels(lesions.images), to_pixels(x)
-    for i in range(len(pixels)):
-        y0, x0, y1, x1 = (int(v) for v in lesions.boxes[i, 0])
-        if y1 > y0 and x1 > x0:
-            pasted.append(patch_around(pixels[i], (y0, x0, y1, x1), side))
-            plain.append(patch_around(before[i], (y0, x0, y1, x1), side))
+    pasted, plain = (lesion_patches(lesions, images, side) for images in (lesions.images, x))
     if len(real) < 8 or len(pasted) < 8:
         return None
-    z = [features(to_batch(np.stack(p), torch.device("cpu"))) for p in (plain, real, pasted)]
+    z = [features(to_batch(p, torch.device("cpu"))) for p in (plain, np.stack(real), pasted)]
     half = len(z[0]) // 2
     folds = np.arange(len(z[1])) % 2 == 0
     scores = []
