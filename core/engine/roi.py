@@ -132,7 +132,6 @@ def find_text(image: np.ndarray) -> np.ndarray:
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)
-    tint = cv2.subtract(cv2.max(cv2.max(red, green), blue), white)
     thin = cv2.morphologyEx(white, cv2.MORPH_TOPHAT, np.ones((9, 9), np.uint8))
     strokes = ((thin > 60) & (white > 110)).astype(np.uint8)
     text = np.zeros(white.shape, bool)
@@ -155,7 +154,7 @@ def find_text(image: np.ndarray) -> np.ndarray:
         if count < 4:
             if min(peaks) < 180 or np.ptp(stats[line, cv2.CC_STAT_HEIGHT]) > 1:
                 continue
-            tints = [tint[box][letter] for box, letter in zip(boxes, letters, strict=True)]
+            tints = [np.ptp(image[box][letter], axis=1) for box, letter in zip(boxes, letters, strict=True)]
             if np.median(np.concatenate(tints)) > TINT:
                 continue
         top, left = (min(box[axis].start for box in boxes) for axis in (0, 1))

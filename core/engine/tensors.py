@@ -143,6 +143,12 @@ def channels_first(images: Any) -> tuple[torch.Tensor, bool]:
     return pixels, last
 
 
+def demand_room(inside: torch.Tensor) -> None:
+    """Raises ValueError if a region of interest (B, H, W) has no pixel in which a lesion may lie."""
+    if not bool(inside.flatten(1).any(1).all()):
+        raise ValueError("roi is 0 all over an image: no lesion may lie anywhere in it")
+
+
 def in_unit(pixels: torch.Tensor) -> torch.Tensor:
     """Converts checked pixels of any type -> float32 in [0, 1]."""
     return pixels.float().div(255) if pixels.dtype == torch.uint8 else pixels.float().clamp(0, 1)

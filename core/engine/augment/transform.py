@@ -19,7 +19,7 @@ from torchvision.transforms import v2
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.registry import STRONG
-from core.engine.tensors import TAKES, channels_first, in_unit, to_batch, to_pixels
+from core.engine.tensors import TAKES, channels_first, demand_room, in_unit, to_batch, to_pixels
 
 if TYPE_CHECKING:
     from core.engine.augment.matching import Match
@@ -245,6 +245,5 @@ def _region(roi: Any, x: Tensor) -> Tensor | None:
     if tuple(region.shape) not in (wanted, wanted[1:]):
         raise ValueError(f"roi is {wanted[1:]} or {wanted}, as the images are, not {tuple(region.shape)}")
     inside = (region != 0).expand(wanted)
-    if not bool(inside.flatten(1).any(1).all()):
-        raise ValueError("roi is 0 all over an image: no lesion may lie anywhere in it")
+    demand_room(inside)
     return inside

@@ -17,7 +17,7 @@ from core.engine.objectives.config import EQUIDISTANT, RANDOM, PretrainConfig
 from core.engine.objectives.pmsacl import PMSACL as Objective
 from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import OBJECTIVES
-from core.engine.tensors import autocast, channels_first, gains_by_bf16, in_unit
+from core.engine.tensors import autocast, channels_first, demand_room, gains_by_bf16, in_unit
 from core.engine.training.base import CENTRES, ORDER, STEP, VALIDATION, generator
 from core.engine.training.centres import equidistant_centres, estimate_centres, random_centres
 from core.engine.training.schedule import build_optimiser, parameter_groups, still_layers, train_mode
@@ -267,8 +267,8 @@ class PMSACL(Model):
         region = None if roi is None else (torch.as_tensor(roi) != 0).float()
         if region is not None and region.shape != (len(x), *x.shape[2:]):
             raise ValueError(f"roi is {(len(x), *x.shape[2:])}, as the images are, not {tuple(region.shape)}")
-        if region is not None and not bool(region.flatten(1).any(1).all()):
-            raise ValueError("roi is 0 all over an image: no lesion may lie anywhere in it")
+        if region is not None:
+            demand_room(region)
         with torch.no_grad():
             views: Views = self.objective.views(x, generator(config.seed, purpose, step), region)
         outcome = self.objective.loss(*self.features(views.images), views, self.centres)
