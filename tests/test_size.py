@@ -17,7 +17,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "app": 1_000,
     "app/access": 1_200,
     "app/commands": 2_300,
-    "app/routes": 6_244,
+    "app/routes": 6_490,
     "core/api/pmsacl_studio": 100,
     "core/engine": 1_230,
     "core/engine/augment": 3_310,
@@ -40,15 +40,15 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/incoming": 930,
     "core/studio/ingest": 5_640,
     "core/studio/jobs": 1_200,
-    "core/studio/medmix": 1_097,
+    "core/studio/medmix": 1_190,
     "core/studio/programs": 860,
     "core/studio/report": 1_700,
-    "core/studio/review": 6_820,
+    "core/studio/review": 6_865,
     "core/studio/runs": 4_070,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 60_540, "files": 405, "script": 17_000, "tests": 44_500, "benches": 8_170}
+WHOLE = {"Python": 60_940, "files": 406, "script": 17_540, "tests": 44_710, "benches": 8_170}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

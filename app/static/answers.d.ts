@@ -219,6 +219,17 @@ export interface components {
             binned: string;
             until: string;
         };
+        /** @description A box round a lesion: x0, y0, x1, y1 in parts of the image's width and height. */
+        BoxOfDrop: {
+            drop: string;
+            file: string;
+            box: [
+                number,
+                number,
+                number,
+                number
+            ];
+        };
         /**
          * @description Whether masks can be made from boxes.
          *
@@ -1199,6 +1210,14 @@ export interface components {
             name: string;
             note: string;
         };
+        LesionOutline: {
+            /** @constant */
+            ok: true;
+            outline: [
+                number,
+                number
+            ][];
+        };
         /** @description How like the study's real lesions the fake ones are. real: how many real lesions were looked at. */
         LesionSimilarity: {
             auroc_real: number;
@@ -1341,6 +1360,52 @@ export interface components {
             note: string | null;
             reference: boolean;
         };
+        /** @description What to export. config: the settings on screen, if some were changed after the search. */
+        MatchFile: {
+            name: string;
+            config?: {
+                [key: string]: any;
+            } | null;
+        };
+        /**
+         * @description What a search has found so far. history: seconds and distance of each improvement.
+         *
+         *     left_out, left_out_before: distances to lesions that were left out in turn; null if they are too few.
+         */
+        MatchState: {
+            config: {
+                [key: string]: any;
+            };
+            preset: string;
+            before: number;
+            after: number;
+            left_out: number | null;
+            tries: number;
+            seconds: number;
+            done: boolean;
+            history: [
+                number,
+                number
+            ][];
+            left_out_before?: number | null;
+            settings?: components["schemas"]["MatchedSetting"][];
+            words?: string;
+            note?: string;
+        };
+        MatchedPreset: {
+            /** @constant */
+            ok: true;
+            preset: {
+                [key: string]: any;
+            };
+        };
+        /** @description A setting that the search changed. without: the distance if it goes back to what it was. */
+        MatchedSetting: {
+            name: string;
+            before: string | number | number[];
+            after: string | number | number[];
+            without: number;
+        };
         Matrix: {
             step: number;
             rows: (number | null)[][];
@@ -1368,6 +1433,15 @@ export interface components {
                 [key: string]: components["schemas"]["Strong"];
             };
             weak: components["schemas"]["WeakForm"];
+        };
+        /** @description How many planted lesions a run flags, by size and opacity. */
+        Missed: {
+            /** @constant */
+            ok: true;
+            run: string;
+            name: string;
+            threshold: number;
+            planted: components["schemas"]["PlantedLesions"][];
         };
         Missing: {
             images: string[];
@@ -1523,6 +1597,16 @@ export interface components {
              */
             protocol: "paper" | "held-out";
         };
+        /** @description A search for settings. cases, outlined: the lesions to match, of the study and of dropped images. */
+        NewSearch: {
+            study: string;
+            /** @default [] */
+            cases: number[];
+            /** @default [] */
+            outlined: components["schemas"]["OutlinedLesion"][];
+            /** @default 60 */
+            seconds: number;
+        };
         /** @description A plan to store. trial: the one whose plan it replaces. */
         NewTrial: {
             plan: {
@@ -1574,6 +1658,21 @@ export interface components {
             min: number | null;
             max: number | null;
             step: number | "any";
+        };
+        /** @description A lesion that can be matched. kind: of a reference mask, or of one that a reader drew and that was accepted. */
+        OfferedLesion: {
+            case: number;
+            name: string;
+            /** @enum {string} */
+            kind: "reference" | "readers";
+        };
+        /** @description latest: the study's newest search; null if there was none. */
+        OfferedLesions: {
+            /** @constant */
+            ok: true;
+            lesions: components["schemas"]["OfferedLesion"][];
+            most: number;
+            latest: string | null;
         };
         OnWorklist: {
             /** @constant */
@@ -1643,6 +1742,15 @@ export interface components {
             stage: components["schemas"]["ReviewStage"];
             decision: components["schemas"]["Decision"];
             comment: string;
+        };
+        /** @description A lesion outlined on a dropped image, in parts of its width and height. */
+        OutlinedLesion: {
+            drop: string;
+            file: string;
+            outline: [
+                number,
+                number
+            ][];
         };
         Outlines: {
             /** @constant */
@@ -1781,6 +1889,12 @@ export interface components {
             flagged: number;
             area: number;
             found: components["schemas"]["Share"];
+        };
+        Planting: {
+            study: string;
+            config: {
+                [key: string]: any;
+            };
         };
         Point: [
             number,
@@ -2421,6 +2535,28 @@ export interface components {
             first: boolean;
             adopted: boolean;
             compares: boolean;
+        };
+        /** @description A search. state: null before its first try. job: null if it is no longer in the list of jobs. */
+        Search: {
+            /** @constant */
+            ok: true;
+            id: string;
+            cases: number[];
+            count: number;
+            limit: number;
+            state: components["schemas"]["MatchState"] | null;
+            job: components["schemas"]["SearchJob"] | null;
+        };
+        SearchAsked: {
+            /** @constant */
+            ok: true;
+            match: string;
+            job: number;
+        };
+        SearchJob: {
+            id: number;
+            status: string;
+            error: string | null;
         };
         /**
          * @description The objects to send to a DICOMweb server.
@@ -3158,6 +3294,7 @@ export type Believed = components['schemas']['Believed'];
 export type Beside = components['schemas']['Beside'];
 export type Bin = components['schemas']['Bin'];
 export type Binned = components['schemas']['Binned'];
+export type BoxOfDrop = components['schemas']['BoxOfDrop'];
 export type BoxesThere = components['schemas']['BoxesThere'];
 export type Bundle = components['schemas']['Bundle'];
 export type ByDecision = components['schemas']['ByDecision'];
@@ -3257,6 +3394,7 @@ export type LearntBeside = components['schemas']['LearntBeside'];
 export type LearntGain = components['schemas']['LearntGain'];
 export type LearntRun = components['schemas']['LearntRun'];
 export type LeftOut = components['schemas']['LeftOut'];
+export type LesionOutline = components['schemas']['LesionOutline'];
 export type LesionSimilarity = components['schemas']['LesionSimilarity'];
 export type ListOverview = components['schemas']['ListOverview'];
 export type ListedSession = components['schemas']['ListedSession'];
@@ -3269,9 +3407,14 @@ export type MapPoints = components['schemas']['MapPoints'];
 export type MapRow = components['schemas']['MapRow'];
 export type Maps = components['schemas']['Maps'];
 export type MaskVersion = components['schemas']['MaskVersion'];
+export type MatchFile = components['schemas']['MatchFile'];
+export type MatchState = components['schemas']['MatchState'];
+export type MatchedPreset = components['schemas']['MatchedPreset'];
+export type MatchedSetting = components['schemas']['MatchedSetting'];
 export type Matrix = components['schemas']['Matrix'];
 export type MeasureBeside = components['schemas']['MeasureBeside'];
 export type MedMixForms = components['schemas']['MedMixForms'];
+export type Missed = components['schemas']['Missed'];
 export type Missing = components['schemas']['Missing'];
 export type MissingCells = components['schemas']['MissingCells'];
 export type Named = components['schemas']['Named'];
@@ -3289,10 +3432,13 @@ export type NewPassword = components['schemas']['NewPassword'];
 export type NewPreset = components['schemas']['NewPreset'];
 export type NewProjection = components['schemas']['NewProjection'];
 export type NewReport = components['schemas']['NewReport'];
+export type NewSearch = components['schemas']['NewSearch'];
 export type NewTrial = components['schemas']['NewTrial'];
 export type Next = components['schemas']['Next'];
 export type NumberField = components['schemas']['NumberField'];
 export type NumbersField = components['schemas']['NumbersField'];
+export type OfferedLesion = components['schemas']['OfferedLesion'];
+export type OfferedLesions = components['schemas']['OfferedLesions'];
 export type OnWorklist = components['schemas']['OnWorklist'];
 export type OneImage = components['schemas']['OneImage'];
 export type OpenSession = components['schemas']['OpenSession'];
@@ -3300,6 +3446,7 @@ export type Opened = components['schemas']['Opened'];
 export type OpenedList = components['schemas']['OpenedList'];
 export type OperatingPoint = components['schemas']['OperatingPoint'];
 export type OthersReview = components['schemas']['OthersReview'];
+export type OutlinedLesion = components['schemas']['OutlinedLesion'];
 export type Outlines = components['schemas']['Outlines'];
 export type Overview = components['schemas']['Overview'];
 export type OwnReview = components['schemas']['OwnReview'];
@@ -3314,6 +3461,7 @@ export type PlainField = components['schemas']['PlainField'];
 export type Plan = components['schemas']['Plan'];
 export type PlannedTrial = components['schemas']['PlannedTrial'];
 export type PlantedLesions = components['schemas']['PlantedLesions'];
+export type Planting = components['schemas']['Planting'];
 export type Point = components['schemas']['Point'];
 export type PointDetail = components['schemas']['PointDetail'];
 export type PointIdentities = components['schemas']['PointIdentities'];
@@ -3376,6 +3524,9 @@ export type SavedView = components['schemas']['SavedView'];
 export type Scene = components['schemas']['Scene'];
 export type ScoreSpread = components['schemas']['ScoreSpread'];
 export type ScoredRun = components['schemas']['ScoredRun'];
+export type Search = components['schemas']['Search'];
+export type SearchAsked = components['schemas']['SearchAsked'];
+export type SearchJob = components['schemas']['SearchJob'];
 export type Send = components['schemas']['Send'];
 export type Sending = components['schemas']['Sending'];
 export type Series = components['schemas']['Series'];
@@ -3461,6 +3612,7 @@ export interface Api {
   (path: `/api/clusters/maps/${string}/placed${Query}`): Promise<Projections>;
   (path: `/api/clusters/maps/${string}/placed${Query}`, body: object): Promise<JobAsked>;
   (path: `/api/accounts/set/removed${Query}`, body: object): Promise<KeptAccountName>;
+  (path: `/api/medmix/match/${string}/export${Query}`, body: object): Promise<MatchedPreset>;
   (path: `/api/study/case/${string}/outlines${Query}`): Promise<Outlines>;
   (path: `/api/study/import/${string}/answer${Query}`, body: object): Promise<Done>;
   (path: `/api/training/run/${string}/repeat${Query}`, body: object): Promise<Repeated>;
@@ -3471,6 +3623,7 @@ export interface Api {
   (path: `/api/training/run/${string}/frees${Query}`, body: object): Promise<Freed>;
   (path: `/api/bin/study/${string}/restore${Query}`, body: object): Promise<Done>;
   (path: `/api/clusters/maps/${string}/tag${Query}`, body: object): Promise<Tagged>;
+  (path: `/api/medmix/match/${string}/stop${Query}`, body: object): Promise<Search>;
   (path: `/api/study/import/${string}/stop${Query}`, body: object): Promise<Done>;
   (path: `/api/accounts/set/role${Query}`, body: object): Promise<KeptAccountName>;
   (path: `/api/results/${string}/evaluate${Query}`, body: object): Promise<Evaluating>;
@@ -3499,6 +3652,8 @@ export interface Api {
   (path: `/api/clusters/views${Query}`, body: object): Promise<ViewNumber>;
   (path: `/api/manage/${string}/assign${Query}`, body: object): Promise<Assignments>;
   (path: `/api/manage/${string}/labels${Query}`, body: object): Promise<Labels>;
+  (path: `/api/medmix/lesions${Query}`): Promise<OfferedLesions>;
+  (path: `/api/medmix/outline${Query}`, body: object): Promise<LesionOutline>;
   (path: `/api/medmix/presets${Query}`): Promise<Presets>;
   (path: `/api/medmix/presets${Query}`, body: object): Promise<KeptPreset>;
   (path: `/api/programs/score${Query}`, body: object): Promise<app__routes__programs__Look>;
@@ -3519,6 +3674,8 @@ export interface Api {
   (path: `/api/manage/${string}/watch${Query}`): Promise<Watched>;
   (path: `/api/manage/${string}/watch${Query}`, body: object): Promise<Watched>;
   (path: `/api/medmix/donors${Query}`): Promise<DonorStudies>;
+  (path: `/api/medmix/match/${string}${Query}`): Promise<Search>;
+  (path: `/api/medmix/missed${Query}`, body: object): Promise<Missed>;
   (path: `/api/reading/start${Query}`, body: object): Promise<StartedSession>;
   (path: `/api/review/counts${Query}`): Promise<Counts>;
   (path: `/api/review/decide${Query}`, body: object): Promise<Decided>;
@@ -3534,6 +3691,7 @@ export interface Api {
   (path: `/api/export/${string}/send${Query}`, body: object): Promise<Sending>;
   (path: `/api/learn/${string}/adopt${Query}`, body: object): Promise<Done>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
+  (path: `/api/medmix/match${Query}`, body: object): Promise<SearchAsked>;
   (path: `/api/medmix/probe${Query}`, body: object): Promise<Probe>;
   (path: `/api/report/${string}/time${Query}`, body: object): Promise<MissingCells>;
   (path: `/api/review/boxes${Query}`, body: object): Promise<BoxesThere>;
@@ -3602,6 +3760,7 @@ export interface Get {
   (path: `/api/review/overview`, params?: Params): Promise<Answer<ListOverview>>;
   (path: `/api/study/${string}/overview`, params?: Params): Promise<Answer<Overview>>;
   (path: `/api/clusters/maps/${string}`, params?: Params): Promise<Answer<MapAbout>>;
+  (path: `/api/medmix/lesions`, params?: Params): Promise<Answer<OfferedLesions>>;
   (path: `/api/medmix/presets`, params?: Params): Promise<Answer<Presets>>;
   (path: `/api/results/${string}/sizes`, params?: Params): Promise<Answer<Sizes>>;
   (path: `/api/training/forms`, params?: Params): Promise<Answer<TrainingForms>>;
@@ -3611,6 +3770,7 @@ export interface Get {
   (path: `/api/clusters/runs`, params?: Params): Promise<Answer<EncoderRuns>>;
   (path: `/api/manage/${string}/watch`, params?: Params): Promise<Answer<Watched>>;
   (path: `/api/medmix/donors`, params?: Params): Promise<Answer<DonorStudies>>;
+  (path: `/api/medmix/match/${string}`, params?: Params): Promise<Answer<Search>>;
   (path: `/api/review/counts`, params?: Params): Promise<Answer<Counts>>;
   (path: `/api/review/drafts`, params?: Params): Promise<Answer<Drafts>>;
   (path: `/api/study/import/${string}`, params?: Params): Promise<Answer<ImportState>>;
@@ -3647,6 +3807,7 @@ export interface Post {
   (path: `/api/accounts/set/password`, body?: Params): Promise<Answer<NewPassword>>;
   (path: `/api/clusters/maps/${string}/placed`, body?: Params): Promise<Answer<JobAsked>>;
   (path: `/api/accounts/set/removed`, body?: Params): Promise<Answer<KeptAccountName>>;
+  (path: `/api/medmix/match/${string}/export`, body?: Params): Promise<Answer<MatchedPreset>>;
   (path: `/api/study/import/${string}/answer`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/repeat`, body?: Params): Promise<Answer<Repeated>>;
   (path: `/api/accounts/set/tokens`, body?: Params): Promise<Answer<KeptAccountName>>;
@@ -3655,6 +3816,7 @@ export interface Post {
   (path: `/api/training/run/${string}/frees`, body?: Params): Promise<Answer<Freed>>;
   (path: `/api/bin/study/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/clusters/maps/${string}/tag`, body?: Params): Promise<Answer<Tagged>>;
+  (path: `/api/medmix/match/${string}/stop`, body?: Params): Promise<Answer<Search>>;
   (path: `/api/study/import/${string}/stop`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/accounts/set/role`, body?: Params): Promise<Answer<KeptAccountName>>;
   (path: `/api/results/${string}/evaluate`, body?: Params): Promise<Answer<Evaluating>>;
@@ -3670,6 +3832,7 @@ export interface Post {
   (path: `/api/clusters/views`, body?: Params): Promise<Answer<ViewNumber>>;
   (path: `/api/manage/${string}/assign`, body?: Params): Promise<Answer<Assignments>>;
   (path: `/api/manage/${string}/labels`, body?: Params): Promise<Answer<Labels>>;
+  (path: `/api/medmix/outline`, body?: Params): Promise<Answer<LesionOutline>>;
   (path: `/api/medmix/presets`, body?: Params): Promise<Answer<KeptPreset>>;
   (path: `/api/programs/score`, body?: Params): Promise<Answer<app__routes__programs__Look>>;
   (path: `/api/results/${string}/point`, body?: Params): Promise<Answer<ChosenAnswer>>;
@@ -3681,6 +3844,7 @@ export interface Post {
   (path: `/api/clusters/maps`, body?: Params): Promise<Answer<JobAsked>>;
   (path: `/api/export/bundle`, body?: Params): Promise<Answer<Bundle>>;
   (path: `/api/manage/${string}/watch`, body?: Params): Promise<Answer<Watched>>;
+  (path: `/api/medmix/missed`, body?: Params): Promise<Answer<Missed>>;
   (path: `/api/reading/start`, body?: Params): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, body?: Params): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
@@ -3688,6 +3852,7 @@ export interface Post {
   (path: `/api/trials/${string}/start`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/export/${string}/send`, body?: Params): Promise<Answer<Sending>>;
   (path: `/api/learn/${string}/adopt`, body?: Params): Promise<Answer<Done>>;
+  (path: `/api/medmix/match`, body?: Params): Promise<Answer<SearchAsked>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
   (path: `/api/report/${string}/time`, body?: Params): Promise<Answer<MissingCells>>;
   (path: `/api/review/boxes`, body?: Params): Promise<Answer<BoxesThere>>;
@@ -3719,6 +3884,7 @@ export interface PostBytes {
   (path: `/api/accounts/set/password`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
   (path: `/api/clusters/maps/${string}/placed`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
   (path: `/api/accounts/set/removed`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
+  (path: `/api/medmix/match/${string}/export`, params: Params, content: Uint8Array): Promise<Answer<MatchedPreset>>;
   (path: `/api/study/import/${string}/answer`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/training/run/${string}/repeat`, params: Params, content: Uint8Array): Promise<Answer<Repeated>>;
   (path: `/api/accounts/set/tokens`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
@@ -3727,6 +3893,7 @@ export interface PostBytes {
   (path: `/api/training/run/${string}/frees`, params: Params, content: Uint8Array): Promise<Answer<Freed>>;
   (path: `/api/bin/study/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/clusters/maps/${string}/tag`, params: Params, content: Uint8Array): Promise<Answer<Tagged>>;
+  (path: `/api/medmix/match/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<Search>>;
   (path: `/api/study/import/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/accounts/set/role`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
   (path: `/api/results/${string}/evaluate`, params: Params, content: Uint8Array): Promise<Answer<Evaluating>>;
@@ -3742,6 +3909,7 @@ export interface PostBytes {
   (path: `/api/clusters/views`, params: Params, content: Uint8Array): Promise<Answer<ViewNumber>>;
   (path: `/api/manage/${string}/assign`, params: Params, content: Uint8Array): Promise<Answer<Assignments>>;
   (path: `/api/manage/${string}/labels`, params: Params, content: Uint8Array): Promise<Answer<Labels>>;
+  (path: `/api/medmix/outline`, params: Params, content: Uint8Array): Promise<Answer<LesionOutline>>;
   (path: `/api/medmix/presets`, params: Params, content: Uint8Array): Promise<Answer<KeptPreset>>;
   (path: `/api/programs/score`, params: Params, content: Uint8Array): Promise<Answer<app__routes__programs__Look>>;
   (path: `/api/results/${string}/point`, params: Params, content: Uint8Array): Promise<Answer<ChosenAnswer>>;
@@ -3753,6 +3921,7 @@ export interface PostBytes {
   (path: `/api/clusters/maps`, params: Params, content: Uint8Array): Promise<Answer<JobAsked>>;
   (path: `/api/export/bundle`, params: Params, content: Uint8Array): Promise<Answer<Bundle>>;
   (path: `/api/manage/${string}/watch`, params: Params, content: Uint8Array): Promise<Answer<Watched>>;
+  (path: `/api/medmix/missed`, params: Params, content: Uint8Array): Promise<Answer<Missed>>;
   (path: `/api/reading/start`, params: Params, content: Uint8Array): Promise<Answer<StartedSession>>;
   (path: `/api/review/decide`, params: Params, content: Uint8Array): Promise<Answer<Decided>>;
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
@@ -3760,6 +3929,7 @@ export interface PostBytes {
   (path: `/api/trials/${string}/start`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/export/${string}/send`, params: Params, content: Uint8Array): Promise<Answer<Sending>>;
   (path: `/api/learn/${string}/adopt`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
+  (path: `/api/medmix/match`, params: Params, content: Uint8Array): Promise<Answer<SearchAsked>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
   (path: `/api/report/${string}/time`, params: Params, content: Uint8Array): Promise<Answer<MissingCells>>;
   (path: `/api/review/boxes`, params: Params, content: Uint8Array): Promise<Answer<BoxesThere>>;

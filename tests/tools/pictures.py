@@ -96,6 +96,23 @@ def _taken(page, url: str, tab: str, home: Path) -> np.ndarray:
     return np.asarray(cv2.imdecode(np.frombuffer(page.screenshot(), np.uint8), cv2.IMREAD_COLOR))
 
 
+def _matching(page, url: str) -> list[np.ndarray]:
+    """Matching lesions on the MedMix tab, while it searches and afterwards."""
+    page.goto(f"{url}?study={STUDY}&tab=medmix")
+    page.wait_for_selector(THERE["medmix"])
+    page.get_by_role("button", name="Match lesions").click()
+    page.get_by_role("button", name="Choose 5").click()
+    page.get_by_role("button", name="Match", exact=True).click()
+    page.wait_for_function("document.querySelector('.match progress')?.value > 20")
+    shots = [page.screenshot()]
+    page.wait_for_selector(".match .missed")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    page.wait_for_selector(".missed .curve")
+    page.locator(".missed button").scroll_into_view_if_needed()
+    shots.append(page.screenshot())
+    return [np.asarray(cv2.imdecode(np.frombuffer(s, np.uint8), cv2.IMREAD_COLOR)) for s in shots]
+
+
 def _sheet(pictures: list[np.ndarray], path: Path) -> None:
     """Two columns, half as large."""
     small = [cv2.resize(p, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for p in pictures]
@@ -117,6 +134,7 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
     server, url = serve(store)
     url = f"{url.rstrip('/')}/"
     shots: dict[tuple[str, str, str], np.ndarray] = {}
+    matching: list[np.ndarray] = []
     words: dict[str, list[str]] = {}
     texts = sources()
     try:
@@ -130,6 +148,8 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
                         shots[size, theme, tab] = _taken(page, url, tab, home)
                         if (size, theme) == ("laptop", "dark"):
                             words[tab] = sorted({w for w in page.evaluate(WORDS) if w in texts[tab]})
+                    if size == "laptop":
+                        matching += _matching(page, url)
                     context.close()
     finally:
         server.terminate()
@@ -143,6 +163,8 @@ def make(home: Path, every: Path | None = None) -> list[Path]:
     for tab, name in ALONE.items():
         paths.append(ASSETS / name)
         cv2.imwrite(str(paths[-1]), shots["laptop", "dark", tab], FINE)
+    paths.append(ASSETS / "matching.jpg")
+    _sheet(matching, paths[-1])
     paths.append(ASSETS / "before-now.jpg")
     _sheet([p for tab, blob in BEFORE.items() for p in (_before(blob), shots["laptop", "dark", tab])], paths[-1])
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}

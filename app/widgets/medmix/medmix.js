@@ -6,6 +6,7 @@ import { Form } from '../../static/form.js';
 import { fitting } from '../../static/kind.js';
 import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
+import { Match } from './match.js';
 import { label, Presets } from './presets.js';
 import { Numbers } from './probe.js';
 import { waited } from './waiting.js';
@@ -84,7 +85,10 @@ export async function mount(root, studio) {
     outlines: $('.outlines').checked,
     sources: $('.sources').checked,
   }));
-  const own = ownImages(root, () => paint());
+  const own = ownImages(root, async () => {
+    await paint();
+    matching.dropped();
+  });
   const scene = () => ({
     study: studio.study || '',
     strong,
@@ -127,6 +131,7 @@ export async function mount(root, studio) {
       }
       form.complain('');
       sheet.show(grids, beside.kept ? SAMPLES / 2 : SAMPLES);
+      matching.painted(grids[0].grid);
       const ms = Math.round(performance.now() - from);
       root.dataset.repaint = String(ms);
       root.dataset.painted = String(Number(root.dataset.painted || 0) + 1);
@@ -160,13 +165,26 @@ export async function mount(root, studio) {
     orToast(save());
   };
 
+  const matching = new Match(root, {
+    study: () => studio.study,
+    config: () => form.get(),
+    put: (config) => {
+      build('medmix', config);
+      paint();
+    },
+    field: (key) => kinds.medmix.form.flatMap(({ fields }) => fields).find((field) => field.key === key),
+    own,
+    save: (note) => presets.save(note),
+  });
   const numbers = new Numbers($('.numbers.panel'), $('.measure'), () => {
+    matching.close();
     if (!studio.study) throw new Error('The numbers need a study: choose or import one.');
     return scene();
   });
 
   studio.on('study', () => {
     own.leave();
+    matching.close(true);
     paint();
   });
   await presets.load();
@@ -187,14 +205,14 @@ export async function mount(root, studio) {
 /** @param {HTMLElement} root @param {() => unknown} changed called when other images are to be shown */
 function ownImages(root, changed) {
   const $ = finder(root);
-  const state = { drop: '' }; // the server's name for what was dropped
+  const state = { drop: '', files: /** @type {string[]} */ ([]) }; // the server's name for what was dropped, and its files
   /** @param {File[]} files */
   const take = async (files) => {
     if (!files.length) return;
     const { drop } = await api('/api/study/drop', {});
     for (const body of files)
       await api(`/api/study/drop/${drop}?path=${encodeURIComponent(body.name)}`, undefined, { method: 'PUT', body });
-    state.drop = drop;
+    Object.assign(state, { drop, files: files.map((file) => file.name) });
     $('.drop-off').hidden = false;
     await changed();
   };
@@ -203,7 +221,8 @@ function ownImages(root, changed) {
     $('.drop-off').hidden = true;
   };
   dropZone($('.stage'), (event) => orToast(take([...(event.dataTransfer?.files || [])])));
-  $('.own').onclick = () => $('.own-files').click();
+  const choose = () => $('.own-files').click();
+  $('.own').onclick = choose;
   $('.own-files').onchange = (/** @type {any} */ event) => {
     orToast(take([...event.target.files]));
     event.target.value = '';
@@ -212,5 +231,5 @@ function ownImages(root, changed) {
     leave();
     changed();
   };
-  return { state, leave };
+  return { state, leave, choose };
 }

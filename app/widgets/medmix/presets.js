@@ -48,10 +48,11 @@ export class Presets {
     $('.presets').ontoggle = () => orToast(this.#picture());
   }
 
-  async save() {
+  /** @param {string} [note] where the settings come from */
+  async save(note) {
     const name = (await ask('Name of the preset', this.lastName, { maxlength: 60 }))?.trim();
     if (!name) return;
-    const { preset } = await api('/api/medmix/presets', { name, ...this.now() });
+    const { preset } = await api('/api/medmix/presets', { name, note, ...this.now() });
     this.lastName = name;
     await this.load();
     this.fill();
@@ -140,7 +141,11 @@ export class Presets {
     const { strong, config } = this.now();
     this.at = this.list.findIndex((p) => p.strong === strong && same(p.config, config));
     const chosen = this.current();
-    this.$('.presets summary').textContent = chosen ? label(chosen) : 'changed by hand';
+    this.$('.presets summary').textContent = chosen
+      ? label(chosen)
+      : config.matched?.length
+        ? 'matched, not saved'
+        : 'changed by hand';
     this.$('.remove-preset').disabled = !chosen || chosen.built_in;
   }
 }

@@ -6,14 +6,17 @@ of given sizes and contrasts. No lesion of a test image is used, and real lesion
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
+
 SIZES = (0.05, 0.1, 0.2, 0.35, 0.5)  # longer side of a lesion, relative to the side of the image
 CONTRASTS = (0.5, 1.0)  # opacity of the lesions
-PRESETS = ("cut", "soft", "mottle", "foreign")  # in turn; no preset of the lesion head is trained on them
+# Pasted in turn; no preset of the lesion head is trained on them.
+KINDS = tuple(MEDMIX_PRESETS[name] for name in ("cut", "soft", "mottle", "foreign"))
 IMAGES = 24
 
 
@@ -38,6 +41,7 @@ def sensitivity(
     sizes: tuple[float, ...] = SIZES,
     contrasts: tuple[float, ...] = CONTRASTS,
     seed: int = 0,
+    kinds: Sequence[MedMixConfig] = KINDS,
 ) -> list[Planted]:
     """Counts the held-out normals that are flagged with one planted lesion, by its size and contrast.
 
@@ -51,25 +55,30 @@ def sensitivity(
         threshold: Score above which an image is flagged.
         sizes: Sizes of lesions. contrasts: their opacities.
         seed: Seed of images and lesions.
+        kinds: Settings of the lesions but for size and opacity, in turn.
     """
     chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
     plain, inside = np.asarray(images[chosen]), np.asarray(roi[chosen])
     rows = []
     for size in sizes:
         for contrast in contrasts:
-            planted_images, area = planted(plain, inside, size, contrast, seed)
+            planted_images, area = planted(plain, inside, size, contrast, seed, kinds)
             flagged = np.asarray(score(planted_images, inside)) > threshold
             rows.append(Planted(size, contrast, len(planted_images), int(flagged.sum()), float(np.median(area))))
     return rows
 
 
 def planted(
-    images: np.ndarray, roi: np.ndarray, size: float, contrast: float, seed: int
+    images: np.ndarray,
+    roi: np.ndarray,
+    size: float,
+    contrast: float,
+    seed: int,
+    kinds: Sequence[MedMixConfig] = KINDS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Plants one lesion into each image: images uint8 (n, S, S, 3), and the share of each that is changed (n,)."""
     import torch
 
-    from core.engine.augment.config import MEDMIX_PRESETS
     from core.engine.augment.medmix.medmix import MedMix
     from core.engine.augment.strong import paste_in_turn
     from core.engine.tensors import to_batch, to_pixels
@@ -78,6 +87,12 @@ def planted(
     draws = torch.Generator().manual_seed(seed)
     options = {"size": (size, size), "opacity": (contrast, contrast)}
     mixed, alpha = paste_in_turn(
-        [MedMix(MEDMIX_PRESETS[name].replace(**options)) for name in PRESETS], x, draws, within
+        [MedMix(_faded(kind, contrast).replace(**options)) for kind in kinds], x, draws, within
     )
     return to_pixels(mixed), (alpha > 0.3).float().mean((1, 2)).numpy()
+
+
+def _faded(kind: MedMixConfig, opacity: float) -> MedMixConfig:
+    """Returns settings under which the opacity counts, as it does not for lesions that are pasted opaque."""
+    blends = dict.fromkeys(kind.blend.replace("paste", "alpha").split("+"))
+    return kind if opacity == 1 else kind.replace(blend="+".join(blends))

@@ -52,6 +52,7 @@ LIMITS: dict[str, Limit] = {
     "turn": Limit(7, "Your earlier ones are still being computed: wait for their answers."),
     "stream": Limit(32, "This reader follows the studio in {most} windows already. Close one of them."),
     # of all together
+    "search": Limit(3, "{most} searches for settings run or wait already: let one of them end first."),
     "fault log": Limit(1 * MB, "errors.log starts over at 1 MB; the previous one is kept."),
 }
 

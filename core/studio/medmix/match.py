@@ -1,5 +1,6 @@
-"""Matching lesions: a job that searches for MedMix settings whose lesions look like chosen lesions of a study.
+"""Matching lesions: a job that searches for MedMix settings whose lesions look like chosen lesions.
 
+They are lesions of a study, or outlined on an image that was dropped on the page; of these only the outline is stored.
 The search itself is core/engine/augment/matching.py. What it has found so far stands in the table `matches`. A preset
 that comes from it names the images (`MedMixConfig.matched`), and so does a training with that preset: they then
 count in none of its figures, as if it had learnt from them.
@@ -11,8 +12,10 @@ import json
 import secrets
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
 
@@ -26,9 +29,14 @@ from core.engine.augment.matching import (
     Search,
     imagenet_features,
 )  # fmt: skip
+from core.engine.files import file_sha256
 from core.engine.progress import Stopped
 from core.engine.tensors import to_batch
+from core.studio.db import limits
+from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store, now
+from core.studio.ingest import uploads
+from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import decode_mask, reference_masks
 from core.studio.ingest.originals import shown
 from core.studio.ingest.patients import patients_of
@@ -43,6 +51,11 @@ MOST = 20  # lesions
 SECONDS = 60.0
 LONGEST = 3600.0
 WRITE = 0.5  # seconds between two states that are kept
+NOTHING_YET = "the search has not tried anything yet: wait a moment"
+LEAST_AREA = 1e-5  # of an outline, as a share of the image
+KEPT = 50  # searches of a study; the oldest make room
+
+Outline = tuple[tuple[float, float], ...]  # x and y in parts of the image's width and height
 
 
 def offered(store: Store, study: str) -> list[dict[str, Any]]:
@@ -64,6 +77,15 @@ def offered(store: Store, study: str) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A lesion outlined on a dropped image. drop: token of the upload; sha256: of the file in it."""
+
+    drop: str
+    sha256: str
+    outline: Outline
+
+
+@dataclass(frozen=True)
 class Asked:
     """What is asked for. cases: whose lesions are matched. tries: instead of seconds, for the same result anywhere."""
 
@@ -72,10 +94,23 @@ class Asked:
     seconds: float = SECONDS
     tries: int | None = None
     seed: int = 0
+    drawn: tuple[Drawn, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Asked:
+        """Reads what `asdict` gave, from JSON."""
+        stored = json.loads(text)
+        drawn = tuple(Drawn(d["drop"], d["sha256"], tuple(map(tuple, d["outline"]))) for d in stored.get("drawn", []))
+        return cls(**{**stored, "cases": tuple(stored["cases"]), "drawn": drawn})
+
+    @property
+    def count(self) -> int:
+        """The number of lesions."""
+        return len(self.cases) + len(self.drawn)
 
     def __post_init__(self) -> None:
-        if not 1 <= len(set(self.cases)) == len(self.cases) <= MOST:
-            raise ValueError(f"choose 1 to {MOST} different lesions to match, not {len(self.cases)}")
+        if not 1 <= len(set(self.cases)) + len(set(self.drawn)) == self.count <= MOST:
+            raise ValueError(f"choose 1 to {MOST} different lesions to match, not {self.count}")
         if not 1 <= self.seconds <= LONGEST:
             raise ValueError(f"a search takes 1 to {LONGEST:.0f} seconds, not {self.seconds:g}")
 
@@ -91,6 +126,10 @@ def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
         raise ValueError("this study has no normal training images to paste lesions into")
 
     def chain() -> list[dict[str, Any]]:
+        going = "status IN ('queued', 'running') AND json_extract(chain, '$[0].step') = 'match'"
+        limits.demand_rows(store, "search", "jobs", going, [])
+        old = "SELECT id FROM matches WHERE study = ? ORDER BY created DESC LIMIT -1 OFFSET ?"
+        store.execute(f"DELETE FROM matches WHERE id IN ({old})", [asked.study, KEPT - 1])
         match = secrets.token_hex(6)
         row = {"id": match, "study": asked.study, "created": now(), "asked": json.dumps(asdict(asked))}
         store.db.table("matches").insert(row)
@@ -101,15 +140,60 @@ def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
 
 
 def get(store: Store, match: str) -> dict[str, Any]:
-    """Returns what was asked for and what has been found: {"id", "study", "created", "asked", "state"}.
+    """Returns what was asked for and what has been found: {"id", "study", "created", "asked", "state", "job"}.
 
     state: {} before the first try; then {"config", "preset", "before", "after", "left_out", "tries", "seconds", "done",
-    "history": [[seconds, after]]} and, once it has ended, "left_out_before", "settings", "words" and "note".
+    "history": [[seconds, after]]} and, once it has ended, "left_out_before", "settings", "words" and "note". job:
+    {"id", "status", "error"} of its last job, or None.
     """
     row = store.one("SELECT * FROM matches WHERE id = ?", [match])
     if row is None:
         raise NotFound(f"there is no match {match!r}")
-    return {**row, "asked": json.loads(row["asked"]), "state": json.loads(row["state"])}
+    job = store.one(
+        "SELECT id, status, error FROM jobs WHERE json_extract(chain, '$[0].args.match') = ? ORDER BY id DESC LIMIT 1",
+        [match],
+    )
+    return {**row, "asked": Asked.read(row["asked"]), "state": json.loads(row["state"]), "job": job}
+
+
+def latest(store: Store, study: str) -> str | None:
+    """Returns the id of the study's newest search, or None."""
+    row = store.one("SELECT id FROM matches WHERE study = ? ORDER BY created DESC LIMIT 1", [study])
+    return row["id"] if row else None
+
+
+def patch(store: Store, study: str, case: int) -> np.ndarray:
+    """Returns a lesion as the search sees it: uint8 (PATCH, PATCH, 3). Raises NotFound if it is not offered."""
+    masks = {row["case"]: row["mask"] for row in offered(store, study)}
+    if case not in masks:
+        raise NotFound(f"case {case} has no lesion that can be matched")
+    return _lesions(store, study, {case: masks[case]}).patches[0]
+
+
+def outlined(home: Home, drop: str, name: str, outline: Outline) -> Drawn:
+    """Returns a lesion outlined on a dropped image. Raises ValueError if the outline encloses nothing of it."""
+    if len(outline) < 3 or cv2.contourArea(np.clip(np.array(outline, np.float32), 0, 1)) < LEAST_AREA:
+        raise ValueError("the outline encloses nothing: draw it round the lesion")
+    return Drawn(drop, file_sha256(uploads.path_of(home, drop, name)), outline)
+
+
+def _filled(outline: Outline, shape: tuple[int, int]) -> np.ndarray:
+    """Fills an outline: uint8 (H, W), 1 inside."""
+    mask = np.zeros(shape, np.uint8)
+    points = np.array(outline) * (shape[1], shape[0]) - 0.5
+    return cv2.fillPoly(mask, [np.clip(points, -1, max(shape)).round().astype(np.int32)], 1)
+
+
+def _dropped(home: Home, drawn: Drawn) -> Path:
+    """Finds a dropped image by its content. Raises ValueError if it is gone."""
+    try:
+        files = [file for file in uploads.drop_folder(home, drawn.drop).rglob("*") if file.is_file()]
+    except uploads.BadDrop:
+        files = []
+    for file in files:
+        if file_sha256(file) == drawn.sha256:
+            return file
+    raise ValueError("an image with an outlined lesion is no longer here: drop it again")
 
 
 @step("match")
@@ -117,7 +201,7 @@ def matched(work: Work) -> None:
     """Searches as a job. Stopped, it keeps the best; resumed, it goes on from it for the seconds that are left."""
     store, match = work.store, work.args["match"]
     before = get(store, match)
-    asked, state = Asked(**{**before["asked"], "cases": tuple(before["asked"]["cases"])}), before["state"]
+    asked, state = before["asked"], before["state"]
     spent, history, written = state.get("seconds", 0.0), state.get("history", []), 0.0
     warm = [MedMixConfig.from_dict(state["config"])] if state else []
     rows = store.query(
@@ -125,7 +209,7 @@ def matched(work: Work) -> None:
         "ORDER BY sha256",
         [json.dumps(asked.cases)],
     )
-    contents = tuple(row["sha256"] for row in rows)
+    contents = tuple(sorted({row["sha256"] for row in rows} | {drawn.sha256 for drawn in asked.drawn}))
 
     def keep(result: dict[str, Any]) -> None:
         config = result["config"].replace(matched=contents).to_dict()
@@ -167,7 +251,7 @@ def _search(store: Store, asked: Asked) -> Search:
     gone = [case for case in asked.cases if case not in there]
     if gone:
         raise ValueError(f"case {gone[0]} has no mask any more that can be matched: begin anew without it")
-    lesions = _lesions(store, asked.study, {case: there[case] for case in asked.cases})
+    lesions = _lesions(store, asked.study, {case: there[case] for case in asked.cases}, asked.drawn)
     samples = Samples(store, most=NORMALS)
     images, roi = samples.load(
         list({c["id"]: c for c in samples.normals(asked.study, asked.seed, NORMALS)}.values()), SIDE
@@ -177,17 +261,23 @@ def _search(store: Store, asked: Asked) -> Search:
     )
 
 
-def _lesions(store: Store, study: str, masks: dict[int, int]) -> Lesions:
-    cases = np.array(list(masks))
+def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn, ...] = ()) -> Lesions:
+    cases = np.array(list(masks), int)
     whose = patients_of(store, study, cases)
+    units = range(len(cases)) if whose is None else np.unique(whose, return_inverse=True)[1].tolist()
     rows = [store.first("SELECT path, frame, scale FROM cases WHERE id = ?", [int(case)]) for case in cases]
     pngs = [store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask])["png"] for mask in masks.values()]
-    return Lesions.of(map(shown, rows), map(decode_mask, pngs), () if whose is None else whose.tolist())
+    images = [read_image(_dropped(store.home, lesion)) for lesion in drawn]
+    return Lesions.of(
+        [*map(shown, rows), *images],
+        [*map(decode_mask, pngs), *(_filled(d.outline, i.shape[:2]) for d, i in zip(drawn, images, strict=True))],
+        [*units, *range(len(cases), len(cases) + len(drawn))],  # nothing tells whose a dropped image is
+    )
 
 
 def _note(result: Match, asked: Asked) -> str:
     """Says where a preset comes from, for the list of presets."""
-    count = f"{len(asked.cases)} lesion{'s' * (len(asked.cases) > 1)}"
+    count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
     apart = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on lesions left out"
     return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {apart}"
 
@@ -196,19 +286,24 @@ def save(store: Store, match: str, name: str, reader: str | None = None) -> dict
     """Saves what a search has found as a preset; returns it. Raises ValueError before the first try."""
     state = get(store, match)["state"]
     if not state:
-        raise ValueError("the search has not tried anything yet: wait a moment")
+        raise ValueError(NOTHING_YET)
     return presets.save_preset(store, name, "medmix", state["config"], state.get("note", ""), reader)
 
 
-def as_json(store: Store, match: str, name: str) -> dict[str, Any]:
-    """Returns a match as an object to be exported: a preset's file, with its origin."""
+def as_json(store: Store, match: str, name: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Returns a match as an object to be exported: a preset's file, with its origin.
+
+    config: the settings if some were changed after the search. Raises ValueError before the first try.
+    """
     result = get(store, match)
     state, asked = result["state"], result["asked"]
+    if not state:
+        raise ValueError(NOTHING_YET)
     rows = store.query(
-        "SELECT name FROM cases WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", [json.dumps(asked["cases"])]
+        "SELECT name FROM cases WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id", [json.dumps(asked.cases)]
     )
     figures = ("preset", "before", "after", "left_out", "left_out_before", "settings", "words", "tries", "seconds")
-    origin = {key: state.get(key) for key in figures} | {"study": asked["study"], "seed": asked["seed"]}
-    origin |= {"lesions": [row["name"] for row in rows], "encoder": ENCODER}
-    note, config = state.get("note", ""), state["config"]
-    return {"preset": name, "strong": "medmix", "note": note, "config": config, "origin": origin}
+    origin = {key: state.get(key) for key in figures} | {"study": asked.study, "seed": asked.seed, "encoder": ENCODER}
+    origin |= {"lesions": [row["name"] for row in rows], "outlined": [drawn.sha256 for drawn in asked.drawn]}
+    settings = presets.checked("medmix", config or state["config"])
+    return {"preset": name, "strong": "medmix", "note": state.get("note", ""), "config": settings, "origin": origin}

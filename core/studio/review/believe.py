@@ -7,20 +7,25 @@ combines it with facts from the database.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import date
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from core.engine.augment.config import MedMixConfig
 from core.engine.calibration import drift
-from core.engine.calibration.planted import sensitivity
-from core.studio.db.store import Store, now
-from core.studio.ingest.cache import load_arrays
+from core.engine.calibration.planted import KINDS, Planted, sensitivity
+from core.engine.progress import Stop, Stopped
+from core.studio.db.store import Row, Store, now
+from core.studio.ingest.cache import StudyArrays, load_arrays
 from core.studio.ingest.patients import UNKNOWN, patients_of
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Work, never, step
+from core.studio.review.cases import scored_runs
 from core.studio.review.results import Scored, promise, scored, truth_of, wilson
 from core.studio.runs import records as runs
+from core.studio.runs.operating import in_effect, level_of
 from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector, look
 
@@ -38,19 +43,13 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     """Plants lesions into held-out normals, compares new images with them, and stores the outcome with the run.
 
     {"threshold", "planted": rows of `Planted`, "groups": {device, or day of import: rows of `Changed`}, "pictures":
-    {same keys: {"usual", "new": cases}}, "made"}. The threshold is the promise's, or the run's own if too few normals
-    are held out. The pictures are typical of what differs most.
+    {same keys: {"usual", "new": cases}}, "made"}. The threshold is the one in effect. The pictures are typical of what
+    differs most.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
     holdout = arrays.index("holdout", label="normal")
-    detector = load_detector(store, run_id, device)
-    threshold = (promise(store, run["study"], scored(store, run["study"], run_id)) or {}).get("threshold")
-    threshold = run["summary"]["threshold_roi"] if threshold is None else threshold
-    rows = sensitivity(
-        lambda images, roi: look(detector, images, roi)[1]["roi"],
-        np.asarray(arrays.images[holdout]), np.asarray(arrays.roi[holdout]), threshold,
-    )  # fmt: skip
+    threshold, rows = _planted(store, run, arrays, holdout, device)
     devices = _devices(store, arrays.case_ids[holdout])
     row_of = {int(case): k for k, case in enumerate(arrays.case_ids)}
     plain = drift.measures(np.asarray(arrays.images[holdout]))
@@ -70,6 +69,51 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
             "made": now()}  # fmt: skip
     runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], KEPT: measured})
     return measured
+
+
+def missed(
+    store: Store, study: str, config: MedMixConfig, device: str = "auto", should_stop: Stop = never
+) -> dict[str, Any]:
+    """Plants lesions by MedMix settings into held-out normals, of given sizes and opacities, for the run in use.
+
+    {"run", "name", "threshold", "planted": rows of `Planted` with "found"}; nothing is stored. Raises ValueError if no
+    run has scored the study or no normal image is held out, and Stopped.
+    """
+    scored_by = scored_runs(store, study)
+    if not scored_by:
+        raise ValueError("No run has scored this study yet: take a first look, or train one.")
+    run = runs.get_run(store, scored_by[0]["id"])
+    arrays = load_arrays(store, study, size_of(store, run))
+    holdout = arrays.index("holdout", label="normal")
+    if not len(holdout):
+        raise ValueError("No normal images are held out in this study: there is nothing to plant lesions into.")
+    threshold, rows = _planted(store, run, arrays, holdout, device, [config], should_stop)
+    shares = [{**row._asdict(), "found": wilson(row.flagged, row.images)} for row in rows]
+    return {"run": run["id"], "name": run["name"], "threshold": threshold, "planted": shares}
+
+
+def _planted(
+    store: Store,
+    run: Row,
+    arrays: StudyArrays,
+    holdout: np.ndarray,
+    device: str,
+    kinds: Sequence[MedMixConfig] = KINDS,
+    should_stop: Stop = never,
+) -> tuple[float, list[Planted]]:
+    """Returns the threshold in effect, and how many planted lesions it flags."""
+    detector = load_detector(store, run["id"], device)
+    threshold = level_of(store, run["id"], in_effect(store, run["id"])[run["id"]])
+    if threshold is None:
+        raise ValueError(f"run {run['id']} has not scored its study yet")
+
+    def score(images: np.ndarray, roi: np.ndarray) -> np.ndarray:
+        if should_stop():
+            raise Stopped
+        return look(detector, images, roi)[1]["roi"]
+
+    images, roi = np.asarray(arrays.images[holdout]), np.asarray(arrays.roi[holdout])
+    return threshold, sensitivity(score, images, roi, threshold, kinds=kinds)
 
 
 @step("believe")

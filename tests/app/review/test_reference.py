@@ -42,7 +42,7 @@ def test_the_imported_mask_waits_for_the_decision(page, masked):
 def test_the_imported_mask_is_shown_when_it_is_asked_for(page, masked):
     page.keyboard.press("m")
     page.wait_for_function(LESION)
-    assert page.locator(".rv-dice").inner_text() != "–"
+    page.locator(".rv-dice").filter(has_not_text="–").wait_for()
 
 
 @pytest.mark.long

@@ -42,7 +42,10 @@ CLUSTERS = (
     "/api/clusters/maps/{map}/points/1/thumb.png?side=96", "/api/clusters/maps/{map}/points/9/heat.png?fit={run}",
     "/api/clusters/maps/{map}/points/1/neighbours?epoch=-1&k=5",
 )  # fmt: skip
-PAGES = {"review": REVIEW, "study": STUDY_TAB, "clusters": CLUSTERS}
+MATCHING = (
+    "/api/medmix/lesions?study={study}", "/api/medmix/lesions/{case}/patch.png?study={study}", "/api/medmix/presets",
+)  # fmt: skip
+PAGES = {"review": REVIEW, "study": STUDY_TAB, "clusters": CLUSTERS, "matching": MATCHING}
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from app.routes._changes import Changes
 from core.studio.db import opening
 from core.studio.db.limits import LIMITS, TooMuch
 from core.studio.ingest import studies
+from core.studio.medmix import match
 from core.studio.review import people
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of
@@ -87,6 +88,11 @@ def version(home: Home):
     return lambda i: home.post("/api/medmix/presets", name="versions", config={"aspect": 1.5 + i / 100})
 
 
+def search(home: Home):
+    lesion = match.offered(home.store, STUDY)[0]["case"]
+    return lambda i: home.post("/api/medmix/match", study=STUDY, cases=[lesion], seconds=10 + i)
+
+
 def view(home: Home):
     return lambda i: home.post("/api/clusters/views", study=STUDY, name=f"view {i}", state={})
 
@@ -149,6 +155,7 @@ def turn(home: Home):
 
 TRIES = {
     "turn": (turn, 1),
+    "search": (search, 1),
     "run": (training, 1),
     "map": (cluster_map, 1),
     "projection": (owned, 1),

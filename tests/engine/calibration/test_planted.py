@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from core.engine.calibration.planted import PRESETS, planted, sensitivity
+from core.engine.calibration.planted import KINDS, planted, sensitivity
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def scene():
 def test_larger_lesions_change_more_and_the_same_seed_the_same(scene):
     small, large = (planted(*scene, size, 1.0, 0) for size in (0.1, 0.5))
     assert np.median(large[1]) > 3 * np.median(small[1]) > 0
-    assert (planted(*scene, 0.1, 1.0, 0)[0] == small[0]).all() and len(PRESETS) <= len(scene[0])
+    assert (planted(*scene, 0.1, 1.0, 0)[0] == small[0]).all() and len(KINDS) <= len(scene[0])
     outside = (large[0] != scene[0]).any(3)
     assert outside.any((1, 2)).all() and outside.mean() < 0.5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 import yaml
@@ -11,6 +12,9 @@ import yaml
 from app.commands import main
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.progress import Stopped
+from core.studio.db.limits import TooMuch
+from core.studio.db.store import NotFound
+from core.studio.ingest import uploads
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.medmix import match, presets
@@ -161,3 +165,74 @@ def test_the_verb_saves_a_preset_that_a_training_takes(store, tiny_study, tmp_pa
     assert main(train) == 0
     (run,) = runs.list_runs(store, tiny_study, "pretrain")
     assert len(run["config"]["medmix"]["matched"]) == 1
+
+
+OUTLINES = {
+    "a lesion": ((0.3, 0.3), (0.6, 0.3), (0.6, 0.7), (0.3, 0.7)),
+    "over the border": ((-0.5, 0.2), (0.3, 0.2), (0.3, 1.7)),
+    "the whole": ((0, 0), (1, 0), (1, 1), (0, 1)),
+}
+
+
+def drop(store, image: np.ndarray, name: str = "mine.png") -> str:
+    """An image that was dropped on the page; its token."""
+    token = uploads.new_drop(store.home)
+    cv2.imwrite(str(uploads.place(store.home, token, name)), image)
+    return token
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("outline", OUTLINES.values(), ids=list(OUTLINES))
+def test_a_lesion_outlined_on_a_dropped_image_is_matched_and_only_its_outline_is_stored(store, tiny_study, outline):
+    image = np.random.default_rng(0).integers(60, 200, (50, 80, 3), np.uint8)
+    token = drop(store, image, "DOE_JANE.png")
+    drawn = match.outlined(store.home, token, "DOE_JANE.png", outline)
+    begun = match.begin(store, match.Asked(tiny_study, (), tries=2, drawn=(drawn,)), start=False)
+    STEPS["match"](Work(store, "", {"match": begun["match"]}))
+    found = match.get(store, begun["match"])
+    assert found["asked"] == match.Asked(tiny_study, (), tries=2, drawn=(drawn,)) and found["state"]["done"]
+    assert found["state"]["config"]["matched"] == [drawn.sha256] and "Matched to 1 lesion:" in found["state"]["note"]
+    assert match.as_json(store, begun["match"], "mine")["origin"]["outlined"] == [drawn.sha256]
+    row = store.first("SELECT * FROM matches")
+    assert "DOE_JANE" not in json.dumps(row), "names and pixels of what is dropped are not kept"
+
+
+def test_a_dropped_image_that_is_gone_is_asked_for_again(store, tiny_study):
+    token = drop(store, np.full((40, 40, 3), 90, np.uint8))
+    drawn = match.outlined(store.home, token, "mine.png", OUTLINES["a lesion"])
+    both = match.Asked(tiny_study, cases(store, tiny_study, 2), drawn=(drawn,))
+    begun = match.begin(store, both, start=False)
+    uploads.discard(store.home, token)
+    with pytest.raises(ValueError, match="drop it again"):
+        STEPS["match"](Work(store, "", {"match": begun["match"]}))
+    with pytest.raises(ValueError, match="different lesions"):
+        match.Asked(tiny_study, (), drawn=(drawn, drawn))
+
+
+@pytest.mark.parametrize("outline", [(), ((0.1, 0.1), (0.2, 0.2)), ((2, 2), (3, 2), (3, 3)), ((0.5, 0.5),) * 3])
+def test_an_outline_round_nothing_is_refused(store, outline):
+    token = drop(store, np.full((40, 40, 3), 90, np.uint8))
+    with pytest.raises(ValueError, match="encloses nothing"):
+        match.outlined(store.home, token, "mine.png", outline)
+
+
+def test_a_patch_is_shown_of_what_is_offered_alone(store, tiny_study):
+    (first,) = cases(store, tiny_study, 1)
+    assert match.patch(store, tiny_study, first).shape == (64, 64, 3)
+    normal = store.first("SELECT id FROM cases WHERE label = 'normal'")["id"]
+    for case in (normal, 999):
+        with pytest.raises(NotFound, match="no lesion"):
+            match.patch(store, tiny_study, case)
+
+
+def test_searches_that_wait_are_few_and_old_ones_make_room(store, tiny_study, monkeypatch):
+    monkeypatch.setattr(match, "KEPT", 5)
+    last = ""
+    for seed in range(12):
+        if seed % 3 == 0:
+            store.execute("UPDATE jobs SET status = 'done'")
+        asked = match.Asked(tiny_study, cases(store, tiny_study, 1), seed=seed)
+        last = match.begin(store, asked, start=False)["match"]
+    with pytest.raises(TooMuch, match="searches"):
+        match.begin(store, match.Asked(tiny_study, cases(store, tiny_study, 2)), start=False)
+    assert store.first("SELECT count(*) AS n FROM matches")["n"] == 5 and match.latest(store, tiny_study) == last

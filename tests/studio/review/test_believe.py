@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.calibration.drift import ALARM
 from core.engine.calibration.planted import SIZES
+from core.engine.progress import Stopped
 from core.studio.ingest.patients import UNKNOWN
 from core.studio.review import believe
 from core.studio.review.results import scored
 from core.studio.runs import records as runs
+from core.studio.runs.operating import choose
 from tests.conftest import scored_padim
 from tests.studio.review.conftest import decide, fill
 
@@ -140,6 +143,24 @@ def test_lesions_are_planted_into_held_out_normals(tiny_study, store):
     assert len(found["planted"]) == len(kept["planted"]) and found["made"] and found["changed"] is None
     assert all(0 <= row["found"]["value"] <= 1 for row in found["planted"])
     assert "planted lesions" in believe.as_text(kept, found) and UNKNOWN in believe.as_text(kept, found)
+
+
+def test_what_the_run_in_use_misses_is_counted_for_any_settings_and_not_stored(tiny_study, store):
+    large = MEDMIX_PRESETS["large"]
+    with pytest.raises(ValueError, match="No run has scored"):
+        believe.missed(store, tiny_study, large)
+    _, fit = scored_padim(store, tiny_study)
+    found = believe.missed(store, tiny_study, large, "cpu")
+    assert found["run"] == fit and {row["size"] for row in found["planted"]} == set(SIZES)
+    assert all(row["flagged"] <= row["images"] for row in found["planted"])
+    assert believe.KEPT not in runs.get_run(store, fit)["summary"]
+    choose(store, tiny_study, fit, "dragged", 1e9, "ann")
+    silent = believe.missed(store, tiny_study, large, "cpu")
+    assert silent["threshold"] == 1e9 and not any(row["flagged"] for row in silent["planted"]), (
+        "the threshold in effect"
+    )
+    with pytest.raises(Stopped):
+        believe.missed(store, tiny_study, large, "cpu", should_stop=lambda: True)
 
 
 @pytest.mark.slow
