@@ -1,8 +1,10 @@
-"""How near pasted lesions come to real ones that the search for MedMix settings was not shown."""
+"""How near pasted lesions come to real ones that the search for MedMix settings was not shown, and whether it helps."""
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import cv2
 import numpy as np
 import torch
 
-from core.engine.augment.config import MEDMIX_PRESETS
+from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.matching import (
     APART,
     NORMALS,
@@ -22,9 +24,17 @@ from core.engine.augment.matching import (
     imagenet_features,
     patch_around,
 )  # fmt: skip
+from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.heatmap import upsample
+from core.engine.detectors.base import FitContext
+from core.engine.detectors.lesion_head.config import LesionHeadConfig
+from core.engine.metrics import localisation
+from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
 from core.studio.ingest.resize import prepare
 from tests.benches import Aim, bench
+from tests.benches.recipes import Part, auroc, read_part
 from tests.benches.unseen import PATIENT
 
 SETS = {"hyperkvasir": "colonoscopy", "brain": "brain MRI", "idrid": "fundus", "cxr": "chest X-ray"}
@@ -55,7 +65,7 @@ def match(
         if not (folder / "test/mask").is_dir():
             rows.append({"set": name, "missing": "no masks: there is no lesion to match"})
             continue
-        images, roi, lesions = read(folder)
+        images, roi, lesions, _ = read(folder)
         draws = [
             one(images, roi, lesions, seed, 3 if quick else None, seconds) for seed in range(1 if quick else DRAWS)
         ]
@@ -66,8 +76,8 @@ def match(
     return {"ratio": colon, "missing": "no colonoscopy", "rows": rows}
 
 
-def read(folder: Path) -> tuple[torch.Tensor, torch.Tensor, Lesions]:
-    """Reads normal images, their regions of interest, and the lesions of a set."""
+def read(folder: Path) -> tuple[torch.Tensor, torch.Tensor, Lesions, list[str]]:
+    """Reads normal images, their regions of interest, the lesions of a set, and the names of their images."""
     normal = [prepare(_rgb(f), SIDE) for f in sorted((folder / "train/normal").iterdir())[:NORMALS]]
     pairs = [
         (f, next((folder / "test/abnormal").glob(f"{f.stem}.*"))) for f in sorted((folder / "test/mask").iterdir())
@@ -78,7 +88,8 @@ def read(folder: Path) -> tuple[torch.Tensor, torch.Tensor, Lesions]:
     units = np.unique([owner[i] for i in keep], return_inverse=True)[1]
     lesions = Lesions.of((_rgb(pairs[i][1]) for i in keep), (masks[i] for i in keep), units)
     x = to_batch(np.stack([image for image, _ in normal]), torch.device("cpu"))
-    return x, torch.from_numpy(np.stack([roi for _, roi in normal])), lesions
+    stems = [pairs[i][1].stem for i in keep]
+    return x, torch.from_numpy(np.stack([roi for _, roi in normal])), lesions, stems
 
 
 def one(
@@ -117,3 +128,68 @@ def _anywhere(x: torch.Tensor, lesions: Lesions, seed: int) -> np.ndarray:
 
 def _rgb(file: Path) -> np.ndarray:
     return cv2.cvtColor(cv2.imread(str(file)), cv2.COLOR_BGR2RGB)
+
+
+DETECT = 128  # pixels at which the head sees images
+HEAD = LesionHeadConfig(mode="frozen", batch=8, steps=80)
+EACH = 100  # images of each kind: to train on, and of the test
+
+
+@bench("matched")
+def matched(
+    quick: bool = False,
+    data: str | None = None,
+    only: tuple[str, ...] = (),
+    seconds: float = 60,
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """Whether training with matched settings helps to find lesions: a lesion head on features that stay ImageNet's.
+
+    --data FOLDER as for `match`. For each draw of five lesions and each set the same small training is done with what
+    the search found, with the preset `varied`, and with the fixed preset that is nearest to the five. Neither the five
+    nor other images of their patients are tested. Printed row by row; a draw is whole before the next begins; --seed
+    chooses one draw.
+    """
+    if data is None:
+        raise ValueError("say where the sets are: --data FOLDER")
+    rows: list[dict[str, Any]] = []
+    folders = [Path(data) / name for name in only or SETS if (Path(data) / name / "test/mask").is_dir()]
+    for draw in range(1 if quick else DRAWS) if seed is None else (seed,):
+        for folder in folders:
+            x, roi, lesions, stems = read(folder)
+            few = np.random.default_rng(draw).permutation(len(lesions.patches))[:SHOWN]
+            chosen = Lesions(lesions.patches[few], lesions.sizes[few], lesions.units[few])
+            found = Search(x, roi, chosen, imagenet_features(), draw).run(seconds, 3 if quick else None)
+            shown = {stems[i] for i in np.flatnonzero(np.isin(lesions.units, lesions.units[few]))}
+            kinds = [("train/normal", set[str]()), ("test/normal", set[str]()), ("test/abnormal", shown)]
+            parts = [read_part(folder, part, but).at(DETECT) for part, but in kinds]
+            train, *test = [p.rows(np.unique(np.linspace(0, len(p.images) - 1, EACH).astype(int))) for p in parts]
+            arms = {"matched": found.config, "varied": MEDMIX_PRESETS["varied"], "preset": MEDMIX_PRESETS[found.preset]}
+            for arm, config in arms.items():
+                head = HEAD.replace(families=("medmix:_matched",), seed=draw, **({"steps": 4} if quick else {}))
+                rows.append({"set": folder.name, "draw": draw, "arm": arm, "preset": found.preset,
+                             **_helped(config, head, train, test)})  # fmt: skip
+                print(json.dumps(rows[-1]), flush=True)
+    return {"rows": rows}
+
+
+def _helped(config: MedMixConfig, options: LesionHeadConfig, train: Part, test: list[Part]) -> dict[str, Any]:
+    """Trains a lesion head with one kind of pasted lesions, which `options` call _matched, and tests it."""
+    started, device = time.monotonic(), torch.device("cpu")
+    encoder = build_encoder(EncoderConfig(arch="efficientnet-lite0", init="auto", seed=options.seed)).eval()
+    MEDMIX_PRESETS["_matched"] = config
+    head = DETECTORS.get("lesion-head").fit(encoder, train.images, options, FitContext(roi=train.roi, device=device))
+    del MEDMIX_PRESETS["_matched"]
+    predictions = [head.predict(part.images, roi=part.roi) for part in test]
+    scores = [head.image_score(found, part.roi) for found, part in zip(predictions, test, strict=True)]
+    maps = np.concatenate([upsample(found.maps, DETECT) for found in predictions])
+    masks, inside = (np.concatenate([getattr(part, of) for part in test]) > 0 for of in ("masks", "roi"))
+    sick = slice(len(test[0].images), None)
+    figures = {
+        "auroc": auroc(*scores),
+        "pixel_auroc": localisation.pixel_auroc(maps, masks, inside),
+        "dice": localisation.best_dice(maps, masks, inside)[1],
+        "pro": localisation.pro(maps[sick], masks[sick], inside[sick]),
+    }
+    rounded = {name: round(float(value), 4) for name, value in figures.items()}
+    return rounded | {"seconds": round(time.monotonic() - started)}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def recipes(
     if unknown := sorted(set(only) - set(RECIPES)):
         raise ValueError(f"there is no recipe {unknown[0]!r}; there are: {', '.join(RECIPES)}")
     where, folder = pick_device(device), Path(data)
-    normal, test = _read(folder, "train/normal"), [_read(folder, f"test/{n}") for n in ("normal", "abnormal")]
+    normal, test = read_part(folder, "train/normal"), [read_part(folder, f"test/{n}") for n in ("normal", "abnormal")]
     order = np.random.default_rng(seed).permutation(len(normal.images))
     held, train = (normal.rows(np.sort(rows)) for rows in np.split(order, [len(order) // 4]))
     rows = []
@@ -126,10 +127,10 @@ def recipes(
     return {"set": folder.name, "rows": rows}
 
 
-def _read(folder: Path, part: str) -> Part:
-    """Reads a part of a set at SIDE, with masks that share the images' names."""
+def read_part(folder: Path, part: str, but: Collection[str] = ()) -> Part:
+    """Reads a part of a set at SIDE, with masks that share the images' names. but: names of images to leave out."""
     images, regions, masks = [], [], []
-    for file in sorted((folder / part).iterdir()):
+    for file in sorted(file for file in (folder / part).iterdir() if file.stem not in but):
         image = cv2.cvtColor(cv2.imread(str(file), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
         mask = next((folder / "test/mask").glob(f"{file.stem}.*"), None) if part == "test/abnormal" else None
         lesion = np.zeros(image.shape[:2], np.uint8) if mask is None else cv2.imread(str(mask), cv2.IMREAD_GRAYSCALE)
@@ -189,17 +190,17 @@ def _detected(
         for part in pasted.values():
             scores, maps = read(part)
             masks = part.masks[:, ::2, ::2] > 0
-            judged.append((_auroc(of_held, scores), localisation.pixel_auroc(maps, masks, np.ones_like(masks))))
+            judged.append((auroc(of_held, scores), localisation.pixelauroc(maps, masks, np.ones_like(masks))))
         of_normal, of_abnormal = read(normal), read(abnormal)
         row = {"pasted_auroc": np.mean([a for a, _ in judged]), "pasted_pixel_auroc": np.mean([p for _, p in judged])}
-        row["test_auroc"] = _auroc(of_normal[0], of_abnormal[0])
+        row["test_auroc"] = auroc(of_normal[0], of_abnormal[0])
         if abnormal.masks.any():
             maps = np.concatenate([of_normal[1], of_abnormal[1]])
             masks = np.concatenate([normal.masks, abnormal.masks])[:, ::2, ::2] > 0
             inside = np.concatenate([normal.roi, abnormal.roi])[:, ::2, ::2] > 0
             sick = slice(len(normal.images), None)
             row |= {
-                "test_pixel_auroc": localisation.pixel_auroc(maps, masks, inside),
+                "test_pixel_auroc": localisation.pixelauroc(maps, masks, inside),
                 "test_dice": localisation.best_dice(maps, masks, inside)[1],
                 "test_pro": localisation.pro(maps[sick], masks[sick], inside[sick]),
             }
@@ -217,7 +218,8 @@ def _pasted(held: Part, family: str, number: int) -> Part:
     return Part(to_pixels(pair.images)[seen], part.roi[seen], pair.masks.numpy()[seen].astype(np.uint8))
 
 
-def _auroc(normal: np.ndarray, abnormal: np.ndarray) -> float:
+def auroc(normal: np.ndarray, abnormal: np.ndarray) -> float:
+    """Returns the AUROC of abnormal images' scores against those of normal ones."""
     from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
 
     labels = np.r_[np.zeros(len(normal)), np.ones(len(abnormal))]

@@ -13,3 +13,10 @@ def test_the_figures_come(real):
         "missing"
     ]
     assert brain["best"] <= brain["preset"] and found["ratio"] is None
+
+
+@pytest.mark.longest
+def test_each_draw_has_three_trainings(real):
+    rows = matching.matched(quick=True, data=str(real("brain").parent), only=("brain",))["rows"]
+    assert [row["arm"] for row in rows] == ["matched", "varied", "preset"]
+    assert all(0 <= row[name] <= 1 for row in rows for name in ("auroc", "pixel_auroc", "dice", "pro"))

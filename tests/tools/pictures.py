@@ -106,9 +106,8 @@ def _matching(page, url: str) -> list[np.ndarray]:
     page.wait_for_function("document.querySelector('.match progress')?.value > 20")
     shots = [page.screenshot()]
     page.wait_for_selector(".match .missed")
-    page.get_by_role("button", name="Measure", exact=True).click()
-    page.wait_for_selector(".missed .curve")
-    page.locator(".missed button").scroll_into_view_if_needed()
+    page.evaluate("document.activeElement?.blur()")
+    page.wait_for_timeout(3000)
     shots.append(page.screenshot())
     return [np.asarray(cv2.imdecode(np.frombuffer(s, np.uint8), cv2.IMREAD_COLOR)) for s in shots]
 
