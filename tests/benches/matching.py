@@ -141,20 +141,18 @@ def matched(
     data: str | None = None,
     only: tuple[str, ...] = (),
     seconds: float = 60,
-    seed: int | None = None,
 ) -> dict[str, Any]:
     """Whether training with matched settings helps to find lesions: a lesion head on features that stay ImageNet's.
 
     --data FOLDER as for `match`. For each draw of five lesions and each set the same small training is done with what
     the search found, with the preset `varied`, and with the fixed preset that is nearest to the five. Neither the five
-    nor other images of their patients are tested. Printed row by row; a draw is whole before the next begins; --seed
-    chooses one draw.
+    nor other images of their patients are tested. Printed row by row; a draw is whole before the next begins.
     """
     if data is None:
         raise ValueError("say where the sets are: --data FOLDER")
     rows: list[dict[str, Any]] = []
     folders = [Path(data) / name for name in only or SETS if (Path(data) / name / "test/mask").is_dir()]
-    for draw in range(1 if quick else DRAWS) if seed is None else (seed,):
+    for draw in range(1 if quick else DRAWS):
         for folder in folders:
             x, roi, lesions, stems = read(folder)
             few = np.random.default_rng(draw).permutation(len(lesions.patches))[:SHOWN]
