@@ -79,7 +79,7 @@ def make_venv():
     if os.path.exists(PYTHON):
         return
     if importlib.util.find_spec("ensurepip") is None:
-        # Debian keeps this part of Python in a package of its own.
+        # Debian keeps this part of Python in a separate package.
         package = "python3-venv"
         if not (hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get")):
             raise Cannot(f"this Python cannot make environments; as root: apt-get install {package}")

@@ -154,7 +154,7 @@ def _score_done(args, store) -> int:
 
 
 def _add_learn(subparsers) -> None:
-    parser = verb(subparsers, "learn", "Learn from accepted lesion masks, beside the fit that there is", run_learn)
+    parser = verb(subparsers, "learn", "Learn from accepted lesion masks, in addition to an existing fit", run_learn)
     parser.add_argument("run_id", metavar="RUN", help="a scored fit")
     parser.add_argument("--reader", metavar="NAME", help="use this reader's masks alone")
     parser.add_argument("--background", action="store_true", help="queue it and return at once")

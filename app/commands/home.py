@@ -152,12 +152,12 @@ def run_bin_empty(args) -> int:
 
 
 def _add_erase(subparsers) -> None:
-    parser = verb(subparsers, "erase", "Say what there is of a patient, delete it, mark what learnt from it", run_erase)
+    parser = verb(subparsers, "erase", "List a patient's data, delete it, mark what learnt from it", run_erase)
     parser.add_argument(
         "patient", nargs="?", default="", help="as the import knew it: the table's, the pattern's, DICOM's"
     )
     parser.add_argument("--case", type=int, metavar="N", help="instead: the number of a case of the patient")
-    parser.add_argument("--yes", action="store_true", help="erase; without it nothing but the list is given")
+    parser.add_argument("--yes", action="store_true", help="erase; without it the data are only listed")
 
 
 def run_erase(args) -> int:
@@ -230,7 +230,7 @@ def _add_backup(subparsers) -> None:
     parser = verb(subparsers, "backup", "Copy the database while people work, and read the copy back", run_backup)
     parser.add_argument("--to", metavar="DIR", help="where to (default: backups/ in the home; better another disk)")
     parser.add_argument("--keep", type=int, default=14, help="how many are kept, the newest")
-    parser.add_argument("--list", action="store_true", help="say which there are, and make none")
+    parser.add_argument("--list", action="store_true", help="list them, and make none")
 
 
 def run_backup(args) -> int:

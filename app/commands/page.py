@@ -27,8 +27,8 @@ def _add_app(subparsers) -> None:
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
-    parser.add_argument("--window", action="store_true", help="a window of its own instead of the browser")
-    demo_help = "open the ready demo study, where there is no study yet"
+    parser.add_argument("--window", action="store_true", help="a separate window instead of the browser")
+    demo_help = "open the ready demo study if the home has no study yet"
     parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=demo_help)
     parser.add_argument("--no-browser", action="store_true", help="only serve")
     parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
@@ -61,7 +61,7 @@ def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
     window, stop_jobs = getattr(args, "window", False), getattr(args, "stop_jobs", False)
     browser = _window_browser() if window else None
     if window and browser is None:
-        say(args, "No Chromium, Chrome or Edge found for a window of its own; using the default browser")
+        say(args, "No Chromium, Chrome or Edge found for a separate window; using the default browser")
 
     def ready(url: str) -> None:
         address = url + ("tour" if tour else "?study=demo&tab=review" if demo_study else "")

@@ -150,7 +150,7 @@ def run_sheet(args) -> int:
 
 
 def _add_report(subparsers) -> None:
-    parser = verb(subparsers, "report", "The paper's tables on a study, beside the published numbers", run_report)
+    parser = verb(subparsers, "report", "The paper's tables on a study, next to the published numbers", run_report)
     parser.add_argument("--study", required=True)
     parser.add_argument(
         "--tables", help="detection,localisation,ssl,ablation,augment,classes,centres,temperature (default: all)"

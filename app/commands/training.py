@@ -252,7 +252,7 @@ def run_match(args) -> int:
     said += (
         "; with fewer than 4 lesions or patients it cannot be known how near other lesions are"
         if known is None
-        else f"; on lesions left out in turn {known:.2f}, best preset {origin['left_out_before']:.2f}"
+        else f"; on lesions held out in turn {known:.2f}, best preset {origin['left_out_before']:.2f}"
     )
     say(args, f"{said}. Changed {words}." if words else f"{said}.")
     return finish(args, payload | {"version": preset["version"]}, f"Next: pretrain {study} --medmix '{preset['name']}'")

@@ -1,4 +1,4 @@
-"""Routes of the MedMix tab: its forms, the grid as pixels, figures, presets and the numbers beside the picture."""
+"""Routes of the MedMix tab: its forms, the grid as pixels, figures, presets and the numbers next to the picture."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
 
 @router.post("/probe", response_model=Probe, dependencies=[heavy(GRID)])
 async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
-    """Measure how well the classes can be told apart from features: the numbers beside the picture."""
+    """Measure how well features separate the classes: the numbers next to the picture."""
 
     def measured(should_stop: Stop) -> dict:
         from core.studio.medmix import probe  # scikit-learn, which the page's start does not wait for

@@ -1370,7 +1370,7 @@ export interface components {
         /**
          * @description What a search has found so far. history: seconds and distance of each improvement.
          *
-         *     left_out, left_out_before: distances to lesions that were left out in turn; null if they are too few.
+         *     left_out, left_out_before: distances to lesions that were held out in turn; null if they are too few.
          */
         MatchState: {
             config: {

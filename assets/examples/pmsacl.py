@@ -26,7 +26,7 @@ K, SIDE, BATCH = 3, 96, 8
 
 
 def main(folder: str, steps: int) -> None:
-    """Trains on the images of `folder`, and prints the losses and how surely the classes are told apart."""
+    """Trains on the images of `folder`, and prints the losses and how well the classes are separated."""
     files = sorted(f for f in Path(folder).iterdir() if f.suffix.lower() in (".jpg", ".jpeg", ".png"))
     images = np.stack([cv2.resize(cv2.imread(str(f)), (SIDE, SIDE), interpolation=cv2.INTER_AREA) for f in files])
     normal = torch.from_numpy(images[..., ::-1].copy()).permute(0, 3, 1, 2).float() / 255

@@ -1,4 +1,4 @@
-// The setting that stands beside the one on screen. Its picture is kept: it is drawn anew only for other samples.
+// The setting that is compared with the one on screen. Its picture is kept, and drawn again only for other samples.
 import { finder, offer, options } from '../../static/dom.js';
 import { fetchGrid } from './grid.js';
 import { label } from './presets.js';

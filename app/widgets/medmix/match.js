@@ -241,7 +241,7 @@ export class Match {
       el(
         'p',
         { class: 'dim' },
-        'At 1 pasted lesions are as far from the real ones as normal tissue is; at 0 they cannot be told apart.',
+        'At 1 pasted lesions are as far from the real ones as normal tissue is; at 0 they are indistinguishable.',
       ),
       action(state ? 'Stop and keep the best' : 'Stop', () => orToast(stop())),
     );
@@ -261,7 +261,7 @@ export class Match {
     const known =
       others == null
         ? 'How near they come to other lesions is not known: that takes four lesions, of as many patients.'
-        : `On lesions that were left out in turn: ${fixed(others, 2)}${before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`}.`;
+        : `On lesions that were held out in turn: ${fixed(others, 2)}${before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`}.`;
     const more = nearer ? '' : ' So for other lesions the preset is the better choice: match more of them.';
     const note = () => {
       const changed = JSON.stringify(this.on.config()) !== JSON.stringify({ ...this.on.config(), ...state.config });

@@ -1,4 +1,4 @@
-// Numbers beside the picture, before any training: how separable the classes are, what weak crops keep, what is near.
+// Numbers next to the picture, before any training: how separable the classes are, what weak crops keep, what is near.
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { action, el, fill, matrix } from '../../static/dom.js';
@@ -32,7 +32,7 @@ const measuredOf = ({ study, strong, config, seed, weak_config }) =>
 
 export class Numbers {
   /** @param {HTMLElement} panel @param {HTMLButtonElement} button that asks for them
-   * @param {() => any} scene on screen; an Error where there is none to measure */
+   * @param {() => any} scene on screen; an Error if it cannot be measured */
   constructor(panel, button, scene) {
     this.panel = panel;
     this.button = button;

@@ -73,7 +73,7 @@ class MedMixConfig(Config):
         False, "Sizes of 2 to 4 % come as often as those of 20 to 40 %.", label="As many small as large"
     )
     aspect: float = option(
-        2.0, "Of a lesion's box; 1 keeps every box square.", low=1, high=5, step=0.1, label="Longest ratio of sides"
+        2.0, "Ratio of a box's sides; 1 keeps it square.", low=1, high=5, step=0.1, label="Longest ratio of sides"
     )
     shape: str = option(
         "rectangle",
@@ -84,11 +84,11 @@ class MedMixConfig(Config):
         label="Shape",
     )
     irregularity: float = option(
-        0.5, "Of irregular shapes: 0 an ellipse, 1 a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
+        0.5, "How irregular shapes are: 0 an ellipse, 1 a ragged blob.", low=0, high=1, step=0.05, label="Irregularity"
     )
     avoid_overlap: bool = option(
         True,
-        "So that A_2 always shows two; smaller where there is no room.",
+        "A_2 then always shows two lesions; smaller ones where two do not fit.",
         label="Keep lesions apart",
     )
     least_contrast: float = option(
@@ -130,7 +130,7 @@ class MedMixConfig(Config):
         label="Softness of the edge",
     )
     opacity: tuple[float, float] = spread(
-        (1.0, 1.0), "Of alpha and poisson blending.", 0.01, 1, slider=(0.05, 1), step=0.05, label="Opacity"
+        (1.0, 1.0), "Used by alpha and poisson blending.", 0.01, 1, slider=(0.05, 1), step=0.05, label="Opacity"
     )
     donor: str = option(
         "other",
@@ -350,7 +350,7 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         bulge=(0.0, 0.3),
         contrast=(0.1, 0.35),
     ),
-    # lesions that fill much of the frame, of every origin: what the lesion head learns from beside `endoscopy`
+    # lesions that fill much of the frame, of every origin: what the lesion head learns from together with `endoscopy`
     "large": _SOFT.replace(
         size=(0.15, 0.6), opacity=(0.4, 1.0), donor="other+same+texture", bulge=(0.0, 0.6), shading=(0.0, 0.5)
     ),

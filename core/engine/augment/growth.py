@@ -202,7 +202,7 @@ class _Fields:
         return base * tint[..., None, None] * mottled
 
     def _shade(self, distance: Tensor, ra: Tensor, rb: Tensor) -> Tensor:
-        """Light on the dome, Lambert with an ambient part: (B, S, S). Leaves the highlight beside it."""
+        """Light on the dome, Lambert with an ambient part: (B, S, S). Leaves the highlight out."""
         p = {k: v[:, None, None] for k, v in self.p.items() if v.dim() == 1}
         dome = (1 - distance.clamp(0, 1) ** p["profile"]).clamp_min(1e-4).sqrt() * p["height"]
         padded = F.pad(dome[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]

@@ -1,9 +1,9 @@
 """MedMix from a lesion: a search for the settings whose pasted lesions look most like a few real ones.
 
 All distances are energy distances between the features of patches, divided by that from patches of normal tissue to the
-real lesions: at 1 a pasted lesion is as far from the real ones as normal tissue is, at 0 it cannot be told from them.
+real lesions: at 1 a pasted lesion is as far from the real ones as normal tissue is, at 0 they are indistinguishable.
 
-The search keeps the best of what it has tried and changes one to a few settings at a time (an evolution strategy). Few
+The search keeps the best settings that it has tried and changes one to a few at a time (an evolution strategy). Few
 lesions say little: settings are ranked by their distance plus the standard error, over the lesions, of what they gain
 on the best preset, times CAUTION. So what suits one of five lesions alone is not taken.
 """
@@ -35,7 +35,7 @@ PATCH = 64  # pixels of a patch
 ARCH, STRIDES = "efficientnet-lite0", (4, 8, 16)
 ENCODER = f"{ARCH} with ImageNet's weights"
 NORMALS = 48  # images that lesions are pasted into
-HALVES = 4  # lesions from which half of them are left out in turn
+HALVES = 4  # lesions from which half of them are held out in turn
 APART = 0.1  # an energy distance from normal tissue to the lesions below this is noise: nothing is divided by less
 PARENTS = 6  # settings that others are made of
 SPARE = 0.2  # of the seconds are kept for measuring what each setting contributes
@@ -46,7 +46,7 @@ Features = Callable[[torch.Tensor], np.ndarray]  # (B, 3, PATCH, PATCH) -> (B, D
 # The settings that are searched, and the range of each. Where it is narrower than MedMix's own, lesions might not show
 # beyond it, and their labels would be false. What says whether a lesion shows (least contrast and area, the part inside
 # the region of interest, that lesions keep apart) stays as MedMix has it. Donors that need more than the study's normal
-# images (another study, readers' marks) are left out.
+# images (another study, readers' marks) are excluded.
 RANGES: dict[str, tuple[float, float]] = {
     "size": (0.03, 0.85), "aspect": (1, 3),
     "irregularity": (0, 1), "softness": (0, 1), "opacity": (0.3, 1), "donor_scale": (0.3, 2.5), "contrast": (0.02, 0.8),

@@ -15,7 +15,7 @@ LEAST = 5  # pixels; smaller than this a soft outline falls apart
 GAP = 2  # pixels between lesions that must not touch
 GRID = 64  # the region of interest is consulted at this resolution at most
 SHRINK = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1)  # of the sizes of an image's lesions, round by round, until they fit
-ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed anew
+ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed again
 
 
 class RoiSampler:
@@ -139,7 +139,7 @@ def place_all(
 
     image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): uniform draws; lengths (T, k, 2) in pixels.
     Where an image has no room for its lesions (inside the region, apart if they must be), all its lesions are made
-    smaller, down to `least` pixels, and placed anew.
+    smaller, down to `least` pixels, and placed again.
     """
     boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
     used = torch.arange(lengths.shape[1]) < counts[:, None]

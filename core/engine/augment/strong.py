@@ -160,7 +160,7 @@ def paste_in_turn(
     for i, strong in enumerate(kinds):
         rows = torch.arange(len(x))[(i + first) % len(kinds) :: len(kinds)]
         if len(rows):
-            # Each with the whole batch beside it, that there is an image to cut from.
+            # Each with the whole batch, so that it has images to cut from.
             counts = torch.zeros(len(x), dtype=torch.long).index_fill(0, rows, 1)
             views = strong(x, counts, generator, roi)
             mixed[rows], alpha[rows] = views.images[rows], views.alpha[rows]

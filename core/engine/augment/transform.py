@@ -36,7 +36,7 @@ class MedMix(v2.Transform):
     It takes a batch or one image, and stands in a `torchvision.transforms.v2.Compose` before images are normalised: in
     a dataset, in a collate function, or after the loader. The lesions of an image are patches of other images of its
     batch; of a single image, patches of the last eight images that came before it in this process. An image that
-    nothing came before gets patches of its own, from elsewhere in it.
+    nothing came before gets patches from elsewhere in itself.
 
     Args:
         k: The most lesions that an image gets, 1 to 7; how many each image gets is drawn evenly from 0 to k.
@@ -45,7 +45,7 @@ class MedMix(v2.Transform):
             `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or
             `zoom`.
         seed: Seed of the draws, a whole number of 0 or more. Two transforms of one seed give the same, whatever torch's
-            seed is; each worker of a DataLoader has draws of its own, and new ones in each epoch. None: torch's own
+            seed is; each worker of a DataLoader draws separately, and anew in each epoch. None: torch's own
             seed, as torchvision's transforms have it.
         settings: What differs from the preset: `size=(0.1, 0.3)` (least and most, in parts of the image's side),
             `shape` ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other",
@@ -215,7 +215,7 @@ class MedMix(v2.Transform):
         if h != w or roi is not None:
             inside = torch.ones(len(x), h, w) if roi is None else roi
             roi = pad(inside.float(), (0, side - w, 0, side - h))
-        if single:  # beside those that came before it
+        if single:  # next to those that came before it
             before = [earlier for earlier in self._recent if earlier.shape == whole.shape[1:]]
             self._recent.append(whole[0].detach().cpu().clone())
             whole = torch.cat([whole, *(earlier[None].to(whole.device) for earlier in before)])

@@ -64,7 +64,7 @@ class Model(nn.Module):
     def optimiser(self) -> torch.optim.Optimizer:
         """Builds the optimiser that the preset names, over all parameters that learn, at the preset's rate.
 
-        Layers that the preset freezes are not among them, and the backbone has a rate of its own where it says so.
+        Layers that the preset freezes are not among them, and the backbone has a separate rate if the preset says so.
         """
         return build_optimiser(self.config, self.groups)
 
@@ -140,7 +140,7 @@ class PMSACL(Model):
     """PMSACL for a training loop of your own: encoder, heads, centres and the whole loss (PMSACL Eq. 1).
 
     Call `estimate_centres` once before the first step; then minimise what `loss` returns. `loss` pastes lesions and
-    makes views by itself, from normal images. Its draws follow from `seed` and the number of steps alone, so a training
+    makes its views itself, from normal images. Its draws follow from `seed` and the number of steps alone: a training
     can be repeated; with the images in the order of `order` its numbers are those of the studio's own pre-training.
 
     Args:
@@ -210,7 +210,7 @@ class PMSACL(Model):
         self.centred = False
 
     def get_extra_state(self) -> dict[str, int]:
-        """Returns what `state_dict` holds beside tensors."""
+        """Returns what `state_dict` holds besides tensors."""
         return {"step": self.step}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
@@ -246,7 +246,7 @@ class PMSACL(Model):
     def loss(self, images: Any, roi: Any = None) -> Tensor:
         """Computes the loss of a step from normal images: a scalar in float32, to be minimised (Eq. 1).
 
-        Each call in training mode is a step with draws of its own; in evaluation mode all calls have the same draws.
+        Each call in training mode is a step with new draws; in evaluation mode all calls have the same draws.
         Afterwards `terms` and `accuracy` describe this call.
 
         Args:
@@ -294,7 +294,7 @@ class PMSACL(Model):
 
     @property
     def accuracy(self) -> float:
-        """The share of the last `loss`'s images, 0 to 1, whose class A_0 to A_k the class head told right.
+        """The share of the last `loss`'s images, 0 to 1, whose class A_0 to A_k the class head predicted correctly.
 
         By chance it is 1 / (k + 1). Raises RuntimeError before the first `loss`.
         """

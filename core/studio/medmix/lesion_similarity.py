@@ -32,7 +32,7 @@ def lesion_similarity(
     features: float (B, 3, S, S) -> (B, D). x (B, 3, S, S): the normal images; lesions: made of them.
 
     {"auroc_real", "auroc_synthetic", "closeness", "distance", "real"}. A line is fitted that separates real lesions'
-    patches from normal ones. auroc_real: how well it does on real ones left out; auroc_synthetic: how well it separates
+    patches from normal ones. auroc_real: how well it does on held-out real ones; auroc_synthetic: how well it separates
     fake ones from normal; closeness: the second over the first, both above chance, 0..1. That is a direction, and what
     is glaring goes far in any: distance is the energy distance of fake lesions to real ones, that of normal patches
     being 1. real: how many real lesions were looked at. None where the study has fewer than 8 lesion masks.

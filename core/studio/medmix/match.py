@@ -62,7 +62,7 @@ def offered(store: Store, study: str) -> list[dict[str, Any]]:
     """Lists the lesions of a study that can be matched: [{"case", "name", "kind", "mask"}], by case.
 
     kind: "reference" for a reference mask, "readers" for an accepted one. A case has one mask, the reference first.
-    Cases of an open trial or blind session are left out.
+    Cases of an open trial or blind session are excluded.
     """
     by_case = {row["case_id"]: ("readers", row["mask"]) for row in marks.accepted(store, study)}
     by_case |= {case: ("reference", mask) for case, mask in reference_masks(store, study).items()}
@@ -250,7 +250,7 @@ def _search(store: Store, asked: Asked) -> Search:
     there = {row["case"]: row["mask"] for row in offered(store, asked.study)}
     gone = [case for case in asked.cases if case not in there]
     if gone:
-        raise ValueError(f"case {gone[0]} has no mask any more that can be matched: begin anew without it")
+        raise ValueError(f"case {gone[0]} no longer has a mask that can be matched: start again without it")
     lesions = _lesions(store, asked.study, {case: there[case] for case in asked.cases}, asked.drawn)
     samples = Samples(store, most=NORMALS)
     images, roi = samples.load(
@@ -278,7 +278,7 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
 def _note(result: Match, asked: Asked) -> str:
     """Says where a preset comes from, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
-    apart = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on lesions left out"
+    apart = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
     return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {apart}"
 
 

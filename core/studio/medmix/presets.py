@@ -22,7 +22,7 @@ NOTES = {  # a line on each preset that comes with the studio
     "endoscopy": "Polyps: domes of mucosa, lit from one side",
     "fundus": "Exudates and haemorrhages: small, irregular, bright or dark",
     "xray": "Opacities and effusions: large, veiling",
-    "ultrasound": "Masses and cysts with a speckle of their own",
+    "ultrasound": "Masses and cysts with their own speckle",
     "large": "Lesions that fill much of the frame",
     "swell": "Tissue that swells, up to most of the frame",
     "easy": "Blocks of noise: easy on purpose, to see what the numbers say",

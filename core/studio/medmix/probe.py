@@ -1,4 +1,4 @@
-"""Numbers beside MedMix's picture, before any training: too easy, too hard, or nothing like a lesion?"""
+"""Numbers next to MedMix's picture, before any training: too easy, too hard, or nothing like a lesion?"""
 
 from __future__ import annotations
 

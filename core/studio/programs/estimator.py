@@ -32,7 +32,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
 
     It is fitted on normal images alone, calls an image normal (1) or an outlier (-1), and gives larger scores to images
     that look more normal. About the share `contamination` of unseen normal images is called an outlier: the threshold
-    comes from scores of images that were left out. For that the images are divided into parts, each part is scored by a
+    comes from scores of held-out images. For that the images are divided into parts, each part is scored by a
     detector fitted on the others, and the detector of the last part is kept. A part is made of runs of neighbouring
     images, which often belong together; name other images that do, as those of one patient, by `groups`.
 
@@ -49,13 +49,13 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         settings: What differs from the detector's usual settings, as {"channels": 50} of `padim`; a wrong name lists
             those there are.
         device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
-        cv: Number of parts, 2 or more. None: 5; a trained detector is fitted once, with a fifth of the images left out.
+        cv: Number of parts, 2 or more. None: 5; a trained detector is fitted once, with a fifth of the images held out.
         random_state: Seed of the detector's draws: a whole number, a RandomState, or None.
 
     Attributes:
         detector_: The fitted detector, a module of torch.
         offset_: The value of `score_samples` below which an image is called an outlier.
-        left_out_scores_: float64 (N,), the score that each image of the fit got while it was left out; NaN for images
+        left_out_scores_: float64 (N,), the score that each image of the fit got while it was held out; NaN for images
             that never were.
         n_features_in_: How many numbers one image holds, S * S * 3.
 
@@ -96,7 +96,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             X: Normal images uint8 (N, S, S, 3).
             y: Not used; scikit-learn passes it.
             groups: (N,), numbers or names of what each image belongs to, such as its patient. Images of a group are
-                left out together.
+                held out together.
 
         Returns:
             The detector itself.
@@ -128,7 +128,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         self.detector_, self.left_out_scores_ = fitted, scores
         self.n_features_in_ = int(np.prod(X.shape[1:]))
         known = np.isfinite(scores)
-        # Of n left out a new image is below the j-th with probability j / (n + 1); groups are weighed alike.
+        # Of n held-out images, a new one is below the j-th with probability j / (n + 1); groups are weighed alike.
         self.offset_ = float(np.quantile(scores[known], share, method="weibull"))
         if groups is not None:
             limit = by_patients(-scores[known], np.asarray(groups)[known], share).threshold
@@ -138,7 +138,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def fit_predict(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> np.ndarray:
         """Learns from images and tells which of the same images are outliers: (N,), 1 for normal, -1 for outliers.
 
-        Images that were learnt from look more normal than unseen ones; `left_out_scores_` is fairer. It takes what
+        Images that were learnt from look more normal than unseen ones; `left_out_scores_` is fairer. It accepts what
         `fit` takes.
         """
         return self.fit(X, y, groups).predict(X)
@@ -190,7 +190,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return {"seed": int(check_random_state(self.random_state).randint(2**31 - 1))}
 
     def _folds(self, count: int, groups: np.ndarray | None, quick: bool) -> np.ndarray:
-        """Returns the fold in which each image is left out, (N,); -1 for never."""
+        """Returns the fold in which each image is held out, (N,); -1 for never."""
         group_of = np.arange(count)  # numbers of groups, in the order in which they first occur
         if groups is not None:
             if np.shape(groups) != (count,):
@@ -206,7 +206,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             parts = np.where(parts == PARTS - 1, 0, -1)
         if len(np.unique(parts)) < 2:
             raise ValueError(
-                f"some images must be left out and others learnt from: cv is 2 or more, not {self.cv}, and X holds two "
+                f"some images must be held out and others learnt from: cv is 2 or more, not {self.cv}, and X holds two "
                 f"groups or more, not {several}"
             )
         return parts

@@ -111,7 +111,7 @@ class Studio:
             copy: Whether images are copied into the home; else they stay where they are and must remain there.
             layout: How the folder is read: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`
                 (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (as these data sets
-                come), `classes` (a folder of normal images beside others), `flat` (all images are normal) or `table`.
+                come), `classes` (a folder of normal images and others), `flat` (all images are normal) or `table`.
                 None: found by looking.
             patients: Regular expression whose first group (or whole match), in a file's name, is the patient. None: the
                 patient of a DICOM header; other files have none. Images of one patient are held out together.
@@ -145,7 +145,7 @@ class Studio:
             abnormal: Whether each test image is abnormal, one value for each. Left out: an image whose mask marks a
                 lesion is abnormal, of the others it is not known.
             masks: The lesion mask (H, W) of each test image, in which any value but 0 is lesion, or None for an image
-                without one; left out where there are none. A mask of 0 alone is as good as None.
+                without one; omitted if no image has a mask. A mask of 0 alone is as good as None.
 
         Raises:
             ValueError: If something is no image, lengths differ, the name is in use, or a mask has another size, covers
@@ -354,7 +354,7 @@ class Studio:
 
         Returns:
             `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and `pro`, 0 to 1 or
-            None where it cannot be told, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`,
+            None where it is unknown, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`,
             `n_normal`, `n_abnormal`, `n_localised` (images with a mask), and more. Rates are those at the threshold
             from the held-out normals, Dice and IoU those of the outlines that the page draws.
 
@@ -453,7 +453,7 @@ class Studio:
 
         Args:
             case: Number of the case.
-            mask: (H, W) of the image's own size; any value but 0 is lesion, and 0 everywhere means that there is none.
+            mask: (H, W) of the image's own size; any value but 0 is lesion, and 0 everywhere means no lesion.
             reader: Name of the reader.
             note: What the reader says of it.
 
@@ -491,14 +491,14 @@ def _write(file: Path, image: np.ndarray) -> None:
 
 
 def _lesion(i: int, mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Returns where a mask is not 0, bool (H, W); None if that is nowhere. Raises ValueError for what is no mask."""
+    """Returns where a mask is not 0, bool (H, W); None if it is 0 everywhere. Raises ValueError if it is not a mask."""
     if mask is None:
         return None
     if np.shape(mask) != shape:
         raise ValueError(f"masks[{i}] is {np.shape(mask)}, its image {shape}: they must agree")
     lesion: np.ndarray = np.asarray(mask) != 0
     if lesion.all():
-        raise ValueError(f"masks[{i}] covers the whole image; a lesion's mask leaves 0 where there is none")
+        raise ValueError(f"masks[{i}] covers the whole image; a lesion's mask is 0 everywhere else")
     return lesion if lesion.any() else None
 
 

@@ -184,7 +184,7 @@ def _finish_all(store: Store) -> list[str]:
         try:
             _finish(store, row["id"])
         except (OSError, sqlite3.OperationalError, backup.BadBackup) as error:
-            problems.append(f"Erasure {row['id']} is not finished and goes on by itself: {error}")
+            problems.append(f"Erasure {row['id']} is not finished and continues automatically: {error}")
     return problems
 
 

@@ -18,7 +18,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.preferred import LEARNT
 
 CHANCE = 5  # every CHANCE-th case is drawn at random
-WORDS = {"unsure": "its outline is unsure", "novelty": "unlike what is marked", "chance": "drawn by chance"}
+WORDS = {"unsure": "its outline is unsure", "novelty": "unlike what is marked", "chance": "drawn at random"}
 
 
 def ordered(unsure: np.ndarray, novelty: np.ndarray, seed: int = 0) -> tuple[np.ndarray, list[str]]:

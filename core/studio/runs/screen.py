@@ -1,6 +1,6 @@
 """Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs what requirements.txt names.
 
-In an exported folder this file lies beside the model (model.onnx), what is known of it (card.json) and the studio's own
+In an exported folder this file lies next to the model (model.onnx), its card (card.json) and the studio's own
 code that reads and prepares an image (core/). No home, no database and no torch is used. It writes FOLDER/scores.csv, a
 line per image (per frame, if a file has several), and FOLDER/maps/, a grey heat map per image: 0 is usual, 255 what the
 card calls full. Lines that are there already are not made again, so a run that was stopped goes on. With --watch the
@@ -75,7 +75,7 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 
 def printed(file: Path | str) -> str:
-    """Writes a path as text that any table holds: bytes that are no UTF-8 become `\\xff`."""
+    """Writes a path as text that any table holds: bytes that are not UTF-8 become `\\xff`."""
     return os.fsencode(file).decode("utf-8", "backslashreplace")
 
 

@@ -154,7 +154,7 @@ def test_the_verb_saves_a_preset_that_a_training_takes(store, tiny_study, tmp_pa
     said = capsys.readouterr()
     answer = json.loads(said.out.strip().splitlines()[-1])
     assert answer["origin"]["lesions"] == json.loads(out.read_text())["origin"]["lesions"]
-    assert len(answer["origin"]["lesions"]) == 5 and "on lesions left out in turn" in said.err
+    assert len(answer["origin"]["lesions"]) == 5 and "on lesions held out in turn" in said.err
     name = answer["origin"]["lesions"][0]
     assert main([*line, "--case", name, "--home", str(store.home.path)]) == 0
     assert "it cannot be known" in capsys.readouterr().out

@@ -246,7 +246,7 @@ def test_a_backup_that_is_not_sound_leaves_the_old_ones_until_one_is(clinic, mon
 
     monkeypatch.setattr(backup, "backup", fails)
     done = erasing.erase(clinic, erasing.cases_of(clinic, "Mustermann"), "root", "Mustermann")
-    assert "goes on by itself: not sound" in done["open"][0] and old.exists()
+    assert "continues automatically: not sound" in done["open"][0] and old.exists()
     monkeypatch.setattr(backup, "backup", real)
     assert erasing.go_on(clinic) == [] and not old.exists()
     assert is_in_bytes(clinic.home, "Mustermann_0.png") == []
