@@ -43,13 +43,13 @@ def lacking(file):
             requirement = re.match(r"([A-Za-z0-9._-]+)\s*(>=|~=)?\s*([0-9.]*)", line)
             if not requirement:
                 continue
-            name, sign, wanted = requirement.groups()
+            name, sign, version = requirement.groups()
             try:
                 have = numbers(importlib.metadata.version(name))
             except importlib.metadata.PackageNotFoundError:
                 missing.append(line.strip())
                 continue
-            least = numbers(wanted)
+            least = numbers(version)
             if sign and (have < least or (sign == "~=" and have[: len(least) - 1] != least[:-1])):
                 missing.append(line.strip())
     return missing

@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 60_940, "files": 406, "script": 17_540, "tests": 44_730, "benches": 8_250}
+WHOLE = {"Python": 60_950, "files": 406, "script": 17_540, "tests": 44_730, "benches": 8_250}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

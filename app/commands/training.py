@@ -237,24 +237,24 @@ def run_match(args) -> int:
         raise UserError(f"no case {missing[0]!r} of {study} has a reference or accepted mask")
     if not rows:
         raise UserError(f"{study} has no reference or accepted mask: import masks, or mark lesions first")
-    drawn = random.Random(args.seed).sample(rows, min(args.lesions, len(rows)))
-    chosen = [r for r in rows if r["name"] in args.case or str(r["case"]) in args.case] or drawn
+    sampled = random.Random(args.seed).sample(rows, min(args.lesions, len(rows)))
+    chosen = [r for r in rows if r["name"] in args.case or str(r["case"]) in args.case] or sampled
     cases = tuple(sorted(r["case"] for r in chosen))
-    asked = match.begin(store, match.Asked(study, cases, args.seconds, args.tries, args.seed), start=False)
-    follow(args, store, asked["job"], "Matching lesions")
-    preset = match.save(store, asked["match"], args.name)
-    payload = match.as_json(store, asked["match"], preset["name"])
+    begun = match.begin(store, match.Asked(study, cases, args.seconds, args.tries, args.seed), start=False)
+    follow(args, store, begun["job"], "Matching lesions")
+    preset = match.save(store, begun["match"], args.name)
+    payload = match.as_json(store, begun["match"], preset["name"])
     if args.out:
         args.out.write_text(json.dumps(payload, indent=2) + "\n", "utf-8")
-    origin, words = payload["origin"], match.get(store, asked["match"])["state"]["words"]
-    known = origin["left_out"]
-    said = f"Distance {origin['after']:.2f}, best preset ({origin['preset']}) {origin['before']:.2f}"
-    said += (
+    origin, words = payload["origin"], match.get(store, begun["match"])["state"]["words"]
+    held_out = origin["left_out"]
+    sentence = f"Distance {origin['after']:.2f}, best preset ({origin['preset']}) {origin['before']:.2f}"
+    sentence += (
         "; with fewer than 4 lesions or patients it cannot be known how near other lesions are"
-        if known is None
-        else f"; on lesions held out in turn {known:.2f}, best preset {origin['left_out_before']:.2f}"
+        if held_out is None
+        else f"; on lesions held out in turn {held_out:.2f}, best preset {origin['left_out_before']:.2f}"
     )
-    say(args, f"{said}. Changed {words}." if words else f"{said}.")
+    say(args, f"{sentence}. Changed {words}." if words else f"{sentence}.")
     return finish(args, payload | {"version": preset["version"]}, f"Next: pretrain {study} --medmix '{preset['name']}'")
 
 

@@ -203,22 +203,22 @@ def _area(line: list[list[float]]) -> float:
 @router.post("/match", response_model=SearchAsked)
 def begin(ctx: Studio, who: Sighted, body: NewSearch):
     """Queue a search for settings whose lesions look like the chosen ones."""
-    drawn = tuple(match.outlined(ctx.home, o.drop, o.file, tuple(o.outline)) for o in body.outlined)
-    asked = match.Asked(body.study, tuple(body.cases), body.seconds, drawn=drawn)
-    return {"ok": True, **match.begin(ctx.store(), asked)}
+    outlined = tuple(match.outlined(ctx.home, o.drop, o.file, tuple(o.outline)) for o in body.outlined)
+    request = match.Asked(body.study, tuple(body.cases), body.seconds, drawn=outlined)
+    return {"ok": True, **match.begin(ctx.store(), request)}
 
 
 @router.get("/match/{match_id}", response_model=Search)
 def found(ctx: Studio, who: Sighted, match_id: Name):
     """Return what a search has found so far."""
     row = match.get(ctx.store(), match_id)
-    asked = row["asked"]
+    request = row["asked"]
     return {
         "ok": True,
         "id": row["id"],
-        "cases": asked.cases,
-        "count": asked.count,
-        "limit": asked.seconds,
+        "cases": request.cases,
+        "count": request.count,
+        "limit": request.seconds,
         "state": row["state"] or None,
         "job": row["job"],
     }

@@ -45,8 +45,8 @@ def colour_map(factors: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
     contrast = contrast[:, None, None]
     steps = torch.stack([bright * eye, contrast * eye, saturate * eye + (1 - saturate) * luma, hue_matrix(hue)], 1)
     matrix, offset = eye.expand(len(factors), 3, 3), torch.zeros(len(factors), 3, 3, device=device, dtype=dtype)
-    for place in range(4):
-        which = order[:, place, None, None, None]
+    for position in range(4):
+        which = order[:, position, None, None, None]
         step = steps.gather(1, which.expand(-1, 1, 3, 3))[:, 0]
         towards = (which[:, 0] == CONTRAST) * (1 - contrast) * (luma @ (matrix + offset))
         matrix, offset = step @ matrix, step @ offset + towards

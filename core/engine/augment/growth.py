@@ -75,16 +75,16 @@ class Growth(Strong):
         """
         counts, side = self.counts(n, x), x.shape[-1]
         roi = None if roi is None else roi.cpu()
-        drawn: list[dict[str, Tensor]] = []  # by growth: whose it is, and its parameters
+        parameters: list[dict[str, Tensor]] = []  # by growth: whose it is, and its parameters
         for i in range(int(counts.max()) if len(counts) else 0):
             rows = torch.nonzero(counts > i)[:, 0]
             region = {} if roi is None else {"inside": roi[rows].to(x.dtype)}
-            drawn.append(
+            parameters.append(
                 {"rows": rows, **region, **_draws(self.config, len(rows), side, region.get("inside"), generator)}
             )
-        counts, *moved = on_device([counts, *(value for p in drawn for value in p.values())], x.device)
+        counts, *moved = on_device([counts, *(value for p in parameters for value in p.values())], x.device)
         mixed, values = self.blank(x, counts), iter(moved)
-        for i, names in enumerate(drawn):
+        for i, names in enumerate(parameters):
             p = {name: next(values) for name in names}
             at, inside = p.pop("rows"), p.pop("inside", None)
             fields = _Fields(self.config, p, x.device, side)

@@ -28,8 +28,8 @@ def hashed_normal(seed: Tensor, rows: Tensor, cols: Tensor, channels: int = 3) -
     """
     channel = torch.arange(channels, device=seed.device)
     key = mix(seed[:, None] * 0x9E3779B1 + channel[None] + 1)[:, :, None, None]
-    place = mix((rows[:, :, None] & 0xFFFF) * 0x10000 + (cols[:, None, :] & 0xFFFF))[:, None]
-    first = mix(key ^ place)
+    hashed = mix((rows[:, :, None] & 0xFFFF) * 0x10000 + (cols[:, None, :] & 0xFFFF))[:, None]
+    first = mix(key ^ hashed)
     second = mix(first + 0x68E31DA4)
     # Box-Muller; the first is kept off zero
     radius = torch.sqrt(-2 * torch.log((first.to(torch.float32) + 0.5) * 2.0**-32))

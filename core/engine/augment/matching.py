@@ -70,7 +70,7 @@ def imagenet_features() -> Features:
     @torch.inference_mode()
     def features(patches: torch.Tensor) -> np.ndarray:
         maps = [encoder.maps(batch, STRIDES).values() for batch in patches.split(32)]
-        return np.concatenate([torch.cat([m.mean((2, 3)) for m in each], 1).numpy() for each in maps])
+        return np.concatenate([torch.cat([m.mean((2, 3)) for m in batch_maps], 1).numpy() for batch_maps in maps])
 
     return features
 
@@ -89,11 +89,11 @@ def _within(z: np.ndarray) -> float:
 
 def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
     """Cuts out a square around a box (y0, x0, y1, x1), half as large again: uint8 (side, side, 3)."""
-    (y0, x0, y1, x1), whole = box, image.shape[0]
+    (y0, x0, y1, x1), side_of_image = box, image.shape[0]
     half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
     cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
     top, left = max(0, cy - half), max(0, cx - half)
-    cut = image[top : min(whole, cy + half), left : min(whole, cx + half)]
+    cut = image[top : min(side_of_image, cy + half), left : min(side_of_image, cx + half)]
     return cv2.resize(cut, (side, side), interpolation=cv2.INTER_AREA if cut.shape[0] > side else cv2.INTER_LINEAR)
 
 
@@ -176,8 +176,8 @@ class Match:
     @property
     def words(self) -> str:
         """Says which settings matter most: "mostly donor, softness of the edge and blending"."""
-        told = options(MedMixConfig)
-        names = [told[s["name"]].label.lower() for s in self.settings[:3] if s["without"] > self.after + 2 * GAIN]
+        fields = options(MedMixConfig)
+        names = [fields[s["name"]].label.lower() for s in self.settings[:3] if s["without"] > self.after + 2 * GAIN]
         return f"mostly {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" if names else ""
 
 
@@ -346,8 +346,8 @@ def _values(config: MedMixConfig) -> dict[str, Any]:
 def _clipped(name: str, numbers: np.ndarray, low: float, high: float) -> float | tuple[float, ...]:
     """Brings a setting's numbers into its range: one number, a range in order, or the strengths of a colour jitter."""
     numbers = np.clip(numbers, low, [high, high, high, HUE] if name == "jitter" else high).round(3)
-    told = tuple(float(v) for v in (numbers if name == "jitter" else np.sort(numbers)))
-    return told if len(told) > 1 else told[0]
+    values = tuple(float(v) for v in (numbers if name == "jitter" else np.sort(numbers)))
+    return values if len(values) > 1 else values[0]
 
 
 def _child(pool: list[_Tried], rng: np.random.Generator) -> dict[str, Any]:
@@ -360,9 +360,9 @@ def _child(pool: list[_Tried], rng: np.random.Generator) -> dict[str, Any]:
     for at in rng.integers(len(names), size=1 + rng.geometric(0.4)):
         name = names[at]
         if name in SETS:
-            drawn, chosen = str(rng.choice(SETS[name])), set(values[name].split("+"))
-            chosen = {drawn} if rng.random() < 0.5 else chosen ^ {drawn}
-            values[name] = "+".join(c for c in SETS[name] if c in chosen) or drawn
+            choice, chosen = str(rng.choice(SETS[name])), set(values[name].split("+"))
+            chosen = {choice} if rng.random() < 0.5 else chosen ^ {choice}
+            values[name] = "+".join(c for c in SETS[name] if c in chosen) or choice
             continue
         low, high = RANGES[name]
         numbers, anew = np.atleast_1d(np.array(values[name], float)), rng.random() < 0.4

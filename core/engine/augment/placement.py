@@ -51,9 +51,9 @@ class RoiSampler:
         # what is left of the first draw within its cell serves for the second coordinate there
         spot = cell + first * self.cells**2
         before, after = self.line[spot], self.line[spot + 1]
-        rest = ((target - before) / (after - before).clamp(min=1e-12)).clamp(0, 1)
-        place = torch.stack([cell // self.cells + u[..., 1], cell % self.cells + rest], -1)
-        return place * (self.side / self.cells)
+        offset = ((target - before) / (after - before).clamp(min=1e-12)).clamp(0, 1)
+        position = torch.stack([cell // self.cells + u[..., 1], cell % self.cells + offset], -1)
+        return position * (self.side / self.cells)
 
     def part_inside(self, image: Tensor, box: Tensor) -> Tensor:
         """Measures the part of each box that lies inside its image's region, (M, ...) in 0..1.
@@ -148,8 +148,8 @@ def place_all(
         u = u[:, :, :1]
     todo = torch.arange(len(counts))
     for shrink in SHRINK:
-        wanted = (lengths[todo, :slots] * shrink).round_().clamp_(min=min(least, sampler.side))
-        box, score = _candidates(image[todo], u[todo, :slots], wanted, sampler, inside, shrink=True)
+        sizes = (lengths[todo, :slots] * shrink).round_().clamp_(min=min(least, sampler.side))
+        box, score = _candidates(image[todo], u[todo, :slots], sizes, sampler, inside, shrink=True)
         chosen = torch.zeros(len(todo), slots, 4)
         clash = torch.zeros(len(todo), slots, dtype=torch.bool)
         rows = torch.arange(len(todo))

@@ -57,10 +57,10 @@ class Strong(abc.ABC):
         Donors are numbered as in x. Override it where all classes at once cost less than one after another.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
-        each = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
+        with_blank = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
         joined = {}
         for f in fields(Mixed):
-            joined[f.name] = torch.stack([getattr(mixed, f.name) for mixed in each], 1).flatten(0, 1)
+            joined[f.name] = torch.stack([getattr(mixed, f.name) for mixed in with_blank], 1).flatten(0, 1)
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:

@@ -109,14 +109,14 @@ class MedMix(v2.Transform):
         from core.engine.augment import matching  # SciPy and an encoder, which the transform itself does not need
 
         pixels = [to_pixels(in_unit(channels_first(image)[0]).expand(3, -1, -1)[None])[0] for image in images]
-        shown = [np.asarray(mask) > 0 for mask in masks]
-        if len(pixels) != len(shown):
-            raise ValueError(f"each image has one mask: {len(pixels)} images and {len(shown)} masks were given")
-        normal = [p for p, mask in zip(pixels, shown, strict=True) if not mask.any()]
+        binary = [np.asarray(mask) > 0 for mask in masks]
+        if len(pixels) != len(binary):
+            raise ValueError(f"each image has one mask: {len(pixels)} images and {len(binary)} masks were given")
+        normal = [p for p, mask in zip(pixels, binary, strict=True) if not mask.any()]
         if len(normal) < 8:
             raise ValueError(f"at least 8 normal images, with empty masks, are needed, not {len(normal)}")
         lesions = matching.Lesions.of(
-            (p for p, mask in zip(pixels, shown, strict=True) if mask.any()), (m for m in shown if m.any())
+            (p for p, mask in zip(pixels, binary, strict=True) if mask.any()), (m for m in binary if m.any())
         )
         side = (matching.SIDE, matching.SIDE)
         x = np.stack([cv2.resize(p, side, interpolation=cv2.INTER_AREA) for p in normal[: matching.NORMALS]])
@@ -173,12 +173,12 @@ class MedMix(v2.Transform):
         Raises:
             ValueError: If the images are not what it takes, or `roi` or `counts` does not fit them.
         """
-        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)) else inputs
-        if not len(given):
+        arguments = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)) else inputs
+        if not len(arguments):
             raise ValueError(f"{TAKES}; none were given")
-        images, rest = given[0], given[1:]
-        if isinstance(given, list) and rest and all(np.shape(each) == np.shape(images) for each in rest):
-            raise ValueError(f"a list of {len(given)} images is no batch: stack them into (B, 3, H, W)")
+        images, extra = arguments[0], arguments[1:]
+        if isinstance(arguments, list) and extra and all(np.shape(each) == np.shape(images) for each in extra):
+            raise ValueError(f"a list of {len(arguments)} images is no batch: stack them into (B, 3, H, W)")
         pixels, last = channels_first(images)
         single = pixels.ndim == 3
         x = pixels[None] if single else pixels
@@ -187,9 +187,9 @@ class MedMix(v2.Transform):
             mixed, masks, numbers = mixed[0], masks[0], numbers[0]
         mixed = mixed.movedim(-3, -1) if last else mixed
         if isinstance(images, np.ndarray):
-            return mixed.numpy(), masks.numpy(), numbers.numpy(), *rest
+            return mixed.numpy(), masks.numpy(), numbers.numpy(), *extra
         mixed = tv_tensors.wrap(mixed, like=images) if isinstance(images, tv_tensors.TVTensor) else mixed
-        return mixed, tv_tensors.Mask(masks), numbers, *rest
+        return mixed, tv_tensors.Mask(masks), numbers, *extra
 
     def _counts(self, counts: Any, images: int) -> Tensor:
         if counts is None:
@@ -210,18 +210,18 @@ class MedMix(v2.Transform):
     def _mix(self, x: Tensor, roi: Tensor | None, counts: Tensor, single: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Mixes checked images (B, C, H, W) of any type -> images of that type, masks (B, H, W), counts (B,)."""
         (h, w), side = x.shape[-2:], max(x.shape[-2:])
-        whole = in_unit(x)
-        whole = pad(whole.expand(-1, 3, -1, -1), (0, side - w, 0, side - h))
+        batch = in_unit(x)
+        batch = pad(batch.expand(-1, 3, -1, -1), (0, side - w, 0, side - h))
         if h != w or roi is not None:
             inside = torch.ones(len(x), h, w) if roi is None else roi
             roi = pad(inside.float(), (0, side - w, 0, side - h))
         if single:  # next to those that came before it
-            before = [earlier for earlier in self._recent if earlier.shape == whole.shape[1:]]
-            self._recent.append(whole[0].detach().cpu().clone())
-            whole = torch.cat([whole, *(earlier[None].to(whole.device) for earlier in before)])
+            before = [earlier for earlier in self._recent if earlier.shape == batch.shape[1:]]
+            self._recent.append(batch[0].detach().cpu().clone())
+            batch = torch.cat([batch, *(earlier[None].to(batch.device) for earlier in before)])
             counts = pad(counts, (0, len(before)))
-            roi = None if roi is None else roi.expand(len(whole), -1, -1)
-        strong = self.strong(whole, counts, self.generator, roi)
+            roi = None if roi is None else roi.expand(len(batch), -1, -1)
+        strong = self.strong(batch, counts, self.generator, roi)
         mixed, masks = strong.images[: len(x), : x.shape[1], :h, :w], strong.masks[: len(x), :h, :w]
         values = mixed.mul(255).round() if x.dtype == torch.uint8 else mixed
         return torch.where(masks[:, None], values.to(x.dtype), x), masks, strong.count[: len(x)]
@@ -241,9 +241,9 @@ def _region(roi: Any, x: Tensor) -> Tensor | None:
     if roi is None:
         return None
     region = torch.as_tensor(roi).as_subclass(Tensor)
-    wanted = (len(x), *x.shape[-2:])
-    if tuple(region.shape) not in (wanted, wanted[1:]):
-        raise ValueError(f"roi is {wanted[1:]} or {wanted}, as the images are, not {tuple(region.shape)}")
-    inside = (region != 0).expand(wanted)
+    shape = (len(x), *x.shape[-2:])
+    if tuple(region.shape) not in (shape, shape[1:]):
+        raise ValueError(f"roi is {shape[1:]} or {shape}, as the images are, not {tuple(region.shape)}")
+    inside = (region != 0).expand(shape)
     demand_room(inside)
     return inside

@@ -72,11 +72,11 @@ class WeakViews:
         masks (B, S, S) are warped by the same crop and flip. A grey image (three equal channels) gives a grey view.
         lesions: boxes (B, k, 4) as in `Mixed` that each crop has to show, see `crops_with`.
         """
-        drawn = self.draw(len(x), x.shape[-1], generator)
+        crops = self.draw(len(x), x.shape[-1], generator)
         if lesions is not None:
-            drawn.box = crops_with(to_device(drawn.box, x.device), lesions, x.shape[-1])
-        images = apply_weak(x, drawn)
-        return images if masks is None else (images, warp_masks(masks, drawn))
+            crops.box = crops_with(to_device(crops.box, x.device), lesions, x.shape[-1])
+        images = apply_weak(x, crops)
+        return images if masks is None else (images, warp_masks(masks, crops))
 
 
 # The pixels of a weak view, given what was drawn: one resampling, one affine map of the colours, one blur.
@@ -107,13 +107,15 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
     them already stays as it is; each lesion then has at least 9 / 16 of its box in sight.
     """
     low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
-    there = (high > low).all(-1, keepdim=True)
+    has_area = (high > low).all(-1, keepdim=True)
     quarter = (high - low) / 4
-    first = torch.where(there, low + quarter, side).amin(1)  # (B, 2): what has to be in sight, of all lesions together
-    last = torch.where(there, high - quarter, 0).amax(1)
+    first = torch.where(has_area, low + quarter, side).amin(
+        1
+    )  # (B, 2): what has to be in sight, of all lesions together
+    last = torch.where(has_area, high - quarter, 0).amax(1)
     start, size = box[:, :2], torch.maximum(box[:, 2:], last - first)
     moved = torch.minimum(torch.maximum(start, last - size), first).clamp(min=0)
-    moved = torch.where(there.any(1), torch.minimum(moved, side - size), start)
+    moved = torch.where(has_area.any(1), torch.minimum(moved, side - size), start)
     return torch.cat([moved, size], 1)
 
 

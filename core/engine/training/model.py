@@ -53,8 +53,8 @@ class Model(nn.Module):
         if not c.frozen and c.backbone_rate == c.layer_decay == 1:
             return [*self.encoder.parameters(), *self.objective.parameters()]
         groups = parameter_groups(self.encoder, c.frozen, c.backbone_rate, c.layer_decay)
-        own = list(self.objective.parameters())
-        return [*groups, {"params": own, "scale": 1.0}] if own else groups
+        head_parameters = list(self.objective.parameters())
+        return [*groups, {"params": head_parameters, "scale": 1.0}] if head_parameters else groups
 
     @property
     def device(self) -> torch.device:
@@ -198,10 +198,10 @@ class PMSACL(Model):
             raise ValueError(f"backbone is the name of a network, or an encoder, not {type(backbone).__name__}")
         if {"medmix", "medmix.k"} & set(settings):
             raise ValueError("the number of lesions is k; MedMix's other settings are named one by one, as medmix.size")
-        given = backbone if isinstance(backbone, Encoder) else None
-        named = {"encoder": given.config.to_dict()} if given else {"encoder.arch": backbone}
+        ready_encoder = backbone if isinstance(backbone, Encoder) else None
+        named = {"encoder": ready_encoder.config.to_dict()} if ready_encoder else {"encoder.arch": backbone}
         config = PRETRAIN_PRESETS[preset].replace(**{"k": k, "seed": seed, **named, **settings})
-        super().__init__(config, given)
+        super().__init__(config, ready_encoder)
         if not isinstance(self.objective, Objective):
             raise ValueError(f"objective is pmsacl or pmsacl-local, not {config.objective}: take another preset")
         self.register_buffer("centres", torch.full((config.k + 1, config.encoder.dim), torch.nan))

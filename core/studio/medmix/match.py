@@ -118,8 +118,8 @@ class Asked:
 def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
     """Queues a search; returns {"match", "job"}. Raises ValueError for a case without a lesion that can be matched."""
     study_row(store, asked.study)
-    there = {row["case"] for row in offered(store, asked.study)}
-    missing = [case for case in asked.cases if case not in there]
+    can_match = {row["case"] for row in offered(store, asked.study)}
+    missing = [case for case in asked.cases if case not in can_match]
     if missing:
         raise ValueError(f"case {missing[0]} has no reference or accepted mask that can be matched")
     if not store.one("SELECT 1 FROM cases WHERE study = ? AND split = 'train' AND label = 'normal'", [asked.study]):
@@ -219,8 +219,8 @@ def matched(work: Work) -> None:
     def report(result: dict[str, Any]) -> None:
         nonlocal written
         step = result["tries"] if asked.tries else min(result["seconds"], left)
-        told = f"{result['tries']} settings tried, distance {result['after']:.2f} (before {result['before']:.2f})"
-        work.report({"step": step, "steps": asked.tries or left, "message": told})
+        message = f"{result['tries']} settings tried, distance {result['after']:.2f} (before {result['before']:.2f})"
+        work.report({"step": step, "steps": asked.tries or left, "message": message})
         better = not history or result["after"] < history[-1][1]
         if better:
             history.append([round(spent + result["seconds"], 1), round(result["after"], 4)])
@@ -247,11 +247,11 @@ def matched(work: Work) -> None:
 
 def _search(store: Store, asked: Asked) -> Search:
     """Reads the lesions and normal images of a search."""
-    there = {row["case"]: row["mask"] for row in offered(store, asked.study)}
-    gone = [case for case in asked.cases if case not in there]
+    mask_of = {row["case"]: row["mask"] for row in offered(store, asked.study)}
+    gone = [case for case in asked.cases if case not in mask_of]
     if gone:
         raise ValueError(f"case {gone[0]} no longer has a mask that can be matched: start again without it")
-    lesions = _lesions(store, asked.study, {case: there[case] for case in asked.cases}, asked.drawn)
+    lesions = _lesions(store, asked.study, {case: mask_of[case] for case in asked.cases}, asked.drawn)
     samples = Samples(store, most=NORMALS)
     images, roi = samples.load(
         list({c["id"]: c for c in samples.normals(asked.study, asked.seed, NORMALS)}.values()), SIDE
@@ -278,8 +278,10 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
 def _note(result: Match, asked: Asked) -> str:
     """Says where a preset comes from, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
-    apart = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
-    return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {apart}"
+    held_out = (
+        "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
+    )
+    return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {held_out}"
 
 
 def save(store: Store, match: str, name: str, reader: str | None = None) -> dict[str, Any]:

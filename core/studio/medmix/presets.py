@@ -67,10 +67,10 @@ def built_in() -> list[dict]:
 def list_presets(store: Store, versions: bool = False) -> list[dict]:
     """Lists built-in presets, then the readers' own by name; the newest version of each, or all of them."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
-    own = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
+    saved = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
     if not versions:
-        own = [row for i, row in enumerate(own) if i == 0 or own[i - 1]["name"] != row["name"]]
-    return built_in() + own
+        saved = [row for i, row in enumerate(saved) if i == 0 or saved[i - 1]["name"] != row["name"]]
+    return built_in() + saved
 
 
 def _whole(strong: str, config: dict) -> dict:
@@ -83,8 +83,8 @@ def get_preset(store: Store, name: str, version: int | None = None) -> dict:
     for row in list_presets(store, versions=True):
         if row["name"] == name and version in (None, row["version"]):
             return row
-    known = ", ".join(row["name"] for row in list_presets(store))
-    raise NotFound(f"there is no preset {name!r}{'' if version is None else f' version {version}'}; there are: {known}")
+    names = ", ".join(row["name"] for row in list_presets(store))
+    raise NotFound(f"there is no preset {name!r}{'' if version is None else f' version {version}'}; there are: {names}")
 
 
 def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
@@ -94,15 +94,15 @@ def save_preset(store: Store, name: str, strong: str, config: dict, note: str = 
         raise BadPreset("a preset's name has 1 to 60 letters, digits, spaces or . + - _, a letter or digit first")
     if any(row["name"] == name for row in built_in()):
         raise BadPreset(f"{name!r} comes with the studio and stays as it is; choose another name")
-    whole = json.dumps(checked(strong, config), sort_keys=True)
+    checked_config = json.dumps(checked(strong, config), sort_keys=True)
     with store.write() as db:
         if reader is not None:
             limits.demand_rows(store, "preset version", "presets", "reader = ?", [reader])
         last = store.one("SELECT * FROM presets WHERE name = ? ORDER BY version DESC LIMIT 1", [name])
-        if last and not last["removed"] and (last["strong"], last["config"]) == (strong, whole):
+        if last and not last["removed"] and (last["strong"], last["config"]) == (strong, checked_config):
             return get_preset(store, name)
         row = {
-            "name": name, "version": (last["version"] if last else 0) + 1, "strong": strong, "config": whole,
+            "name": name, "version": (last["version"] if last else 0) + 1, "strong": strong, "config": checked_config,
             "note": note, "reader": reader, "created": now(),
         }  # fmt: skip
         db.table("presets").insert(row)
@@ -142,10 +142,15 @@ def from_yaml(text: str) -> dict:
     strong = str(data.get("strong", "medmix"))
     config = {k: tuple(v) if isinstance(v, list) else v for k, v in data["config"].items()}
     try:
-        whole = checked(strong, config)
+        checked_config = checked(strong, config)
     except (BadConfig, TypeError) as error:
         raise BadPreset(f"the preset's settings do not fit: {error}") from None
-    return {"name": str(data["preset"]), "strong": strong, "config": whole, "note": str(data.get("note") or "")}
+    return {
+        "name": str(data["preset"]),
+        "strong": strong,
+        "config": checked_config,
+        "note": str(data.get("note") or ""),
+    }
 
 
 LONGEST = 64 * 1024  # characters; a preset has about a thousand

@@ -84,14 +84,14 @@ def probe(
     # Views of one image stay on one side, or the probe would know the image and not its class.
     folds = GroupKFold(n_splits=min(5, len(x)))
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, C=0.05))
-    said = cross_val_predict(model, z, y, groups=np.array(groups), cv=folds)
-    accuracy, chance = float((said == y).mean()), 1 / (strong.k + 1)
+    predicted = cross_val_predict(model, z, y, groups=np.array(groups), cv=folds)
+    accuracy, chance = float((predicted == y).mean()), 1 / (strong.k + 1)
     survival = np.concatenate(survivals) if not np.isnan(survivals[0]).any() else None
     figures = {
         "accuracy": accuracy,
         "chance": chance,
-        "lesion_accuracy": float(((said[y == 0] == 0).mean() + (said[y > 0] > 0).mean()) / 2),
-        "confusion": confusion_matrix(y, said, labels=range(strong.k + 1)).tolist(),
+        "lesion_accuracy": float(((predicted[y == 0] == 0).mean() + (predicted[y > 0] > 0).mean()) / 2),
+        "confusion": confusion_matrix(y, predicted, labels=range(strong.k + 1)).tolist(),
         "survival": None if survival is None else float(survival.mean()),
         "lost": None if survival is None else float((survival < SEEN).mean()),
         "near": None
@@ -107,38 +107,38 @@ def probe(
 
 def words(figures: dict) -> list[dict]:
     """Says in sentences what the numbers mean: [{"kind": "good"|"warn", "text"}]."""
-    said = []
+    findings = []
     above = (figures["accuracy"] - figures["chance"]) / (1 - figures["chance"])
     if above > 0.85:
-        said.append(("warn", "Too easy: even a linear probe separates the classes. Smaller, softer lesions."))
+        findings.append(("warn", "Too easy: even a linear probe separates the classes. Smaller, softer lesions."))
     elif figures.get("encoder") == "untrained" and figures["lesion_accuracy"] > 0.8:
-        said.append(("warn", "Too easy: an encoder that has learnt nothing separates lesions from none. Smaller, "
+        findings.append(("warn", "Too easy: an encoder that has learnt nothing separates lesions from none. Smaller, "
                              "softer lesions."))  # fmt: skip
     elif above < 0.05 and figures.get("encoder") == "untrained":
-        said.append(("warn", "No conclusion: this encoder is untrained, so these numbers cannot show what is hard. "
+        findings.append(("warn", "No conclusion: this encoder is untrained, so these numbers cannot show what is hard. "
                              "Take a first look or train, then measure again."))  # fmt: skip
     elif above < 0.05:
-        said.append(
+        findings.append(
             ("warn", "Hard: a linear probe can hardly separate the classes. It may learn slowly or not at all.")
         )
     else:
-        said.append(("good", "Neither too easy nor too hard: these classes can be learnt."))
+        findings.append(("good", "Neither too easy nor too hard: these classes can be learnt."))
     if figures["lost"] is not None:
         if figures["lost"] > 0.25:
-            said.append(("warn", f"{figures['lost']:.0%} of weak views lose most of their lesion and keep its label. "
+            findings.append(("warn", f"{figures['lost']:.0%} of weak views lose most of a lesion and keep its label. "
                                  "Raise the smallest crop."))  # fmt: skip
         else:
-            said.append(("good", f"Weak views keep the lesion: only {figures['lost']:.0%} lose most of it."))
+            findings.append(("good", f"Weak views keep the lesion: only {figures['lost']:.0%} lose most of it."))
     near = figures["near"]
     if near and (figures.get("encoder") != "untrained" or near["distance"] > OUT_OF_SUPPORT):
         if near["distance"] > OUT_OF_SUPPORT:  # so glaring that no encoder has to have learnt anything
             times = f"{near['distance']:.0f} times as far from this study's lesions as its normal patches are"
-            said.append(("warn", f"Nothing like a lesion: {times}."))
+            findings.append(("warn", f"Nothing like a lesion: {times}."))
         elif near["closeness"] < 0.3:
-            said.append(("warn", "Synthetic lesions look nothing like this study's lesions to this encoder."))
+            findings.append(("warn", "Synthetic lesions look nothing like this study's lesions to this encoder."))
         else:
-            said.append(("good", f"Synthetic lesions lie in the direction of real ones ({near['closeness']:.0%})."))
-    return [{"kind": kind, "text": text} for kind, text in said]
+            findings.append(("good", f"Synthetic lesions lie in the direction of real ones ({near['closeness']:.0%})."))
+    return [{"kind": kind, "text": text} for kind, text in findings]
 
 
 def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
@@ -149,8 +149,8 @@ def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
     if bool(masks.all()):
         return np.full(len(masks), np.nan)
     side, generator = masks.shape[-1], torch.Generator().manual_seed(seed)
-    whole = masks.flatten(1).sum(1).numpy()
-    parts = []
+    areas = masks.flatten(1).sum(1).numpy()
+    shares = []
     table = np.pad(masks.numpy().astype(np.int64).cumsum(1).cumsum(2), ((0, 0), (1, 0), (1, 0)))
     rows = np.arange(len(masks))
     for _ in range(VIEWS):
@@ -158,8 +158,8 @@ def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
         y0, x0 = np.floor(box[:, :2].T).astype(int)
         y1, x1 = np.minimum(np.ceil((box[:, :2] + box[:, 2:]).T).astype(int), side)
         inside = table[rows, y1, x1] - table[rows, y0, x1] - table[rows, y1, x0] + table[rows, y0, x0]
-        parts.append(inside / np.maximum(whole, 1))
-    return np.concatenate(parts)
+        shares.append(inside / np.maximum(areas, 1))
+    return np.concatenate(shares)
 
 
 def _encoder(store: Store, run: str | None):

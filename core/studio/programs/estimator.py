@@ -127,12 +127,12 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
                 scores[left_out] = self._scores(fitted, X[left_out])
         self.detector_, self.left_out_scores_ = fitted, scores
         self.n_features_in_ = int(np.prod(X.shape[1:]))
-        known = np.isfinite(scores)
+        scored = np.isfinite(scores)
         # Of n held-out images, a new one is below the j-th with probability j / (n + 1); groups are weighed alike.
-        self.offset_ = float(np.quantile(scores[known], share, method="weibull"))
+        self.offset_ = float(np.quantile(scores[scored], share, method="weibull"))
         if groups is not None:
-            limit = by_patients(-scores[known], np.asarray(groups)[known], share).threshold
-            self.offset_ = -limit if np.isfinite(limit) else float(scores[known].min())
+            limit = by_patients(-scores[scored], np.asarray(groups)[scored], share).threshold
+            self.offset_ = -limit if np.isfinite(limit) else float(scores[scored].min())
         return self
 
     def fit_predict(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> np.ndarray:
@@ -201,15 +201,15 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         if self.cv is not None and (isinstance(self.cv, bool) or not isinstance(self.cv, (int, np.integer))):
             raise ValueError(f"cv is a whole number of parts or None, not {self.cv!r}")
         cv = PARTS if self.cv is None else self.cv
-        parts = group_of * min(several, cv * cv) // several % max(cv, 1)  # runs of neighbours, taken in turns
+        fold_of = group_of * min(several, cv * cv) // several % max(cv, 1)  # runs of neighbours, taken in turns
         if self.cv is None and not quick:
-            parts = np.where(parts == PARTS - 1, 0, -1)
-        if len(np.unique(parts)) < 2:
+            fold_of = np.where(fold_of == PARTS - 1, 0, -1)
+        if len(np.unique(fold_of)) < 2:
             raise ValueError(
                 f"some images must be held out and others learnt from: cv is 2 or more, not {self.cv}, and X holds two "
                 f"groups or more, not {several}"
             )
-        return parts
+        return fold_of
 
     @staticmethod
     def _scores(detector: Any, images: np.ndarray) -> np.ndarray:

@@ -42,8 +42,8 @@ def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
     if isinstance(images, np.ndarray) and (images.ndim == 2 or (images.ndim == 3 and images.shape[2] == 3)):
         return [images]
     if not hasattr(images, "__len__") or (isinstance(images, np.ndarray) and images.ndim not in (3, 4)):
-        what = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
-        raise ValueError(f"{name} are arrays uint8 (H, W, 3) or (H, W), files, or a folder, one or many; not {what}")
+        kind = f"{images.dtype} {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
+        raise ValueError(f"{name} are arrays uint8 (H, W, 3) or (H, W), files, or a folder, one or many; not {kind}")
     if len(images) < least:
         raise ValueError(f"{name}: there is no image")
     return list(images)
@@ -72,8 +72,8 @@ def looked(store: Store, detector: Any, run: str, images: Sequence[Image]) -> It
     size = size_of(store, runs.get_run(store, run))
     for start in range(0, len(images), BATCH):
         pairs = [prepare(opened(image), size) for image in images[start : start + BATCH]]
-        shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
-        yield look(detector, shown, roi)[:2]
+        prepared, roi = (np.stack(column) for column in zip(*pairs, strict=True))
+        yield look(detector, prepared, roi)[:2]
 
 
 def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame:

@@ -151,19 +151,21 @@ class Studio:
             ValueError: If something is no image, lengths differ, the name is in use, or a mask has another size, covers
                 its whole image, or marks a lesion in an image that is said to be normal.
         """
-        shown, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
+        normals, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
         for what, values in (("abnormal", truth), ("masks", outlines)):
             if len(values) not in (0, len(judged)):
                 raise ValueError(f"{what} holds one value for each of the {len(judged)} test images, not {len(values)}")
         if len(truth) and not np.isin(truth, (0, 1)).all():
             raise ValueError(f"abnormal is True or False for each test image, not {truth.dtype} {truth.shape}")
-        pictures = [looks.opened(image) for image in (*shown, *judged)]  # all of them before the first file is written
-        sizes = [picture.shape[:2] for picture in pictures[len(shown) :]]
+        pictures = [
+            looks.opened(image) for image in (*normals, *judged)
+        ]  # all of them before the first file is written
+        sizes = [picture.shape[:2] for picture in pictures[len(normals) :]]
         lesions = [_lesion(i, mask, sizes[i]) for i, mask in enumerate(outlines)] or [None] * len(judged)
         kinds = ["abnormal" if lesion is not None else "unknown" for lesion in lesions]
         if len(truth):
-            kinds = ["abnormal" if each else "normal" for each in truth]
+            kinds = ["abnormal" if is_abnormal else "normal" for is_abnormal in truth]
         for i, (kind, lesion) in enumerate(zip(kinds, lesions, strict=True)):
             if kind == "normal" and lesion is not None:
                 raise ValueError(f"masks[{i}] marks a lesion, but abnormal[{i}] says that the image is normal")
@@ -171,9 +173,9 @@ class Studio:
         with locked(folder):
             demand_free_name(self.store, folder.name)
             shutil.rmtree(folder, ignore_errors=True)  # what an import that was killed left
-            for i, image in enumerate(pictures[: len(shown)]):
+            for i, image in enumerate(pictures[: len(normals)]):
                 _write(folder / "train/normal" / f"{i:06d}.png", image)
-            for i, image in enumerate(pictures[len(shown) :]):
+            for i, image in enumerate(pictures[len(normals) :]):
                 _write(folder / "test" / kinds[i] / f"{i:06d}.png", image)
                 if (lesion := lesions[i]) is not None:
                     _write(folder / "test/mask" / f"{i:06d}.png", lesion.astype(np.uint8) * 255)
@@ -272,10 +274,10 @@ class Studio:
         if row["kind"] != "fit" or row["status"] != "done":
             raise ValueError(f"{run} is no finished fit, but a {row['kind']} that is {row['status']}")
         if images is not None:
-            given = looks.listed(images)
-            frame = looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, given)])
-            if given and all(isinstance(image, (str, os.PathLike)) for image in given):
-                frame.insert(0, "file", [str(image) for image in given])
+            listed_images = looks.listed(images)
+            frame = looks.scored(self.store, run, [scores["roi"] for _, scores in self._looked(run, listed_images)])
+            if listed_images and all(isinstance(image, (str, os.PathLike)) for image in listed_images):
+                frame.insert(0, "file", [str(image) for image in listed_images])
             return frame
         self._worked(run, [{"step": "score", "run": run, "args": {"device": self.device, "steady": False}}])
         query = (

@@ -148,24 +148,24 @@ class Screen:
         Raises:
             ValueError: For other arrays.
         """
-        given = [images] if isinstance(images, np.ndarray) and images.ndim == 3 else list(images)
-        for image in given:
+        image_list = [images] if isinstance(images, np.ndarray) and images.ndim == 3 else list(images)
+        for image in image_list:
             if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
                 kind = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
                 raise ValueError(f"images are arrays uint8 (H, W, 3), one or many, not {kind}; `files` scores files")
-        if not given:
+        if not image_list:
             return []
-        pairs = [prepare(image, self.size) for image in given]
-        shown, roi = (np.stack(column) for column in zip(*pairs, strict=True))
-        maps, scores, scores_roi = self.session.run(OUTPUTS, {"image": shown, "roi": roi})
+        pairs = [prepare(image, self.size) for image in image_list]
+        prepared, roi = (np.stack(column) for column in zip(*pairs, strict=True))
+        maps, scores, scores_roi = self.session.run(OUTPUTS, {"image": prepared, "roi": roi})
         rows = []
         for heat, region, *values in zip(maps, roi, scores, scores_roi, strict=True):
             row: dict[str, Any] = {"heat": heat, "peak": self._peak(heat, region)}
             for kind, name, value in zip(("plain", "roi"), ("", "_roi"), values, strict=True):
                 row[f"score{name}"] = float(value)
                 if kind in self.known and f"threshold{name}" in self.levels:
-                    place = np.searchsorted(self.known[kind], float(value), side="left")
-                    row[f"percentile{name}"] = 100 * float(place) / len(self.known[kind])
+                    rank = np.searchsorted(self.known[kind], float(value), side="left")
+                    row[f"percentile{name}"] = 100 * float(rank) / len(self.known[kind])
                     row[f"threshold{name}"] = self.levels[f"threshold{name}"]
                     row[f"flagged{name}"] = int(float(value) > row[f"threshold{name}"])
             rows.append(row)
@@ -213,7 +213,7 @@ class Screen:
             `shape` (height and width in the file) and `sha256` of the file. `file`, `frames` (1) and `error` for a file
             that cannot be read.
         """
-        given = [files] if isinstance(files, (str, os.PathLike)) else files
+        paths = [files] if isinstance(files, (str, os.PathLike)) else files
         rows: list[dict[str, Any]] = []
         waiting: list[tuple[dict[str, Any], np.ndarray]] = []
 
@@ -222,7 +222,7 @@ class Screen:
                 row |= scores | {"shape": image.shape[:2]}
             waiting.clear()
 
-        for file in (file for each in map(Path, given) for file in [*found_in(each)] or [each]):
+        for file in (file for each in map(Path, paths) for file in [*found_in(each)] or [each]):
             first = len(rows)
             try:
                 digest = digest_of(file)
@@ -327,7 +327,7 @@ def screen_folder(
     counts: dict[str, Any] = {"images": 0, "failed": 0, "flagged": 0}
     root = str(source if source.is_dir() else source.parent)
     started, sizes = time.monotonic(), dict[Path, int]()
-    place = str(out / "maps") if maps else None
+    map_folder = str(out / "maps") if maps else None
     pool = None
     if processes > 1:
         pool = ProcessPoolExecutor(processes, get_context("spawn"), _open, (str(model), threads or 1))
@@ -343,7 +343,7 @@ def screen_folder(
                 new = [file for file in found_in(source) if printed(file) not in done]
                 new = [file for file in new if _settled(file, sizes)] if watch else new
                 done.update(map(printed, new))
-                for rows in _batches([str(file) for file in new], place, root, pool):
+                for rows in _batches([str(file) for file in new], map_folder, root, pool):
                     for row in rows:
                         writer.writerow(row)
                         counts["images"] += 1
@@ -364,10 +364,10 @@ def screen_folder(
 def _batches(
     files: list[str], maps: str | None, root: str, pool: ProcessPoolExecutor | None
 ) -> Iterable[list[dict[str, Any]]]:
-    parts = [files[i : i + BATCH] for i in range(0, len(files), BATCH)]
+    batches = [files[i : i + BATCH] for i in range(0, len(files), BATCH)]
     if pool is None:
-        return (_work(batch, maps, root) for batch in parts)
-    return pool.map(_work, parts, [maps] * len(parts), [root] * len(parts))
+        return (_work(batch, maps, root) for batch in batches)
+    return pool.map(_work, batches, [maps] * len(batches), [root] * len(batches))
 
 
 def main(argv: list[str] | None = None) -> int:

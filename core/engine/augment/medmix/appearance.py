@@ -174,9 +174,9 @@ def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, are
     """
     cover = cover[:, 0]
     shows = (cover * (patch - under).abs().mean(1) >= contrast).sum((1, 2)) >= area
-    place, level, wanted = under.mean(1), patch.mean(1), contrast / cover.clamp(min=1e-6)  # (L, W, W)
-    white = ((place + wanted - level) / (1 - level).clamp(min=1e-6)).clamp(min=0)  # part that each pixel needs
-    black = ((level - place + wanted) / level.clamp(min=1e-6)).clamp(min=0)
+    background, level, least = under.mean(1), patch.mean(1), contrast / cover.clamp(min=1e-6)  # (L, W, W)
+    white = ((background + least - level) / (1 - level).clamp(min=1e-6)).clamp(min=0)  # part that each pixel needs
+    black = ((level - background + least) / level.clamp(min=1e-6)).clamp(min=0)
     needed = torch.stack([white, black]).flatten(2)
     white, black = needed.kthvalue(min(area, needed.shape[2])).values
     amount = torch.minimum(white, black)

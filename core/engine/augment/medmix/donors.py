@@ -45,10 +45,10 @@ class MarkedLesions:
         side = masks.shape[-1]
         rows: list[tuple[int, np.ndarray, list[int], np.ndarray]] = []
         for number, (image, mask) in enumerate(zip(images, masks, strict=True)):
-            count, parts = cv2.connectedComponents(np.ascontiguousarray(mask, np.uint8))
+            count, component_of = cv2.connectedComponents(np.ascontiguousarray(mask, np.uint8))
             around = _around(image, mask) / 255
             for component in range(1, count):
-                lesion = (parts == component).astype(np.uint8)
+                lesion = (component_of == component).astype(np.uint8)
                 if lesion.sum() < LEAST:
                     continue
                 alpha = cv2.GaussianBlur(lesion.astype(np.float32), (0, 0), max(SOFT[0], EDGE * side / 224))
@@ -68,8 +68,8 @@ class MarkedLesions:
 
     def to(self, device: torch.device) -> MarkedLesions:
         """Returns the same lesions with images, alpha and around on `device`."""
-        there = {name: getattr(self, name).to(device) for name in ("images", "alpha", "around")}
-        return replace(self, **there)
+        moved_fields = {name: getattr(self, name).to(device) for name in ("images", "alpha", "around")}
+        return replace(self, **moved_fields)
 
 
 def pasted(
@@ -83,25 +83,25 @@ def pasted(
     image as it is, as does one for which no place fits.
     """
     side = len(under)
-    own = _around(donor, mask)
+    lesion_ring = _around(donor, mask)
     best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
     for _ in range(TRIES if mask.sum() >= LEAST else 0):
         away = draw.uniform(-AWAY, AWAY, 2) * side
         moved = np.array([[1, 0, away[0]], [0, 1, away[1]]], np.float32)
-        there = cv2.warpAffine(mask, moved, (side, side), flags=cv2.INTER_NEAREST)
-        if there.sum() < LEAST or (roi is not None and (there & roi).sum() < 0.8 * there.sum()):
+        mask_there = cv2.warpAffine(mask, moved, (side, side), flags=cv2.INTER_NEAREST)
+        if mask_there.sum() < LEAST or (roi is not None and (mask_there & roi).sum() < 0.8 * mask_there.sum()):
             continue
-        colour = _around(under, there)
-        unlike = float(np.abs(colour - own).sum())
+        colour = _around(under, mask_there)
+        unlike = float(np.abs(colour - lesion_ring).sum())
         if best is None or unlike < best[0]:
-            best = unlike, moved, there, colour
+            best = unlike, moved, mask_there, colour
     if best is None:
         return under, np.zeros_like(mask)
-    _, moved, there, colour = best
+    _, moved, mask_there, colour = best
     over = cv2.warpAffine(donor, moved, (side, side), borderMode=cv2.BORDER_REFLECT_101).astype(np.float32)
-    over += draw.uniform(*MATCH) * (colour - own)
-    alpha = cv2.GaussianBlur(there.astype(np.float32), (0, 0), draw.uniform(*SOFT) * side / 224)[..., None]
-    return np.clip(under * (1 - alpha) + over * alpha, 0, 255).astype(np.uint8), there
+    over += draw.uniform(*MATCH) * (colour - lesion_ring)
+    alpha = cv2.GaussianBlur(mask_there.astype(np.float32), (0, 0), draw.uniform(*SOFT) * side / 224)[..., None]
+    return np.clip(under * (1 - alpha) + over * alpha, 0, 255).astype(np.uint8), mask_there
 
 
 def _around(image: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -67,15 +67,15 @@ class Draws:
     @classmethod
     def draw(cls, images: int, k: int, generator: torch.Generator) -> Draws:
         """Draws the numbers of `images` images, in a few large draws."""
-        place = torch.rand(images, k, CANDIDATES, 2, generator=generator)
+        positions = torch.rand(images, k, CANDIDATES, 2, generator=generator)
         cut_place = torch.rand(images, k, CANDIDATES, 2, generator=generator)
         widths = {f.name: f.metadata["width"] for f in fields(cls) if f.metadata}
         even = torch.rand(images, k, sum(widths.values()), generator=generator)
-        parts = torch.split(even, list(widths.values()), -1)
-        named = {n: p[..., 0] if w == 1 else p for (n, w), p in zip(widths.items(), parts, strict=True)}
+        uniforms = torch.split(even, list(widths.values()), -1)
+        named = {n: p[..., 0] if w == 1 else p for (n, w), p in zip(widths.items(), uniforms, strict=True)}
         points = torch.rand(images, k, POINTS, 4, generator=generator)
         seed = torch.randint(2**31 - 1, (images, k), generator=generator)
-        return cls(place, cut_place, points, seed, **named)
+        return cls(positions, cut_place, points, seed, **named)
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
@@ -115,8 +115,8 @@ def read_draws(
     if marked is None or not len(marked):
         kinds = torch.where(kinds == MARKED, OTHER, kinds)
     else:
-        own = marked[(draws.donor * len(marked)).long(), 2:].to(lengths.dtype)
-        lengths = torch.where((kinds == MARKED)[..., None], own, lengths)
+        marked_size = marked[(draws.donor * len(marked)).long(), 2:].to(lengths.dtype)
+        lengths = torch.where((kinds == MARKED)[..., None], marked_size, lengths)
     boxes = place_all(image, counts, draws.place, lengths, sampler, config.inside, config.avoid_overlap, least)
     target, slot = torch.nonzero(torch.arange(config.k) < counts[:, None], as_tuple=True)
     largest_first = (slot * (side + 1) - boxes[target, slot, 2:].amax(1)).argsort(stable=True)
@@ -185,8 +185,8 @@ def _sources(
     step = 1 + (u.donor * (batch - 1)).long().clamp_(max=max(batch - 2, 0))
     donor = torch.where((kind == OTHER) | (kind == FOREIGN), (image + step) % batch, image)
     hw = (box[:, 2:] * _between(u.scale[:, None], config.donor_scale)).round().clamp_(2, side)
-    own = kind == SAME
-    away = torch.where(own[:, None], box, 0)[:, None] if bool(own.any()) else None
+    from_same = kind == SAME
+    away = torch.where(from_same[:, None], box, 0)[:, None] if bool(from_same.any()) else None
     source = place(donor, u.cut_place, hw, sampler, config.inside, away)
     foreign = torch.nonzero((kind == FOREIGN) & (pool > 0))[:, 0]
     if len(foreign):

@@ -60,21 +60,21 @@ def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> It
     flags = {name: flag.numpy() for name, flag in _touched(lesions).items()}
     extent, cut = lesions.box[:, 2:].amax(1).tolist(), lesions.source[:, 2:].amax(1).numpy()
     ends = np.flatnonzero(np.diff(lesions.slot.numpy(), append=-1)) + 1
-    parts: list[tuple[slice, int, dict[str, np.ndarray]]] = []  # rows, window, which of them each step touches
+    groups: list[tuple[slice, int, dict[str, np.ndarray]]] = []  # rows, window, which of them each step touches
     start = 0
     for slot_end in ends.tolist():
         while start < slot_end:
             window = min(side, int(extent[start]))
             rows = slice(start, min(slot_end, start + max(1, budget // window**2)))
-            parts.append((rows, window, {name: np.flatnonzero(flag[rows]) for name, flag in flags.items()}))
+            groups.append((rows, window, {name: np.flatnonzero(flag[rows]) for name, flag in flags.items()}))
             start = rows.stop
-    if not parts:
+    if not groups:
         return
     names = [f.name for f in fields(lesions)]
-    every = [torch.from_numpy(index) for _, _, which in parts for index in which.values()]
+    every = [torch.from_numpy(index) for _, _, which in groups for index in which.values()]
     moved = on_device([*(getattr(lesions, name) for name in names), *every], device)
     placed, copied = Lesions(**dict(zip(names, moved, strict=False))), iter(moved[len(names) :])
-    for rows, window, flagged in parts:
+    for rows, window, flagged in groups:
         which = {name: _which(next(copied), rows) for name in flagged}
         yield _group(placed.pick(rows), window, min(side, max(2, int(cut[rows].max()))), side, which)
 

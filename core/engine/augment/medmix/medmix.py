@@ -204,8 +204,8 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
             donor[r] = read(pool, lesions.donor[r], top[r], left[r], crop)
     if group.marked is not None and marked is not None:
         r = group.marked
-        own = marked.image.to(lesions.donor.device)[lesions.donor[r]]
-        donor[r] = read(marked.images, own, top[r], left[r], crop)
+        marked_lesion = marked.image.to(lesions.donor.device)[lesions.donor[r]]
+        donor[r] = read(marked.images, marked_lesion, top[r], left[r], crop)
     return F.grid_sample(donor, grid, mode="bilinear", padding_mode="border", align_corners=True)
 
 

@@ -101,7 +101,7 @@ def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: 
         for tone, sign in ((1, 1), (0, -1)):
             missing = u + sign * contrast / max(c, 1e-6) - p
             needed[tone].append(max(0.0, missing / (max(abs(tone - p), 1e-6) * sign)))
-    amount, _, tone = min((sorted(parts)[min(area, len(parts)) - 1], -tone, tone) for tone, parts in needed.items())
+    amount, _, tone = min((sorted(shares)[min(area, len(shares)) - 1], -tone, tone) for tone, shares in needed.items())
     return patch + amount * (tone - patch) if amount <= 1 else patch
 
 
