@@ -109,9 +109,7 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
     low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
     has_area = (high > low).all(-1, keepdim=True)
     quarter = (high - low) / 4
-    first = torch.where(has_area, low + quarter, side).amin(
-        1
-    )  # (B, 2): what has to be in sight, of all lesions together
+    first = torch.where(has_area, low + quarter, side).amin(1)  # (B, 2): what all lesions need in sight, together
     last = torch.where(has_area, high - quarter, 0).amax(1)
     start, size = box[:, :2], torch.maximum(box[:, 2:], last - first)
     moved = torch.minimum(torch.maximum(start, last - size), first).clamp(min=0)
