@@ -44,11 +44,11 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/programs": 860,
     "core/studio/report": 1_700,
     "core/studio/review": 6_865,
-    "core/studio/runs": 4_070,
+    "core/studio/runs": 4_080,
     "core/studio/training": 1_100,
     "core/studio/trials": 1_700,
 }
-WHOLE = {"Python": 60_950, "files": 406, "script": 17_540, "tests": 44_730, "benches": 8_250}
+WHOLE = {"Python": 60_960, "files": 406, "script": 17_540, "tests": 44_740, "benches": 8_250}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

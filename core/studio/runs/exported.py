@@ -124,6 +124,13 @@ def _copy(file: Path, target: Path) -> None:
         shutil.copyfile(file, target)
 
 
+def _encoder_settings(store: Store, run: dict) -> dict[str, Any]:
+    """Returns an encoder's settings with the network that was built: one may have stood in for the one asked for."""
+    settings = foreign_runs.nameless(runs.settings_of(run["config"]))
+    built = json.loads((runs.run_folder(store, run["id"]) / "encoder.json").read_text("utf-8"))["encoder"]
+    return {**settings, "encoder": {**settings.get("encoder", {}), "arch": built["arch"]}}
+
+
 def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
     study, summary = show_study(store, run["study"]), run["summary"]
     encoder = runs.get_run(store, run["parent"]) if run["parent"] else None
@@ -135,7 +142,7 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
         "title": DETECTORS.title(run["method"]),
         "size": size,
         "config": foreign_runs.nameless(runs.settings_of(run["config"])),  # the marks are of cases of this home
-        "encoder": foreign_runs.nameless(runs.settings_of(encoder["config"])) if encoder else None,
+        "encoder": _encoder_settings(store, encoder) if encoder else None,
         "encoder_method": encoder["method"] if encoder else None,
         "graph": graph,
         "calibration": summary.get("calibration"),

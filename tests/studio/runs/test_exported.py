@@ -74,6 +74,18 @@ def test_the_folder_scores_alone_what_the_studio_scores(left, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_card_names_the_network_that_was_built_and_not_the_one_that_it_stood_in_for(left, tmp_path):
+    store, _, fit, model = left
+    parent = runs.get_run(store, fit)["parent"]
+    built = json.loads((model / "card.json").read_text())["encoder"]["encoder"]["arch"]
+    set_arch = "UPDATE runs SET config = json_set(config, '$.encoder.arch', ?) WHERE id = ?"
+    store.execute(set_arch, ["resnet18" if built != "resnet18" else "resnet50", parent])
+    exported.export_run(store, fit, tmp_path / "again")
+    store.execute(set_arch, [built, parent])
+    assert json.loads((tmp_path / "again/card.json").read_text())["encoder"]["encoder"]["arch"] == built
+
+
+@pytest.mark.slow
 def test_another_home_takes_it_in_and_its_scores_without_an_image(left, tmp_path):
     store, images, fit, model = left
     other = opening.open(Home.at(tmp_path / "home"))
