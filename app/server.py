@@ -30,12 +30,9 @@ from gradio.route_utils import FnIndexInferError
 
 from app import routes
 from app.access.connections import Connection
-from app.access.door import Door
 from app.access.guard import LOOPBACK, Guard
-from app.access.password import password_router
 from app.access.sessions import Sessions
-from app.access.sign_in import sign_in_router
-from app.access.tokens import tokens_router
+from app.access.sign_in import Door, password_router, sign_in_router, tokens_router
 from app.context import APP, Context
 from app.endpoints import Routes
 from app.page import build_page, head

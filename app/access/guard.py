@@ -1,24 +1,34 @@
-"""The first check of every request (reader, origin, size), and the headers of every answer.
+"""The first check of every request (reader, origin, size, session of Gradio's queue), and the headers of every answer.
 
 app/access/permissions.py decides what a signed-in reader may do.
+
+Content security policies say what a browser may run and load with each kind of answer, never from outside. No policy
+allows inline script. Gradio's page carries its configuration in script elements, which get a fresh nonce for each
+answer. It evaluates its templates, hence 'unsafe-eval' there, and writes style attributes, hence 'unsafe-inline' for
+styles. The studio's own pages need neither.
+
+Gradio streams the results of a queue's session to anyone who names the session, so that a guessed or observed name
+would be enough to read them, to cancel the session or to end it: `OwnQueue` makes the same name from another reader
+another session.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
+import json
 import re
 import secrets
 import weakref
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
-
-from app.access import policy
-from app.access.limits import BodyLimit
-from app.access.streams import GRADIO, HEARTBEAT, OwnQueue
 
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9.])?)(?::\d{1,5})?")
@@ -118,7 +128,7 @@ class Guard:
                 headers = MutableHeaders(raw=message["headers"])
                 if prefix and headers.get("location", "").startswith("/"):
                     headers["Location"] = prefix + headers["location"]
-                headers["Content-Security-Policy"] = policy.ANSWER
+                headers["Content-Security-Policy"] = ANSWER_POLICY
                 headers["X-Content-Type-Options"] = "nosniff"
                 headers["Referrer-Policy"] = "same-origin"
                 if scope["path"].startswith(BUILT) and message["status"] == 200:
@@ -135,10 +145,10 @@ class Guard:
                 headers = MutableHeaders(raw=start["headers"])
                 if is_gradio:
                     nonce = secrets.token_urlsafe(16)
-                    page = policy.with_nonce(page.replace(b"<head>", b"<head>" + self.head, 1), nonce)
-                    headers["Content-Security-Policy"] = policy.of_gradio(nonce)
+                    page = with_nonce(page.replace(b"<head>", b"<head>" + self.head, 1), nonce)
+                    headers["Content-Security-Policy"] = policy_of_gradio(nonce)
                 else:
-                    headers["Content-Security-Policy"] = policy.of_own_page(page)
+                    headers["Content-Security-Policy"] = policy_of_page(page)
                 headers["Content-Length"] = str(len(page))
                 await send(start)
                 await send({"type": "http.response.body", "body": page})
@@ -162,3 +172,152 @@ def _netloc(origin: str) -> str | None:
         return urlsplit(origin).netloc or None
     except ValueError:
         return None
+
+
+_FRAMES = "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+_DATA = "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: blob:; worker-src 'self' blob:"
+_STYLE = re.compile(rb"<style[^>]*>(.*?)</style>", re.DOTALL)
+_SCRIPT = re.compile(rb"<script\b([^>]*>.*?</script)", re.DOTALL | re.IGNORECASE)
+
+ANSWER_POLICY = f"default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; {_FRAMES}"
+"""The policy of data, pictures, scripts and style sheets: opened directly, none of them runs anything."""
+
+
+def policy_of_page(html: bytes) -> str:
+    """Returns the policy of one of our own pages: scripts only from our files, and the style elements in the page."""
+    digests = (base64.b64encode(hashlib.sha256(s).digest()).decode() for s in _STYLE.findall(html))
+    styles = " ".join(f"'sha256-{d}'" for d in digests)
+    sources = f"script-src 'self'; style-src 'self' {styles}".strip()
+    return f"default-src 'none'; {sources}; {_DATA}; frame-src 'self'; {_FRAMES}"
+
+
+def policy_of_gradio(nonce: str) -> str:
+    """Returns the policy of Gradio's page, whose script elements carry the nonce."""
+    sources = f"script-src 'self' 'nonce-{nonce}' 'unsafe-eval'; style-src 'self' 'unsafe-inline'"
+    return f"default-src 'self'; {sources}; {_DATA}; {_FRAMES}"
+
+
+def with_nonce(html: bytes, nonce: str) -> bytes:
+    """Adds the nonce to each script element of a page; the elements' content is unchanged."""
+    return _SCRIPT.sub(rb'<script nonce="%s"\1' % nonce.encode(), html)
+
+
+Message = MutableMapping[str, Any]
+KB, MB, GB = 2**10, 2**20, 2**30
+USUAL = 2 * MB
+LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (  # the first pattern that matches the path applies
+    (re.compile(r"/(sign-(in|out)|password|tokens)$"), 16 * KB),
+    (re.compile(r"/api/study/drop/[^/]+$"), 8 * GB),  # less for readers, see app/routes/studies.py
+    (re.compile(r"/api/export/bundle$"), 8 * GB),
+    (re.compile(r"/api/export/[^/]+/annotations$"), 256 * MB),
+    (re.compile(r"/api/review/mask/[^/]+$"), 64 * MB),
+    (re.compile(r"/api/review/segment/[^/]+$"), 33 * MB),  # includes a mask to correct by clicks
+    (re.compile(r"/api/review/draft/[^/]+$"), 9 * MB),
+    (re.compile(r"/api/review/settings$"), 256 * KB),
+    (re.compile(r"/api/programs/score$|/gradio_api/(queue/join|mcp/?)$"), 17 * MB),  # with an image as base64
+)
+
+
+def largest_body(path: str) -> int:
+    """Returns the largest body in bytes that a request to `path` may have."""
+    return next((limit for pattern, limit in LIMITS if pattern.search(path)), USUAL)
+
+
+def _size_sentence(limit: int) -> str:
+    unit, name = next((u, n) for u, n in ((GB, "GB"), (MB, "MB"), (KB, "KB"), (1, "bytes")) if limit >= u)
+    return f"This is too large: at most {limit // unit} {name} are accepted here."
+
+
+def too_large(limit: int) -> JSONResponse:
+    """Returns a 413 answer with a sentence; the connection closes, because the rest of the body is not read."""
+    return JSONResponse({"ok": False, "error": _size_sentence(limit)}, 413, {"Connection": "close"})
+
+
+class BodyLimit:
+    """Counts a request's body: beyond the limit the application sees a disconnect and the client gets 413."""
+
+    def __init__(self, scope, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]):
+        self._scope, self._receive, self._send = scope, receive, send
+        self._limit = largest_body(scope["path"])
+        self._size, self._answered, self._refused = 0, False, False
+
+    def declared_too_large(self, length: str | None) -> bool:
+        """Says whether the request's Content-Length is too large or not a number."""
+        return length is not None and (not length.isdecimal() or int(length) > self._limit)
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > self._limit and not self._answered:
+            self._refused = True
+            return {"type": "http.disconnect"}
+        return message
+
+    async def send(self, message: Message) -> None:
+        if not self._refused:
+            self._answered = True
+            await self._send(message)
+        elif not self._answered:
+            self._answered = True
+            await self.refuse()
+
+    async def run(self, app) -> None:
+        """Runs the application while counting the request's body."""
+        try:
+            await app(self._scope, self.receive, self.send)
+        except ClientDisconnect:
+            if not self._refused:
+                raise
+            await self.send({})
+
+    async def refuse(self) -> None:
+        await too_large(self._limit)(self._scope, self._receive, self._send)
+
+
+class TooLarge(Exception):
+    """Raised by a route that counts its own input."""
+
+
+GRADIO = "/gradio_api/"
+HEARTBEAT = "heartbeat/"
+NAME = "session_hash"
+
+
+class OwnQueue:
+    """ASGI middleware around Gradio that replaces each `session_hash` with one that only its `user` has."""
+
+    def __init__(self, app, user: str | None):
+        self.app, self.user = app, user
+
+    def own(self, name: str) -> str:
+        return hashlib.sha256(json.dumps([self.user, name]).encode()).hexdigest()
+
+    async def __call__(self, scope, receive, send):
+        path = scope["path"]
+        if not path.startswith(GRADIO):
+            return await self.app(scope, receive, send)
+        below, query = path.removeprefix(GRADIO), scope["query_string"].decode("latin-1")
+        if below.startswith(HEARTBEAT):
+            path = f"{GRADIO}{HEARTBEAT}{self.own(below.removeprefix(HEARTBEAT))}"
+            scope = {**scope, "path": path, "raw_path": path.encode()}
+        if NAME in query or "%" in query:
+            pairs = [(key, self.own(value) if key == NAME else value) for key, value in parse_qsl(query, True)]
+            scope = {**scope, "query_string": urlencode(pairs).encode()}
+        if scope["method"] != "POST":
+            return await self.app(scope, receive, send)
+        body = await Request(scope, receive).body()
+        try:
+            message = json.loads(body)
+            if isinstance(message, dict) and isinstance(message.get(NAME), str):
+                message[NAME] = self.own(message[NAME])
+            # Gradio fails when it must repeat values that JSON does not allow: NaN, Infinity, half of a surrogate pair.
+            body = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
+        except (ValueError, RecursionError):
+            answer = JSONResponse({"ok": False, "error": "The request's body is not JSON."}, 422)
+            return await answer(scope, receive, send)
+        pending = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again():
+            return pending.pop() if pending else await receive()
+
+        return await self.app(scope, again, send)

@@ -37,7 +37,7 @@ class Sessions:
     """Creates, reads and ends the session cookies of one home."""
 
     COOKIE = "pmsacl_session"
-    KNOWN = "pmsacl_known"  # kept after signing out: see app/access/attempts.py
+    KNOWN = "pmsacl_known"  # kept after signing out: see app/access/sign_in.py
 
     def __init__(self, store: Store, hours: float = HOURS):
         self.hours = hours

@@ -1,14 +1,33 @@
-"""Signing in and out. Accounts: core/studio/review/people.py; sessions: app/access/sessions.py."""
+"""Signing in and out, one's own password, and one's own access tokens. Sessions: app/access/sessions.py.
+
+Guesses are slowed down: each wrong password makes the next wait longer, for that address and account. A stranger's
+guesses never lock out the account's owner: they count against the stranger's address, and a browser from which the
+owner has signed in before has a separate count. Passwords are checked by a few threads with a short queue, because
+hashing is slow on purpose and must not slow the page. Tokens are made and revoked in a browser, never by using another
+token.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from app.access import forms
-from app.access.door import Door
+from app.access.sessions import KNOWN_DAYS
+from app.context import Context, token_of
+from core.studio.db.store import NotFound
 from core.studio.review import people
 
 WRONG = "That name and password do not belong together."
@@ -54,3 +73,254 @@ def sign_in_router(door: Door) -> APIRouter:
         return answer
 
     return router
+
+
+WRONG_OLD = "That is not the password of today."
+
+
+def password_router(door: Door) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    ctx = door.ctx
+
+    @router.get("/password")
+    def show(request: Request) -> Response:
+        return RedirectResponse("/", 303) if ctx.single_user else _form(ctx.user_of(request) or "")
+
+    @router.post("/password")
+    async def change(request: Request) -> Response:
+        if ctx.single_user:
+            return RedirectResponse("/", 303)
+        name = ctx.user_of(request) or ""
+
+        def page(message: str, status: int, headers: dict[str, str] | None = None) -> HTMLResponse:
+            return _form(name, message, status, headers)
+
+        form = parse_qs((await request.body()).decode("utf-8", "replace"))
+        old, new, repeated = (form.get(field, [""])[0] for field in ("old", "new", "again"))
+        if max(len(old), len(new)) > forms.LONGEST_PASSWORD:
+            return page(f"A password has at most {forms.LONGEST_PASSWORD} characters.", 400)
+        if new != repeated:
+            return page("The new password and its repetition differ.", 400)
+
+        def changed() -> str | None:
+            mark = people.change_password(ctx.store(), name, old, new)
+            with ctx.store().write():
+                return ctx.sessions.start(name) if mark and people.password_mark(ctx.store(), name) == mark else None
+
+        try:
+            answer = await door.check(request, name, changed, page, WRONG_OLD)
+        except NotFound:  # the account has just been removed
+            return RedirectResponse("/sign-in", 303)
+        except ValueError as error:
+            return page(f"{error}.".capitalize(), 400)
+        if isinstance(answer, Response):
+            return answer
+        return door.admit(forms.page("password", forms.CHANGED, name=name), request, name, answer)
+
+    return router
+
+
+def _form(name: str, message: str = "", status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
+    return forms.page("password", forms.PASSWORD, status, headers, name=name, message=message, least=people.SHORTEST)
+
+
+BY_HAND = "Tokens are made and revoked in a browser, by whoever has signed in with a password."
+ONCE = {"Cache-Control": "no-store"}
+
+
+def tokens_router(ctx: Context) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    def page(name: str, message: str = "", status: int = 200) -> HTMLResponse:
+        tokens = people.list_tokens(ctx.store(), name)
+        rows = "".join(
+            forms.filled(forms.TOKEN_ROW, id=row["id"], name=row["name"], created=row["created"][:10]) for row in tokens
+        )
+        return forms.page("tokens", forms.TOKENS, status, ONCE, rows, name=name, message=message)
+
+    def refused(request: Request) -> Response | None:
+        if ctx.single_user:
+            return RedirectResponse("/", 303)
+        return JSONResponse({"ok": False, "error": BY_HAND}, 403) if token_of(request) else None
+
+    @router.get("/tokens")
+    def show(request: Request) -> Response:
+        return refused(request) or page(ctx.user_of(request) or "")
+
+    @router.post("/tokens")
+    async def act(request: Request) -> Response:
+        if refusal := refused(request):
+            return refusal
+        name = ctx.user_of(request) or ""
+        form = parse_qs((await request.body()).decode("utf-8", "replace"))
+        fields = {field: values[0] for field, values in form.items()}
+
+        def done() -> Response:
+            try:
+                if "revoke" in fields:
+                    people.revoke_tokens(ctx.store(), name, name, int(fields["revoke"]))
+                    return RedirectResponse("/tokens", 303)
+                purpose = fields.get("name", "").strip()
+                token = people.make_token(ctx.store(), name, purpose)
+            except (ValueError, OverflowError, NotFound) as error:
+                return page(name, str(error) if "revoke" not in fields else "There is no such token.", 400)
+            return forms.page("token", forms.TOKEN, 200, ONCE, purpose=purpose, token=token)
+
+        return await run_in_threadpool(done)
+
+    return router
+
+
+BUSY = "Many people are signing in. Try again in a moment."
+Page = Callable[[str, int, "dict[str, str] | None"], Response]  # arguments: a message, a status and headers
+Answer = TypeVar("Answer", bound=Response)
+
+
+class Door:
+    """Checks passwords and issues the sign-in cookies. `attempts` and `pool`: new ones unless given."""
+
+    def __init__(self, ctx: Context, attempts: Attempts | None = None, pool: HashingPool | None = None):
+        self.ctx = ctx
+        self._attempts, self._pool = attempts or Attempts(), pool or HashingPool()
+
+    async def check(
+        self, request: Request, name: str, work: Callable[[], str | None], page: Page, wrong: str
+    ) -> str | Response:
+        """Runs `work` in a hashing thread; returns its cookie, or a page that says why sign-in failed.
+
+        work: checks the password of `name` and returns None if it is wrong. wrong: the message in that case.
+        """
+        browser = self.ctx.sessions.known_browser(request.cookies.get(self.ctx.sessions.KNOWN), name)
+        attempt = (request.client.host if request.client else "", name, browser)
+        wait = math.ceil(self._attempts.begin(*attempt))
+        if wait > 0:
+            text = f"Too many wrong passwords. Try again in {wait} second{'s' if wait > 1 else ''}."
+            return page(text, 429, {"Retry-After": str(wait)})
+        try:
+            cookie = await self._pool.run(work)
+        except Busy:
+            self._attempts.withdraw(*attempt)
+            return page(BUSY, 503, {"Retry-After": "5"})
+        except BaseException:
+            self._attempts.withdraw(*attempt)  # it ended before the password was checked
+            raise
+        if cookie is None:
+            return page(wrong, 401, None)
+        self._attempts.succeeded(*attempt)
+        return cookie
+
+    def admit(self, answer: Answer, request: Request, name: str, cookie: str) -> Answer:
+        """Adds the session cookie and the cookie that marks a browser as known to `name`; returns `answer`."""
+        sessions, secure = self.ctx.sessions, request.url.scheme == "https"
+        mark, age = sessions.mark_browser(name), KNOWN_DAYS * 86400
+        answer.set_cookie(sessions.COOKIE, cookie, httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(sessions.KNOWN, mark, age, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+
+WORKERS = 2
+QUEUE = 32
+
+T = TypeVar("T")
+
+
+class Busy(Exception):
+    """Raised when more people sign in at once than the queue holds."""
+
+
+class HashingPool:
+    """Runs password hashing in `workers` threads; raises Busy if `queue` calls are already waiting."""
+
+    def __init__(self, workers: int = WORKERS, queue: int = QUEUE):
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="password")
+        self._room = threading.BoundedSemaphore(workers + queue)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        if not self._room.acquire(blocking=False):
+            raise Busy
+        try:
+            future = self._threads.submit(work)
+        except BaseException:
+            self._room.release()
+            raise
+        future.add_done_callback(lambda _: self._room.release())
+        return await asyncio.wrap_future(future)
+
+
+FREE = 5  # wrong passwords for one address and account before the first wait
+FREE_ADDRESS = 30  # for one address over all accounts: a whole clinic may share one
+LONGEST = 900.0  # the longest wait in seconds; waits double up to it
+FORGOTTEN = 3600.0  # seconds after which misses no longer count
+MOST = 20_000  # entries kept; the oldest are dropped first
+
+
+@dataclass
+class _Misses:
+    count: int = 0
+    last: float = 0.0
+
+
+class Attempts:
+    """Wrong sign-in attempts by address, account and browser, and the waits that follow from them.
+
+    Safe between threads: an attempt counts as a miss from its start, so guesses sent at once do not race.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._misses: OrderedDict[Hashable, _Misses] = OrderedDict()
+
+    def begin(self, address: str, name: str, browser: str | None = None) -> float:
+        """Starts an attempt; returns 0.0 if it may proceed, else the seconds to wait.
+
+        An attempt counts as a miss until `succeeded` is called. browser: the token of a browser known to `name`
+        (Sessions.known_browser).
+        """
+        with self._lock:
+            now = self._clock()
+            limits = self._limits(address, name, browser)
+            wait = max(self._wait(key, free, now) for key, free in limits)
+            if wait > 0:
+                return wait
+            for key, _ in limits:
+                misses = self._misses.setdefault(key, _Misses())
+                misses.count, misses.last = misses.count + 1, now
+                self._misses.move_to_end(key)
+            while len(self._misses) > MOST:
+                self._misses.popitem(last=False)
+            return 0.0
+
+    def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
+        """Records a right password: forgets the account's misses, and this try no longer counts against the address."""
+        with self._lock:
+            for key, free in self._limits(address, name, browser):
+                if free == FREE:
+                    self._misses.pop(key, None)
+                elif key in self._misses:
+                    self._misses[key].count -= 1
+
+    def withdraw(self, address: str, name: str, browser: str | None = None) -> None:
+        """Withdraws an attempt that was not answered, so that it does not count."""
+        with self._lock:
+            for key, _ in self._limits(address, name, browser):
+                if key in self._misses:
+                    self._misses[key].count -= 1
+
+    @staticmethod
+    def _limits(address: str, name: str, browser: str | None) -> list[tuple[Hashable, int]]:
+        if browser is not None:
+            return [(("browser", browser), FREE)]
+        return [(("account", address, name), FREE), (("address", address), FREE_ADDRESS)]
+
+    def _wait(self, key: Hashable, free: int, now: float) -> float:
+        misses = self._misses.get(key)
+        if misses is None:
+            return 0.0
+        if now - misses.last > FORGOTTEN:
+            del self._misses[key]
+            return 0.0
+        if misses.count < free:
+            return 0.0
+        delay = min(LONGEST, 2.0 ** min(misses.count - free, 20))
+        return max(0.0, misses.last + delay - now)

@@ -36,7 +36,7 @@ def run(args) -> int:
     from core.engine.tensors import pick_device
     from core.studio.clusters import explore, figure, library
     from core.studio.clusters.features import chosen
-    from core.studio.runs.snapshots import encoder_run
+    from core.studio.runs.weights import encoder_run
 
     pick_device(args.device)
     files = [Path(f) for f in args.out]
@@ -115,7 +115,7 @@ def _projected(m, new) -> dict:
 
 def _config(args, store):
     from core.studio.clusters.config import MapConfig
-    from core.studio.runs.snapshots import encoder_run, snapshots
+    from core.studio.runs.weights import encoder_run, snapshots
 
     have = [s.epoch for s in snapshots(store, encoder_run(store, args.run_id))]
     ends = [have[0], have[-1]] if len(have) > 1 else have

@@ -174,12 +174,12 @@ def _add_report(subparsers) -> None:
 
 
 def run_report(args) -> int:
-    from core.studio.report import asked
+    from core.studio.report import board
     from core.studio.report.board import missing
     from core.studio.report.report import make_asked
 
     store = open_store(args)
-    settings = asked.settings(
+    settings = board.settings(
         store,
         study_named(args, store, args.study),
         tables=args.tables.split(",") if args.tables else None,
@@ -197,10 +197,10 @@ def run_report(args) -> int:
         out=str(Path(args.out).absolute()) if args.out else None,
     )
     if args.background:
-        job = asked.submit(store, settings)
+        job = board.submit(store, settings)
         return finish(args, {"job": job, "status": "queued"}, f"Queued as job {job}; it will write {settings['out']}")
     to_do = missing(store, settings["study"], settings)
     if to_do["cells"]:
         say(args, f"{to_do['cells']} cells to make: about {to_do['seconds'] / 60:.0f} minutes")
     payload = make_asked(store, settings, report=lambda v: say(args, v["message"]))
-    return finish(args, payload, f"Written to {payload['out']}: {', '.join(asked.FILES.values())}")
+    return finish(args, payload, f"Written to {payload['out']}: {', '.join(board.FILES.values())}")

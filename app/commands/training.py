@@ -105,8 +105,8 @@ def _pretrain_together(args) -> int:
     from core.engine.progress import Stopped
     from core.engine.tensors import pick_device
     from core.studio.ingest.studies import show_study
-    from core.studio.jobs import here
-    from core.studio.runs import encoder_training, pipeline
+    from core.studio.jobs import worker
+    from core.studio.runs import pipeline, training
     from core.studio.runs.records import get_run
 
     if args.objective == "untrained" or args.background:
@@ -117,7 +117,7 @@ def _pretrain_together(args) -> int:
         run = processes.from_first()  # which has created the home if necessary
         store = open_store(args)
         try:
-            encoder_training.train_encoder(store, get_run(store, run), pick_device(args.device))
+            training.train_encoder(store, get_run(store, run), pick_device(args.device))
         except RuntimeError as error:  # from the connection
             raise UserError(f"Another process has ended: {error}", 1) from None
         except Stopped:
@@ -128,7 +128,7 @@ def _pretrain_together(args) -> int:
     run, job = pipeline.begin(store, study, config, args.name, args.device)
     processes.from_first(run)
     say(args, f"Training {run} by {processes.world()} processes")
-    row = here.execute(store, job)
+    row = worker.execute_here(store, job)
     if row["status"] != "done":
         raise UserError(f"Job {job} {row['status']}: {row['error'] or row['message']}; the same command goes on", 1)
     return _pretrain_done(args, store, run, job)

@@ -19,7 +19,7 @@ from core.studio.ingest.originals import Source
 from core.studio.review import masks, scales
 from core.studio.review.cases import map_of
 from core.studio.review.context import RequestContext
-from core.studio.runs import explained, nearest
+from core.studio.runs import explained
 from core.studio.runs.readings import unpack_not_judged
 from core.studio.runs.records import get_run
 
@@ -172,7 +172,7 @@ def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""
 def nearest_normals(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
     """List the normal training images nearest to the case in the run's feature space."""
     context = seen(ctx, request, case_id, run)
-    neighbours = nearest.nearest(ctx.store(), run, context.asked_case["id"])
+    neighbours = explained.nearest(ctx.store(), run, context.asked_case["id"])
     return {"ok": True, "cases": [context.names.shown(neighbour) for neighbour in neighbours]}
 
 

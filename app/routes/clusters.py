@@ -25,7 +25,7 @@ from core.studio.review import context, sessions
 from core.studio.review.exports.tables import names_for
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import get_run, list_runs
-from core.studio.runs.snapshots import snapshots
+from core.studio.runs.weights import snapshots
 
 router = APIRouter(prefix="/api/clusters", tags=["clusters"])
 KEEP = {"Cache-Control": "private, max-age=86400, immutable"}  # the address contains the map's content key

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import zlib
+from typing import Annotated, NamedTuple
 
+import cv2
+import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import Field
 
 from app.access.permissions import Reader, Studio
-from app.routes import _tiles as tiles
 from app.routes._types import Answer, Body, Finite, Id, Int, Name, Part, Side, binary
 from app.routes.cases import send
+from core.engine.roi import find_roi
 from core.studio.ingest.originals import Source
-from core.studio.review import cases
+from core.studio.ingest.unreadable import Unreadable
+from core.studio.review import cases, scales
+from core.studio.review.cases import map_of
+from core.studio.review.context import RequestContext
 from core.studio.review.worklist import Query, Worklist
+from core.studio.runs.readings import unpack_map
+from core.studio.runs.records import get_run
 
 router = APIRouter(tags=["review"])
 
@@ -73,12 +82,12 @@ def tile(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 1
     with ctx.reading(request, number=case_id, run=run) as context:
         if run:
             context.demand_seen()
-        heat = tiles.heat_of(context) if run else None
+        heat = heat_of(context) if run else None
     case = context.asked_case
-    size = min(max(size, tiles.SIDES[0]), tiles.SIDES[1])
+    size = min(max(size, SIDES[0]), SIDES[1])
     mark = f"{context.names.mark(case['id'], case['sha256'])}-{case['frame']}-{size}"
     tag = f"tile-{mark}-{run}-{heat.mark}" if heat else f"tile-{mark}"
-    return send(request, tag, lambda: tiles.webp(Source.of(case), size, heat), "image/webp")
+    return send(request, tag, lambda: webp(Source.of(case), size, heat), "image/webp")
 
 
 @router.get("/api/review/overview", response_model=ListOverview)
@@ -134,3 +143,72 @@ def tag(ctx: Studio, who: Reader, request: Request, body: CaseTag):
         context.demand_open(*chosen)
         changed = cases.change_tag(context.store, context.study, chosen, body.tag, context.reader, body.remove)
     return {"ok": True, "tag": cases.clean_tag(body.tag), "changed": changed}
+
+
+SIDES = 32, 512  # pixels: the smallest and the largest tile
+QUALITY = 88  # WebP quality
+OPACITY = 0.6
+ROI_SIDE = 288  # length of the short side for finding the region of interest
+# Inferno at ten points, as in the viewer's table (app/widgets/review/js/colours.js).
+INFERNO = "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4"
+
+
+class Heat(NamedTuple):
+    """A heat map to blend into a tile.
+
+    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: an ETag of the map and the scale.
+    """
+
+    values: bytes
+    shape: tuple[int, int]
+    mark: str
+
+
+def heat_of(context: RequestContext) -> Heat:
+    """Returns the heat map of the context's case by its run. Raises ValueError if there is none."""
+    store, run = context.store, context.run or ""
+    row = map_of(context)
+    scale = scales.pixel_scale(store, get_run(store, run))
+    values = (unpack_map(row) - scale.lo) / ((scale.hi - scale.lo) or 1)
+    mark = f"{zlib.crc32(row['created'].encode()):08x}-{scale.hi!r}"
+    return Heat(np.clip(values, 0, 1).astype(np.float32).tobytes(), values.shape, mark)
+
+
+@functools.cache
+def _table() -> np.ndarray:
+    """Returns Inferno as float32 (256, 3), RGB."""
+    stops = np.array([list(bytes.fromhex(colour)) for colour in INFERNO.split()], np.float32)
+    at, last = np.linspace(0, len(stops) - 1, 256), np.arange(len(stops))
+    return np.stack([np.interp(at, last, stops[:, c]) for c in range(3)], 1).astype(np.float32)
+
+
+@functools.lru_cache(maxsize=256)
+def webp(source: Source, size: int, heat: Heat | None) -> bytes:
+    """Encodes the image within size x size as WebP, with the heat map, if given, blended in."""
+    image = source.image()
+    tile = _within(image, size / max(image.shape[:2]))
+    if heat is not None:
+        tile = _under(tile, heat, _within(image, ROI_SIDE / min(image.shape[:2])))
+    is_encoded, data = cv2.imencode(".webp", tile[..., ::-1], [cv2.IMWRITE_WEBP_QUALITY, QUALITY])
+    if not is_encoded:
+        raise Unreadable("it cannot be written as WebP")
+    return data.tobytes()
+
+
+def _within(image: np.ndarray, scale: float) -> np.ndarray:
+    """Scales uint8 (H, W, 3) down by `scale`; never up."""
+    if scale >= 1:
+        return image
+    shape = max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale))
+    return cv2.resize(image, shape, interpolation=cv2.INTER_AREA)
+
+
+def _under(tile: np.ndarray, heat: Heat, image: np.ndarray) -> np.ndarray:
+    """Blends the heat map into the tile, low values transparent (as in heat.js). image: to find the region in."""
+    width, height = tile.shape[1], tile.shape[0]
+    stored = np.frombuffer(heat.values, np.float32).reshape(heat.shape)
+    values = cv2.resize(stored, (width, height), interpolation=cv2.INTER_LINEAR)
+    inside = cv2.resize(find_roi(image), (width, height), interpolation=cv2.INTER_NEAREST)
+    alpha = (OPACITY * np.clip((values - 0.4) / 0.3, 0, 1) * inside)[..., None]
+    colours = _table()[np.rint(255 * values).astype(np.uint8)]
+    return np.rint(tile * (1 - alpha) + colours * alpha).astype(np.uint8)

@@ -1,25 +1,74 @@
-"""Readers' marks on a case: lesion masks and their versions, areas called normal, and whether all is marked.
+"""Readers' marks on a case: findings, lesion masks and their versions, areas called normal, unsaved drawings.
 
-Every answer has `ok`; errors are sentences (errors.py).
-"""
+Every answer has `ok`; errors are sentences (errors.py)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from app.access.permissions import Reader, Studio
 from app.context import Context
 from app.routes import _pixels as pixels
-from app.routes._types import Answer, Body, Finite, Id, Line, Name, Part, binary
-from app.routes.findings import Finding
+from app.routes._shared import Rectangle
+from app.routes._types import Answer, Body, Done, Finite, Id, Line, Name, Part, binary
 from core.studio.db.store import NotFound
 from core.studio.review import decisions, masks
 from core.studio.review.context import RequestContext
 
 router = APIRouter(prefix="/api/review", tags=["review"])
+
+
+class NewFinding(Body):
+    """A finding to add to a case.
+
+    box: x0, y0, x1, y1 in pixels of the image; for a point both corners are equal. rating: 0 to 100, in a trial.
+    """
+
+    case: Id
+    label: Name
+    comment: Line = ""
+    box: Annotated[list[Finite], Field(min_length=4, max_length=4)] | None = None
+    rating: Finite | None = None
+
+
+class Finding(Part):
+    """A finding on a case. box: in pixels of the image; for a point both corners are equal."""
+
+    id: int
+    label: str
+    comment: str
+    reader: str
+    created: str
+    mask_version: int | None
+    box: Rectangle | None
+
+
+class Findings(Answer):
+    findings: list[Finding]
+
+
+@router.post("/finding", response_model=Findings)
+def add(ctx: Studio, who: Reader, request: Request, body: NewFinding):
+    """Add a finding to a case."""
+    box = (body.box[0], body.box[1], body.box[2], body.box[3]) if body.box else None
+    with ctx.writing(request, number=body.case) as context:
+        context.demand_marks()
+        decisions.add_finding(context, body.label, body.comment, box=box, rating=body.rating)
+        return {"ok": True, "findings": decisions.findings_of(context, context.asked_case["id"])}
+
+
+@router.delete("/finding/{finding}", response_model=Findings)
+def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
+    """Remove one's own finding."""
+    case = decisions.case_of_finding(ctx.store(), finding, who)
+    with ctx.writing(request, case_id=case) as context:
+        context.demand_marks()
+        decisions.remove_finding(context, finding)
+        return {"ok": True, "findings": decisions.findings_of(context, case)}
 
 
 class MaskVersion(Part):
@@ -171,3 +220,54 @@ def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
         context.demand_open()
         masks.make_reference(context, mask_id)
         return {"ok": True, "masks": _versions(context)}
+
+
+class Draft(Part):
+    """An unsaved drawing. id: the case's."""
+
+    id: int
+    updated: str
+
+
+class Drafts(Answer):
+    drafts: list[Draft]
+
+
+@router.get("/drafts", response_model=Drafts)
+def listed(ctx: Studio, who: Reader, request: Request, study: Name):
+    """List the reader's unsaved drawings, by case."""
+    with ctx.reading(request, study=study) as context:
+        rows = masks.list_drafts(context)
+        context.names.prepare(row["id"] for row in rows)
+        return {"ok": True, "drafts": [{**row, "id": context.names.number(row["id"])} for row in rows]}
+
+
+@router.get("/draft/{case_id}", **binary("application/octet-stream"))
+def body(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """Return an unsaved drawing as it was stored."""
+    with ctx.reading(request, number=case_id) as context:
+        context.demand_open()
+        draft = masks.draft_body(context)
+    return Response(draft, media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.post("/draft/{case_id}", response_model=Done)
+async def keep(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """Store an unsaved drawing; the body is the page's own format."""
+    content = await request.body()
+    await run_in_threadpool(change, ctx, request, case_id, lambda context: masks.keep_draft(context, content))
+    return {"ok": True}
+
+
+@router.delete("/draft/{case_id}", response_model=Done)
+def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
+    """Discard an unsaved drawing."""
+    change(ctx, request, case_id, masks.drop_draft)
+    return {"ok": True}
+
+
+def change(ctx: Context, request: Request, case_id: int, act) -> None:
+    """Runs `act` with a request's context, unless the case is hidden from the reader."""
+    with ctx.writing(request, number=case_id) as context:
+        context.demand_open()
+        act(context)

@@ -13,7 +13,7 @@ from app.routes._shared import JobStatus
 from app.routes._types import Answer, Body, Int, Name, Part, Seeds, binary
 from core.studio.db.store import NotFound
 from core.studio.ingest.studies import show_study
-from core.studio.report import asked
+from core.studio.report import board as reports
 from core.studio.report.board import board, missing
 from core.studio.report.tables import BUDGETS, NETWORKS, TABLES
 
@@ -147,7 +147,7 @@ def show(
 ):
     """Return the paper's tables as far as they exist, and what is missing."""
     store = ctx.store()
-    settings = asked.settings(store, study, seeds=seeds, budget=budget, network=network, protocol=protocol)
+    settings = reports.settings(store, study, seeds=seeds, budget=budget, network=network, protocol=protocol)
     budget_of = {name: budget for budget, name in BUDGETS.items()}
     choices = {
         "tables": [{"name": name, "title": make().title} for name, make in TABLES.items()],
@@ -162,7 +162,7 @@ def show(
 def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
     """Count the missing cells and estimate how long they take; nothing is started."""
     store = ctx.store()
-    settings = asked.settings(store, study, **body.model_dump())
+    settings = reports.settings(store, study, **body.model_dump())
     return {"ok": True, **missing(store, settings["study"], settings)}
 
 
@@ -171,8 +171,8 @@ def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
     """Queue the missing cells; the files are written when all are complete."""
     store = ctx.store()
     device = store.setting("device", "auto")
-    settings = asked.settings(store, study, **body.model_dump(), device=device)
-    return {"ok": True, "job": asked.submit(store, settings)}
+    settings = reports.settings(store, study, **body.model_dump(), device=device)
+    return {"ok": True, "job": reports.submit(store, settings)}
 
 
 @router.get(
@@ -181,7 +181,7 @@ def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
 def file(ctx: Studio, who: Sighted, study: str, kind: str):
     """Return the last report: html opens in the browser, csv, tex and json are downloads."""
     store = ctx.store()
-    path = asked.folder(store, show_study(store, study)["id"]) / asked.FILES.get(kind, "")
+    path = reports.folder(store, show_study(store, study)["id"]) / reports.FILES.get(kind, "")
     if not path.is_file():
         raise NotFound("this report has not been written yet")
     disposition = "inline" if kind == "html" else "attachment"

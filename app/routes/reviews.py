@@ -16,8 +16,7 @@ from app.access.permissions import Reader, Studio
 from app.context import Context
 from app.routes._shared import Decision, Label, ReviewStage, Rights, ScoredRun, Split, Values
 from app.routes._types import Answer, Body, Done, Failed, Finite, Id, Int, Line, Name, Part, Settings, read_cursor
-from app.routes.findings import Finding
-from app.routes.masks import CaseMarks, MaskVersion
+from app.routes.masks import CaseMarks, Finding, MaskVersion
 from core.studio.db import audit
 from core.studio.ingest.studies import study_row
 from core.studio.review import cases, decisions, sessions, worklist

@@ -16,7 +16,7 @@ from pydantic import Discriminator, Field
 from starlette.concurrency import run_in_threadpool
 from typing_extensions import NotRequired, TypeAliasType
 
-from app.access.limits import too_large
+from app.access.guard import too_large
 from app.access.permissions import Administrator, Sighted, Studio, owner_of
 from app.context import Context
 from app.routes import _pixels as pixels

@@ -18,7 +18,7 @@ from core.studio.medmix.batch_strip import BatchStrip
 from core.studio.runs import records as runs
 from core.studio.training import dryrun, live
 from core.studio.training import requests as training
-from core.studio.training.series import series
+from core.studio.training.live import series
 
 router = APIRouter(prefix="/api/training", tags=["training"])
 COMPARED = 6

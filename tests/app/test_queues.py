@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from core.studio.db import opening
-from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from tests.app.conftest import STUDY, Served
@@ -38,13 +37,13 @@ def two(own):
     for job, queue, message in zip(
         made, ("long", "short"), ("pretrain 4 of 9", "Scoring 1 of 2 new cases"), strict=True
     ):
-        assert execution.claim(opened, queue)["id"] == job
-        execution.progress(opened, job, 0.4, message)
+        assert jobs.claim(opened, queue)["id"] == job
+        jobs.progress(opened, job, 0.4, message)
     opened.execute("UPDATE runs SET status = 'running' WHERE id = ?", [run])
     yield opened, made[1]
     for job in made:
         if jobs.get_job(opened, job)["status"] == "running":
-            execution.end(opened, job, "cancelled")
+            jobs.end(opened, job, "cancelled")
     runs.delete_run(opened, run)
 
 
@@ -57,7 +56,7 @@ def test_what_goes_on_beside_a_training_is_said(page, page_url, go, two):
     hint.filter(has_text="one at work, beside: Scoring 1 of 2 new cases").wait_for()
     high = page.locator("#top").bounding_box()["height"]
     assert sign.evaluate("e => e.scrollWidth <= e.clientWidth"), "nothing is cut"
-    execution.advance(opened, importing)
+    jobs.advance(opened, importing)
     page.wait_for_function("!document.querySelector('#at-work').textContent.includes('Scoring')")
     assert sign.inner_text() == "40 % · pretrain 4 of 9" and hint.inner_text() == "one at work"
     assert page.locator("#top").bounding_box()["height"] == high
@@ -78,7 +77,7 @@ def test_a_row_that_changes_while_it_is_pressed_is_chosen(page, page_url, go, tw
     ):
         target.hover()
         page.mouse.down()
-        execution.progress(opened, job, share, f"pretrain {share}")
+        jobs.progress(opened, job, share, f"pretrain {share}")
         page.locator("#at-work").filter(has_text=f"pretrain {share}").wait_for()  # the page looked again, twice or more
         page.mouse.up()
         page.locator(sign).wait_for()

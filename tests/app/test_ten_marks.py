@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Error
 
-from core.engine.segment import source
+from core.engine.segment import lite_medsam
 from tests.app.conftest import frames
 from tests.app.review.conftest import REACHED, WIDGET, rows, settle
 
@@ -121,7 +121,7 @@ def page_url(unused) -> str:
 
 @pytest.mark.longest
 @pytest.mark.timeout(3600)  # ten minutes on two quiet cores, most of it learning
-@pytest.mark.skipif(source.file() is None, reason=f"{source.PACKAGE} is not installed")
+@pytest.mark.skipif(lite_medsam.file() is None, reason=f"{lite_medsam.PACKAGE} is not installed")
 def test_ten_marks_are_learnt_compared_and_read_on_with(page, page_url, real, unused, tmp_path):
     truth, folder = real("hyperkvasir") / "test/mask", frames(real("hyperkvasir"), tmp_path / "colon", COUNTS)
     reader, stages = Reader(page, truth, unused.home), []

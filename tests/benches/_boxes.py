@@ -14,9 +14,8 @@ import numpy as np
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import build_encoder
-from core.engine.segment.lattice import lattice
 from core.engine.segment.lite_medsam import Corners, load
-from core.engine.segment.region import Click, refined, region
+from core.engine.segment.region import Click, lattice, refined, region
 from tests.benches._fit import dice, next_click
 
 SETS = ("hyperkvasir", "brain", "idrid")

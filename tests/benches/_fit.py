@@ -13,8 +13,7 @@ import cv2
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from core.engine.segment.lattice import Lattice
-from core.engine.segment.region import Click, evidence, innermost, region
+from core.engine.segment.region import Click, Lattice, evidence, innermost, region
 
 FIRST = (-2.0, *(0.0,) * 13, -2.0)  # a ball by edges of colour
 EVERY = 12  # of the cells, one is learnt from: neighbours say the same

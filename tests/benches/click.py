@@ -15,8 +15,7 @@ import numpy as np
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, build_encoder
-from core.engine.segment.lattice import Box, lattice
-from core.engine.segment.region import Click, region
+from core.engine.segment.region import Box, Click, lattice, region
 from tests.benches import bench
 from tests.benches._boxes import boxes_of_sets
 from tests.benches._fit import clicked, fit_weights

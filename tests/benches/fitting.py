@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.allocator import most_memory
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.ensemble.ensemble import BlendHead
 from core.engine.detectors.gaussian import Moments
 from core.engine.detectors.padim import draw_channels
+from core.engine.tensors import most_memory
 from tests.benches import Aim, bench
 
 EPSILON = 0.01
@@ -86,7 +86,7 @@ def padim_fit(quick: bool = False) -> dict[str, Any]:
 CHILD = """
 import json, sys
 import numpy as np, torch
-from core.engine.allocator import most_memory
+from core.engine.tensors import most_memory
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder

@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 import torch
 
-from core.engine.allocator import most_memory
+from core.engine.tensors import most_memory
 from core.studio.bundle import export_bundle, import_bundle
 from core.studio.db import opening
 from core.studio.db.home import Home

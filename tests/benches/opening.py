@@ -17,7 +17,7 @@ from typing import Any
 from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.records import NOT_ENDED
+from core.studio.jobs.queue import NOT_ENDED
 from tests.benches import ROOT, Aim, bench
 from tests.benches._server import cancel, chromium
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from core.engine.allocator import most_memory
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.calibration.percentiles import PixelScale
@@ -29,7 +28,7 @@ from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.metrics.localisation import Pixels, pixel_auroc, pro
 from core.engine.metrics.localised import MOST, at_once, by_blocks
-from core.engine.tensors import to_batch
+from core.engine.tensors import most_memory, to_batch
 from tests.benches import ROOT, Aim, _anomalib, bench
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4"]  # of EfficientNet-lite in timm: strides 4, 8 and 16

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from core.engine.allocator import most_memory
+from core.engine.tensors import most_memory
 from core.studio.clusters import library
 from core.studio.clusters.config import MapConfig
 from core.studio.clusters.step import embed

@@ -11,12 +11,11 @@ import torch
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder, build_encoder
-from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.igd import IGD
+from core.engine.detectors.igd.model import PRESETS
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
 from core.engine.detectors.lesion_head.decoder import LesionNet
-from core.engine.detectors.lesion_head.lesion_head import LesionHead
-from core.engine.detectors.lesion_head.score import ScoreRule
+from core.engine.detectors.lesion_head.lesion_head import LesionHead, ScoreRule
 from core.engine.detectors.map_detector import MapDetector, fit_together, predict_together
 from core.engine.detectors.nearest.nearest import Nearest, NearestConfig
 from core.engine.detectors.padim import PaDiM, PaDiMConfig

@@ -11,10 +11,9 @@ import torchvision
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.igd import IGD
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.model import IGDModel
+from core.engine.detectors.igd.model import PRESETS, IGDModel
 from core.engine.detectors.igd.train import IGDTraining
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.objectives.base import Views

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import torch
 
-from core.engine.allocator import most_memory
+from core.engine.tensors import most_memory
 from core.studio.db import opening
 from core.studio.ingest.studies import import_study, load_arrays
 from tests.benches import ROOT, Aim, bench

@@ -29,7 +29,7 @@ from core.studio.ingest import cache, parts, studies
 from core.studio.ingest.masks import reference_masks
 from core.studio.jobs import orphans
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.runs import nearest, screened
+from core.studio.runs import explained, screened
 from core.studio.runs import records as runs
 from core.studio.training import first_weights
 from tests.conftest import picture, plain_folder, write
@@ -177,13 +177,13 @@ class Screened(User):
 
 
 class Nearest(User):
-    places = ("core/studio/runs/nearest.py _training",)
+    places = ("core/studio/runs/explained.py _training",)
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.run = self.store.first("SELECT * FROM runs WHERE method = 'untrained'")
         self.arrays = cache.load_arrays(self.store, STUDY, SIZE)
-        self.encoder = nearest._loaded(nearest._encoder_folder(self.store, self.run["id"]))
+        self.encoder = explained._loaded(explained._encoder_folder(self.store, self.run["id"]))
 
     def undo(self, number: int) -> None:
         for file in (self.home.cache / STUDY).glob("training-features-*"):
@@ -191,7 +191,7 @@ class Nearest(User):
 
     def work(self, number: int) -> Result:
         rows = self.arrays.index("train", label="normal")
-        return nearest._training(self.store, self.run, self.arrays, self.encoder, rows, "cpu")
+        return explained._training(self.store, self.run, self.arrays, self.encoder, rows, "cpu")
 
 
 class Key(User):

@@ -1,7 +1,7 @@
 """PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Read this first.
 
 Everything is computed one position and one image at a time, in float64. `gaussian.py` computes PaDiM's distances from
-covariance blocks that cells share, `igd/losses.py` IGD's estimates block by block; tests/engine/detectors compares both
+covariance blocks that cells share, `igd/model.py` IGD's estimates block by block; tests/engine/detectors compares both
 with the functions here.
 """
 

@@ -24,8 +24,8 @@ from core.engine.detectors.class_head import ClassHeadDetector
 from core.engine.detectors.ensemble.ensemble import ROI, TOP, Ensemble
 from core.engine.detectors.igd.igd import IGD
 from core.engine.detectors.igd.igd import STRIDE as IGD_STRIDE
+from core.engine.detectors.lesion_head.lesion_head import TOP as TOP_SHARES
 from core.engine.detectors.lesion_head.lesion_head import LesionHead
-from core.engine.detectors.lesion_head.score import TOP as TOP_SHARES
 from core.engine.detectors.mahalanobis import Mahalanobis, features_of
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.detectors.nearest.memory import patches_of, scaled

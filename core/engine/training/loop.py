@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.engine.allocator import keep_freed_memory
 from core.engine.progress import Report, Stop, Stopped
+from core.engine.tensors import keep_freed_memory
 from core.engine.training.base import Diverged, Training
 from core.engine.training.checkpoint import Checkpoints
 

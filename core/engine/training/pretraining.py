@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from core.engine import processes
-from core.engine.allocator import most_memory
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.losses.pmsacl import loss_of_a_constant
 from core.engine.objectives.base import Outcome, Views
 from core.engine.objectives.config import REESTIMATED, PretrainConfig
 from core.engine.progress import Stopped
-from core.engine.tensors import to_batch
+from core.engine.tensors import most_memory, to_batch
 from core.engine.training.base import STEP, Training, generator
 from core.engine.training.collapse import CollapseWatch, feature_state, relative_spread, remedies
 from core.engine.training.joint import joint_step, rows_of_process, share_norms

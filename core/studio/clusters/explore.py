@@ -29,7 +29,7 @@ from core.studio.runs import records as runs
 from core.studio.runs.marks import truth_masks
 from core.studio.runs.preferred import preference
 from core.studio.runs.readings import unpack_map, unpack_not_judged
-from core.studio.runs.snapshots import Snapshot
+from core.studio.runs.weights import Snapshot
 
 _open: dict[tuple, Rows] = {}
 

@@ -17,7 +17,7 @@ from core.studio.clusters.points import PointImages, PointSet
 from core.studio.db import seals
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
-from core.studio.runs.snapshots import Snapshot, snapshots
+from core.studio.runs.weights import Snapshot, snapshots
 
 CENTRES = "centres.safetensors"  # file of the class centres in an encoder's folder, if a training has saved them
 VERSION = 1  # increase it if the same inputs give different features

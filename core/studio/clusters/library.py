@@ -21,7 +21,7 @@ from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs
 from core.studio.review import cases
 from core.studio.review.people import assign_one
-from core.studio.runs.snapshots import Snapshot, encoder_run
+from core.studio.runs.weights import Snapshot, encoder_run
 
 VERSION = 2  # increase it if the same configuration gives a different map
 

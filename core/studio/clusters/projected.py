@@ -30,7 +30,7 @@ from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
 from core.studio.review.exports.tables import Names
-from core.studio.runs.snapshots import Snapshot
+from core.studio.runs.weights import Snapshot
 
 VERSION = 1  # increase it if the same images are projected to different positions
 MOST = 5_000  # 1 GB of images at 256 pixels

@@ -10,7 +10,7 @@ from core.studio.db.store import Store
 from core.studio.demo import study as demo
 from core.studio.jobs import orphans
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.records import NOT_ENDED
+from core.studio.jobs.queue import NOT_ENDED
 from core.studio.review import masks
 from core.studio.review.cases import scored_runs
 from core.studio.review.context import RequestContext

@@ -15,7 +15,7 @@ from core.studio.incoming import watch
 from core.studio.ingest import roots
 from core.studio.ingest.reader import printable
 from core.studio.ingest.studies import add_cases
-from core.studio.jobs import queues
+from core.studio.jobs import queue
 from core.studio.jobs.steps import Work, step
 from core.studio.review.cases import scored_runs
 from core.studio.runs import records as runs
@@ -143,7 +143,7 @@ def _candidates(store: Store, study: str, run: str | None) -> list[str]:
 def to_be_scored(store: Store, run: str) -> int | None:
     """Returns the job of the long queue that is about to score a run for the first time, if any."""
     calibration = runs.get_run(store, run)["summary"].get("calibration")
-    return None if calibration else queues.awaited(store, [run], "score")
+    return None if calibration else queue.awaited(store, [run], "score")
 
 
 def _unscored(store: Store, study: str, run: str | None) -> str:

@@ -18,7 +18,7 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.layouts import files_under
 from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.records import NOT_ENDED
+from core.studio.jobs.queue import NOT_ENDED
 from core.studio.runs import records as runs
 
 SETTLE = 4.0  # seconds during which size and time of a file must not change

@@ -11,9 +11,9 @@ import functools
 import math
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -442,3 +442,44 @@ def has_window(ds: Any) -> bool:
     groups = [*items(ds, "SharedFunctionalGroupsSequence"), *items(ds, "PerFrameFunctionalGroupsSequence")]
     holders = [ds, *(lut for group in groups for lut in items(group, "FrameVOILUTSequence"))]
     return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in holders)
+
+
+KEPT = 1024  # files whose answer is remembered
+
+
+class Spacing(TypedDict):
+    """The size of a pixel. x, y: millimetres between the centres of neighbouring pixels. at: `patient`, or `detector`
+    if measured on a projection, which magnifies the patient."""
+
+    x: float
+    y: float
+    at: str
+
+
+def spacing_of_case(case: Mapping[str, Any]) -> Spacing | None:
+    """Finds a case's spacing by its row (path, sha256); None if the file is not DICOM, has no spacing or is missing."""
+    return _spacing_of_file(case["path"], case["sha256"])
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _spacing_of_file(path: str, sha256: str | None) -> Spacing | None:
+    """Finds a file's spacing. sha256: part of the cache key, because the file at that path may be replaced."""
+    try:
+        return spacing_of_header(header(Path(path))) if is_dicom(Path(path)) else None
+    except (OSError, Unreadable):
+        return None
+
+
+def spacing_of_header(ds: Any) -> Spacing | None:
+    """Reads PixelSpacing (PS3.3 10.7.1.1), the shared one of a multi-frame file included, else ImagerPixelSpacing."""
+    groups = items(ds, "SharedFunctionalGroupsSequence")[:1]
+    measures = next((item for group in groups for item in items(group, "PixelMeasuresSequence")), None)
+    for source, name, at in (
+        (ds, "PixelSpacing", "patient"),
+        (measures, "PixelSpacing", "patient"),
+        (ds, "ImagerPixelSpacing", "detector"),
+    ):
+        distances = spacing(source, name) if source is not None else None
+        if distances:
+            return {"x": distances[1], "y": distances[0], "at": at}  # rows come first
+    return None

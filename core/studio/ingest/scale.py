@@ -16,8 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from core.studio.ingest import dicom
-from core.studio.ingest.decode import Probe, read_raw
-from core.studio.ingest.depth import container, finite
+from core.studio.ingest.decode import Probe, container, finite, read_raw
 
 TAILS = (0.1, 99.9)  # percentiles of an image whose values fit no container: stray pixels do not count
 

@@ -17,9 +17,9 @@ from core.studio.ingest import erased, reader, scale, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import ADDED, copying
 from core.studio.ingest.duplicates import alike
-from core.studio.ingest.holdout import HOLDOUT_FRACTION, hold_out
 from core.studio.ingest.layouts import ANYWHERE, Entry, Group, conclude, confined, files_under, read_layout
 from core.studio.ingest.patients import Patients, straddling
+from core.studio.ingest.reader import Found
 from core.studio.ingest.records import (
     delete_study,
     demand_free_name,
@@ -276,3 +276,43 @@ def _insert(store: Store, study: str, files: list[reader.Found], report: ImportR
     if by is not None and files:  # no names of files or folders, because they may be a patient's
         counts = {"accepted": report.accepted, "masks": report.masks}
         audit.record(store, by, "import", study=study, after={**counts, "fingerprint": fingerprint})
+
+
+HOLDOUT_FRACTION = 0.25
+HOLDOUT_LEAST = 20  # when there are HOLDOUT_FROM normals or more
+HOLDOUT_FROM = 60
+
+
+def hold_out(files: list[Found]) -> None:
+    """Holds out part of the training normals, chosen by content, so that the same files are held out everywhere.
+
+    Images of one patient, frames of one file and slices of one volume stay together, unless there is only one patient
+    or volume: without held-out images nothing could be scored. Nothing is chosen if the layout already names a held-out
+    part.
+    """
+    train = [f for f in files if f.entry.split == "train"]
+    if not train or any(f.entry.split == "holdout" for f in files):
+        return
+    units = next((u for u in (_units(train, True), _units(train, False)) if len(set(u)) > 1), None)
+    units = units or [f.row["sha256"] for f in train]
+    digests = sorted(set(units))
+    count = round(len(digests) * HOLDOUT_FRACTION)
+    if len(digests) >= HOLDOUT_FROM:
+        count = max(count, HOLDOUT_LEAST)
+    elif len(digests) > 1:
+        count = max(count, 1)
+    ranked = sorted(digests, key=lambda d: hashlib.sha256(f"holdout {d}".encode()).digest())
+    chosen = set(ranked[:count])
+    for f, unit in zip(train, units, strict=True):
+        if unit in chosen:
+            f.row["split"] = "holdout"
+
+
+def _units(train: list[Found], patients: bool) -> list[str]:
+    """Returns what each frame must not be separated from (its patient if asked for, else its volume, else its file),
+    named by the least digest of its images."""
+    names = [(patients and f.row.get("patient")) or f.row.get("series") or f.row["sha256"] for f in train]
+    least: dict[str, str] = {}
+    for name, f in zip(names, train, strict=True):
+        least[name] = min(least.get(name, f.row["sha256"]), f.row["sha256"])
+    return [least[name] for name in names]

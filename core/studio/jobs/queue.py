@@ -1,26 +1,28 @@
 """Jobs: chains of steps (pretrain -> fit -> score -> evaluate) that worker processes execute, one per queue.
 
 The page writes requests to the column `wants` and reads the progress; jobs continue when the page is closed.
+
+Trainings run one at a time in the long queue; jobs that only read finished runs run in parallel to them in the short
+one. Chains that train or fit are long. All others (import, scoring, evaluation, maps) are short, unless they use a run
+on which a long job still has to work: then they wait for it in the long queue. A map needs only a run's encoder: it
+does not wait for the fits that follow the training, nor for the training if its epochs are given, because these are
+saved already.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from core.studio.db.journal import log
 from core.studio.db.store import NotFound, Store, now, parsed
-from core.studio.jobs.processes import detached
-from core.studio.jobs.queues import QUEUES, queue_of
-from core.studio.jobs.records import JSON, NOT_ENDED, TRAINS, at_position, finish, get_job, reap
-from core.studio.jobs.steps import STEPS
-
-__all__ = [
-    "cancel", "ensure_worker", "get_job", "list_jobs", "once", "pause", "reap", "resume", "runs_of", "submit",
-]  # fmt: skip
+from core.studio.jobs.processes import detached, is_alive, start_of
+from core.studio.jobs.steps import STEPS, is_long
 
 
 def submit(store: Store, steps: list[dict], start: bool = True) -> int:
@@ -147,3 +149,168 @@ def ensure_worker(store: Store) -> list[int]:
     line = [sys.executable, "-m", "core.studio.jobs.worker", "--home", str(store.home.path), "--queue"]
     root, out = Path(__file__).resolve().parents[3], store.home.path / "worker.log"
     return [detached([*line, queue], root, out) for queue in QUEUES if queue in waiting]
+
+
+JSON = ("chain", "args")
+NOT_ENDED = ("queued", "running", "paused", "interrupted")  # statuses of jobs that can continue
+TRAINS = ("pretrain", "fit")  # steps that create a run, whose status follows the job's
+_RUN_STATUS = {
+    "queued": "queued", "paused": "stopped", "cancelled": "stopped", "interrupted": "interrupted", "failed": "failed",
+}  # fmt: skip
+
+
+def at_position(chain: list[dict], position: int) -> dict:
+    """Returns the columns of a job that describe the current step of its chain."""
+    step = chain[position]
+    return {"position": position, "step": step["step"], "run": step["run"] or None, "args": json.dumps(step["args"])}
+
+
+def get_job(store: Store, job: int) -> dict:
+    """Returns the row of a job, with chain and args as values. Raises NotFound for an unknown job."""
+    row = store.one("SELECT * FROM jobs WHERE id = ?", [job])
+    if row is None:
+        raise NotFound(f"there is no job {job}; `jobs` lists them")
+    return parsed(row, *JSON)
+
+
+def reap(store: Store) -> list[int]:
+    """Ends jobs whose worker has died as 'interrupted', paused or cancelled; returns their ids."""
+    gone = []
+    for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
+        if not is_alive(row["pid"], row["pid_start"]):
+            with store.write():
+                again = store.first("SELECT * FROM jobs WHERE id = ?", [row["id"]])
+                if again["status"] != "running" or again["pid"] != row["pid"]:
+                    continue
+                status = {"pause": "paused", "cancel": "cancelled"}.get(again["wants"], "interrupted")
+                reason = "the worker process ended without a word" if status == "interrupted" else None
+                finish(store, parsed(again, *JSON), status, "Interrupted; Resume goes on", reason)
+                gone.append(row["id"])
+    return gone
+
+
+def finish(store: Store, row: dict, status: str, message: str, error: str | None) -> None:
+    """Records the end of a job and the status of its runs. Call it inside `store.write()`. row: from `get_job`."""
+    values = {"status": status, "message": message, "error": error, "finished": now(), "pid": None, "wants": "run"}
+    store.db.table("jobs").update(row["id"], values)
+    if status == "done":
+        return
+    current = row["run"] if row["step"] in TRAINS else None
+    if current:
+        store.db.execute("UPDATE runs SET status = ? WHERE id = ?", [_RUN_STATUS[status], current])
+    if row["run"] and error:
+        log(store, row["run"], error)
+    if status in ("cancelled", "failed"):
+        for step in row["chain"][row["position"] + 1 :]:
+            if step["step"] in TRAINS:
+                store.db.execute("UPDATE runs SET status = 'new' WHERE id = ? AND status = 'queued'", [step["run"]])
+
+
+LONG, SHORT = "long", "short"
+# Chains with "gives_way" in the arguments of their steps (the demo's training) come last and stop for all others.
+GIVES_WAY = "EXISTS (SELECT 1 FROM json_each({job}.chain) s WHERE json_extract(s.value, '$.args.gives_way'))"
+QUEUES = (SHORT, LONG)
+TRAINING = "pretrain"
+READS_ENCODER = ("embed",)  # steps that need only the training of a run
+
+
+def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
+    """Returns the queue of the remaining steps of a chain, and the message while it waits."""
+    if any(is_long(step["step"]) for step in steps):
+        return LONG, ""
+    awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
+    job = max((j for j in awaited_jobs if j is not None), default=None)
+    return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which is not done with this run yet")
+
+
+def _awaited_by(store: Store, step: dict) -> int | None:
+    """Returns the job that a step must wait for, or None. The epochs of a map, if given, exist already."""
+    if step["step"] in READS_ENCODER and (step.get("args") or {}).get("config", {}).get("epochs"):
+        return None
+    return awaited(store, [step["run"]], TRAINING if step["step"] in READS_ENCODER else None)
+
+
+def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:
+    """Returns the last queued or running long job with a remaining step (`step`, or any) on one of `runs`, or None."""
+    run_ids, job = set(runs), None
+    query = "SELECT id, chain, position FROM jobs WHERE queue = 'long' AND status IN ('queued', 'running') ORDER BY id"
+    for row in store.query(query) if run_ids else ():
+        if any(s["run"] in run_ids and step in (None, s["step"]) for s in json.loads(row["chain"])[row["position"] :]):
+            job = row["id"]
+    return job
+
+
+def others_wait(store: Store, job: int) -> bool:
+    """Returns whether a job gives way to others and another job waits in its queue."""
+    query = (
+        f"SELECT 1 FROM jobs j JOIN jobs q ON q.queue = j.queue AND q.status = 'queued' "
+        f"WHERE j.id = ? AND {GIVES_WAY.format(job='j')} AND NOT {GIVES_WAY.format(job='q')} LIMIT 1"
+    )
+    return store.one(query, [job]) is not None
+
+
+def beside(store: Store, queue: str) -> int | None:
+    """Returns the job that is running in the other queue, or None; each queue runs one at a time."""
+    row = store.one("SELECT id FROM jobs WHERE queue != ? AND status = 'running'", [queue])
+    return row["id"] if row else None
+
+
+def claim(store: Store, queue: str | None = None, job: int | None = None) -> dict | None:
+    """Claims the oldest queued job for this process and returns it, or None. Jobs of the demo come last.
+
+    queue: None for any idle queue. job: None for any job. This is a single statement, so that two workers cannot claim
+    the same job.
+    """
+    rows = store.query(
+        "UPDATE jobs SET status = 'running', wants = 'run', pid = :pid, pid_start = :start, heartbeat = :now, "
+        "started = coalesce(started, :now), finished = NULL, error = NULL "
+        "WHERE id = (SELECT id FROM jobs q WHERE q.status = 'queued' AND q.queue = coalesce(:queue, q.queue) "
+        "AND q.id = coalesce(:job, q.id) "
+        "AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.status = 'running' AND r.queue = q.queue) "
+        f"ORDER BY {GIVES_WAY.format(job='q')}, id LIMIT 1) RETURNING *",
+        {"pid": os.getpid(), "start": start_of(os.getpid()), "now": now(), "queue": queue, "job": job},
+    )
+    return parsed(rows[0], *JSON) if rows else None
+
+
+def wants(store: Store, job: int) -> str:
+    """Returns the last request on a job: 'run', 'pause' or 'cancel'."""
+    row = store.one("SELECT wants FROM jobs WHERE id = ?", [job])
+    return row["wants"] if row else "cancel"
+
+
+def heartbeat(store: Store, job: int) -> None:
+    """Records that the job's worker is alive now."""
+    store.execute("UPDATE jobs SET heartbeat = ? WHERE id = ? AND status = 'running'", [now(), job])
+
+
+def progress(store: Store, job: int, fraction: float, message: str) -> None:
+    """Records the progress of a job, from 0 to 1 of the whole chain, and what it is doing."""
+    store.execute(
+        "UPDATE jobs SET progress = ?, message = ?, heartbeat = ? WHERE id = ?", [fraction, message, now(), job]
+    )
+
+
+def advance(store: Store, job: int) -> dict | None:
+    """Moves a job to its chain's next step; returns it, or None (and the job is done) after the last."""
+    with store.write() as db:
+        row = get_job(store, job)
+        position = row["position"] + 1
+        if position == len(row["chain"]):
+            finish(store, row, "done", "Done", None)
+            db.execute("UPDATE jobs SET progress = 1 WHERE id = ?", [job])
+            return None
+        db.table("jobs").update(job, {**at_position(row["chain"], position), "progress": position / len(row["chain"])})
+        return get_job(store, job)
+
+
+def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
+    """Ends the work on a job that is not done: paused, cancelled, interrupted or failed."""
+    with store.write():
+        finish(store, get_job(store, job), status, message, error)
+
+
+def defer(store: Store, job: int, message: str) -> bool:
+    """Returns a running job to the long queue; returns False if it is to be paused or cancelled."""
+    change = "UPDATE jobs SET status = 'queued', queue = ?, pid = NULL, message = ? WHERE id = ? AND wants = 'run'"
+    return store.execute(change, [LONG, message, job]).rowcount == 1

@@ -3,7 +3,7 @@
     @step("embed")
     def embed(work: Work) -> None: ...
 
-    @step("pretrain", long=True)  # others read its results: see queues.py
+    @step("pretrain", long=True)  # others read its results: see queue.py
     def pretrain(work: Work) -> None: ...
 
 A step reads its run and arguments, reports progress, and calls `should_stop()` often. If that returns True, it saves

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from core.studio.db.store import NotFound, Store
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.processes import is_alive
-from core.studio.jobs.records import get_job
+from core.studio.jobs.queue import get_job
 
 SECONDS = 7.0  # time after which a worker is killed; its job can resume from the last checkpoint
 GIVEN_UP = 2.0  # further seconds to wait for a worker that cannot be killed, such as another account's

@@ -2,6 +2,8 @@
 
 It claims queued jobs one after the other and ends when the queue is empty. It runs in its own session, so that closing
 the page, a terminal or the app does not affect it. If it is killed, that is detected, and its job can be resumed.
+Commands that torchrun starts in several processes execute a job themselves (`execute_here`). The two queues share the
+machine's memory: a job that runs out of it waits for the other one instead of failing.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import gc
+import json
 import math
 import os
 import signal
@@ -16,15 +20,15 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from core.studio.db import journal, logged, opening
 from core.studio.db.home import Home
 from core.studio.db.store import Store, is_full
-from core.studio.jobs import execution, memory, times
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.queues import LONG, QUEUES, others_wait
-from core.studio.jobs.records import TRAINS
+from core.studio.jobs import times
+from core.studio.jobs.queue import LONG, QUEUES, TRAINS, get_job, others_wait
 from core.studio.jobs.steps import DOING, STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
@@ -79,7 +83,7 @@ class Wish:
         if _terminated.is_set():
             return True
         if look:
-            self.wants, self.looked = execution.wants(self.store, self.job), time.monotonic()
+            self.wants, self.looked = jobs.wants(self.store, self.job), time.monotonic()
             self.gives_way = self.wants == "run" and others_wait(self.store, self.job)
         return self.wants != "run" or self.gives_way
 
@@ -106,7 +110,7 @@ def beating(store: Store, job: int):
                     os.killpg(os.getpid(), signal.SIGKILL)  # and its child processes
                 os._exit(1)
             with contextlib.suppress(Exception):  # a busy database must not end the work
-                execution.heartbeat(store, job)
+                jobs.heartbeat(store, job)
         store.close()
 
     thread = threading.Thread(target=beat, daemon=True)
@@ -137,18 +141,18 @@ def execute(store: Store, job: dict) -> str:
                 STEPS[job["step"]](Work(store, job["run"] or "", job["args"], reporter, wish, job["id"]))
                 reporter.flush()
                 times.done(store, noted)
-                current, tried = execution.advance(store, job["id"]), 0
+                current, tried = jobs.advance(store, job["id"]), 0
                 continue
             except Stopped:
                 reporter.flush()
                 status = wish.status
                 if status == "queued":
                     with store.write():
-                        execution.end(store, job["id"], "paused")
+                        jobs.end(store, job["id"], "paused")
                         jobs.resume(store, job["id"], start=False)
                         store.execute("UPDATE jobs SET message = ? WHERE id = ?", [GAVE_WAY, job["id"]])
                     return status
-                execution.end(
+                jobs.end(
                     store, job["id"], status, {"paused": "Paused", "cancelled": "Cancelled"}.get(status, "Stopped")
                 )
                 return status
@@ -156,13 +160,13 @@ def execute(store: Store, job: dict) -> str:
                 with contextlib.suppress(sqlite3.OperationalError):  # the full disk may be that of the database
                     reporter.flush()
                 print(logged.trace_of(error), file=sys.stderr, flush=True)
-                sentence, full = store.home.left_out_of(explain(error)), memory.ran_out(error)
+                sentence, full = store.home.left_out_of(explain(error)), ran_out(error)
             if full:  # outside of the handler, as the error keeps the step's memory alive
-                memory.release()
-                if memory.set_aside(store, job):
+                release()
+                if set_aside(store, job):
                     return "queued"
                 tried += 1
-                if tried <= memory.TRIES and memory.wait_for_room(store, job, wish):
+                if tried <= TRIES and wait_for_room(store, job, wish):
                     continue
             _end_failed(store, job["id"], sentence)
             return "failed"
@@ -174,7 +178,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            execution.end(store, job, "failed", sentence, sentence)
+            jobs.end(store, job, "failed", sentence, sentence)
             return
         except sqlite3.OperationalError as error:
             if not is_full(error) or time.monotonic() > until or _terminated.wait(1.0):
@@ -184,7 +188,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
 def explain(error: Exception) -> str:
     """Returns a sentence on an error for people. The text of a ValueError is used unchanged."""
     text = str(error).strip()
-    if memory.ran_out(error):
+    if ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
     if is_full(error):
         return "The disk is full: free some space, then Resume goes on from the last checkpoint"
@@ -210,7 +214,7 @@ def _run_one_queue(store: Store, queue: str) -> int:
                 time.sleep(0.5)
                 continue
             jobs.reap(store)
-            while not _terminated.is_set() and (job := execution.claim(store, queue)):
+            while not _terminated.is_set() and (job := jobs.claim(store, queue)):
                 execute(store, job)
                 done += 1
             fcntl.flock(lock, fcntl.LOCK_UN)  # then check again: a job may have been queued meanwhile
@@ -284,7 +288,7 @@ class Reporter:
                 self.thinned = last
         self.rows = []
         share = (self.job["position"] + self.fraction) / len(self.job["chain"])
-        execution.progress(self.store, self.job["id"], share, self.message)
+        jobs.progress(self.store, self.job["id"], share, self.message)
         self.written = time.monotonic()
 
 
@@ -298,6 +302,75 @@ def flatten(values: dict) -> list[tuple[str, float]]:
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             pairs.append((name, float(value) if math.isfinite(value) else math.nan))
     return pairs
+
+
+TRIES = 5  # largest number of waits of a step of the long queue
+
+
+def ran_out(error: BaseException) -> bool:
+    """Returns whether an error means that the memory of the device or the machine is exhausted."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "alloc_failed" in text
+
+
+def release() -> None:
+    """Frees device memory that a finished step still occupies."""
+    gc.collect()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        sys.modules["torch"].cuda.empty_cache()
+
+
+def set_aside(store: Store, job: dict) -> bool:
+    """Queues a short job after the running training; returns False if none is running, so that the job fails."""
+    if job["queue"] != jobs.SHORT or (long := jobs.beside(store, jobs.SHORT)) is None:
+        return False
+    deferred = jobs.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
+    if deferred:
+        jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
+    return deferred
+
+
+def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
+    """Makes a training wait for the running short job, to resume from its checkpoint; False if there is none."""
+    if job["queue"] != jobs.LONG or (short := jobs.beside(store, jobs.LONG)) is None:
+        return False
+    if job["step"] in TRAINS:
+        store.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [job["run"]])
+    done = jobs.get_job(store, job["id"])["progress"]
+    jobs.progress(store, job["id"], done, f"Waits for job {short}: memory does not hold both at once")
+    while not should_stop() and jobs.beside(store, jobs.LONG) == short:
+        jobs.reap(store)  # it may have been killed
+        time.sleep(LOOK)
+    return True
+
+
+GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs that ended early
+
+
+def unfinished(store: Store, run: str) -> int | None:
+    """Returns the last job on a run if it ended early, else None."""
+    jobs.reap(store)
+    for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
+        if any(step["run"] == run for step in json.loads(row["chain"])):
+            return row["id"] if row["status"] in GONE_ON_WITH else None
+    return None
+
+
+def execute_here(store: Store, job: int) -> dict:
+    """Executes a queued job in this process; returns its row. SIGTERM stops it at a checkpoint.
+
+    If another job of its queue is running, the job is cancelled and ValueError raised.
+    """
+    claimed = jobs.claim(store, job=job)
+    if claimed is None:
+        jobs.cancel(store, job)
+        raise ValueError("another training is running in this home: wait for it, or pause it")
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        execute(store, claimed)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return get_job(store, job)
 
 
 if __name__ == "__main__":

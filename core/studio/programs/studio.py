@@ -22,8 +22,8 @@ from core.engine.tensors import pick_device
 from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.ingest.studies import demand_free_name, import_study, list_studies, show_study, slug
-from core.studio.jobs import here
 from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
 from core.studio.programs import looks
 from core.studio.review import context
 from core.studio.review import masks as lesion_masks
@@ -481,7 +481,7 @@ class Studio:
 
     def _worked(self, run: str, steps: list[dict[str, Any]]) -> str:
         """Does a job's steps in this process; returns the run's id. Raises RuntimeError with the job's sentence."""
-        row = here.execute(self.store, jobs.submit(self.store, steps, start=False))
+        row = worker.execute_here(self.store, jobs.submit(self.store, steps, start=False))
         if row["status"] != "done":
             raise RuntimeError(f"{run}: {row['error'] or row['message'] or row['status']}")
         return run

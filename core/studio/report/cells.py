@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from core.engine.allocator import most_memory
 from core.engine.calibration.heatmap import upsample
 from core.engine.calibration.outlines import level_of, outlined, peaks
 from core.engine.calibration.percentiles import PixelScale
 from core.engine.metrics.localisation import overlaps_of
 from core.engine.progress import Stop, Stopped
+from core.engine.tensors import most_memory
 from core.studio.db.store import Store, now
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import StudyArrays, load_arrays

@@ -7,8 +7,8 @@ from core.studio.jobs.steps import Work, step
 
 @step("report", long=True)
 def report_step(work: Work) -> None:
-    """Makes the report of the job's arguments, see `asked.settings`."""
-    from core.studio.report.asked import FILES
+    """Makes the report of the job's arguments, see `board.settings`."""
+    from core.studio.report.board import FILES
     from core.studio.report.report import make_asked  # matplotlib, which no other step needs
 
     make_asked(work.store, work.args, work.report, work.should_stop)

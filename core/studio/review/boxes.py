@@ -163,7 +163,7 @@ def under(
     if the map shows nothing there or does not exist, or if the mask covers more than MOST of the image; Missing without
     the model.
     """
-    from core.engine.segment.blob import boxes, chosen
+    from core.engine.segment.region import boxes, chosen
 
     row = stored_map(store, run, case["id"])
     scale = pixel_scale(store, get_run(store, run))

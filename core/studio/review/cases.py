@@ -11,7 +11,7 @@ from typing import Any
 from core.engine.registry import DETECTORS
 from core.studio.db import audit
 from core.studio.db.store import Row, Store
-from core.studio.ingest import dicom, spacing, video, volumes
+from core.studio.ingest import dicom, video, volumes
 from core.studio.ingest.records import name_shown
 from core.studio.review import decisions, masks, scales
 from core.studio.review.context import RequestContext
@@ -243,7 +243,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
     out |= {
         "frame": case["frame"],
         "modality": case["modality"],
-        "spacing": spacing.of_case(case),
+        "spacing": dicom.spacing_of_case(case),
         "findings": decisions.findings_of(context, case_id),
     }
     if context.trial is not None:

@@ -19,7 +19,7 @@ from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.readings import stored_map
 from core.studio.runs.records import get_run
-from core.studio.runs.snapshots import encoder_run
+from core.studio.runs.weights import encoder_run
 
 # Drawings that are not saved yet, kept for the reader who began them: strokes, their undo history, open corners.
 # A draft is not a lesion mask: it is in no export, no metric and no other reader's view. Its bytes are in the page's
@@ -400,7 +400,7 @@ def segment(
 
 @functools.lru_cache(maxsize=KEPT)
 def _lattice(folder: Path | None, source: Source, window: Window | None):
-    from core.engine.segment.lattice import lattice
+    from core.engine.segment.region import lattice
 
     return lattice(_encoder(folder), source.image(), window)
 

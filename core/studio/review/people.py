@@ -175,7 +175,7 @@ def verify(store: Store, name: str, password: str) -> str:
     """Checks a password; returns its `password_mark` if it is correct, else "". Takes as long for an unknown name.
 
     A hash computed with less work than is now usual is replaced, unless the password changed meanwhile. How often one
-    may try is decided where people sign in (app/access/attempts.py).
+    may try is decided where people sign in (app/access/sign_in.py).
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     stored = (row or {}).get("password_hash")

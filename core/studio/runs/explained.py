@@ -1,22 +1,34 @@
-"""Explanation of a case: its most abnormal patch, the most similar normal patch, and the distance between them."""
+"""Why a run finds a case abnormal: its most abnormal patch beside the most similar normal one, and the nearest images.
+
+The nearest are the normal training images that are most similar by the Euclidean distance of the backbone's features.
+Scoring finds the neighbours of every case and stores them in the reading's `extra`. For older readings they are
+computed at each request and not stored, because requests must not change the database.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.engine.registry import DETECTORS
+from core.engine.rows import Some
+from core.studio.db import seals
 from core.studio.db.store import Store
-from core.studio.ingest.cache import load_arrays
+from core.studio.ingest.cache import StudyArrays, erasures, load_arrays
 from core.studio.ingest.records import pictured
 from core.studio.runs import records as runs
-from core.studio.runs.readings import size_of
+from core.studio.runs.readings import add_extra, size_of
+from core.studio.runs.weights import Snapshot, encoder_run
 
 if TYPE_CHECKING:  # torch, which the page's process loads when it is asked to explain
     from core.engine.detectors.nearest.nearest import Match, Nearest
+
 
 USUAL = 12  # held-out normals whose most abnormal patches give the usual distances
 
@@ -85,3 +97,117 @@ def _usual(folder: Path, detector: Nearest, arrays, holdout: np.ndarray) -> dict
             "count": len(distances),
         }
     return _usual_of[folder]
+
+
+KEEP = 3
+CHUNK = 64
+
+
+def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
+    """Lists the normal training images nearest to a case, nearest first: [{"id", "name", "v", "distance"}].
+
+    Raises ValueError if the run has not scored the case.
+    """
+    query = "SELECT json_extract(extra, '$.nearest') AS n FROM readings WHERE run = ? AND case_id = ?"
+    row = store.one(query, [run_id, case_id])
+    if row is None:
+        raise ValueError("This run has not scored the case: score the study with it first.")
+    study = runs.get_run(store, run_id)["study"]
+    if row["n"] is None:
+        run, arrays = _arrays(store, run_id)
+        encoder = _loaded(_encoder_folder(store, run_id))
+        find = Finder(store, run, arrays, encoder, "cpu")
+        neighbours = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
+    else:
+        neighbours = json.loads(row["n"])
+    out = []
+    for other, distance in neighbours:
+        case = pictured(store, 'study = ? AND "row" = ?', study, other)
+        if case is not None:
+            out.append({**case, "distance": distance})
+    return out
+
+
+def add_nearest(
+    store: Store,
+    run_id: str,
+    device: str = "auto",
+    should_stop: Callable[[], bool] = lambda: False,
+    report: Callable[[dict], None] = lambda values: None,
+) -> None:
+    """Finds and stores the nearest training images of every held-out and test case of a scored run."""
+    from core.engine.backbones.encoder import load_encoder
+    from core.engine.progress import Stopped
+    from core.engine.tensors import pick_device
+
+    run, arrays = _arrays(store, run_id)
+    torch_device = pick_device(device)
+    encoder = load_encoder(_encoder_folder(store, run_id), torch_device)
+    index, find = arrays.index("holdout", "test"), Finder(store, run, arrays, encoder, torch_device)
+    for start in range(0, len(index), CHUNK):
+        if should_stop():
+            raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
+        report({"message": f"Nearest training images: {start} of {len(index)}"})
+        add_extra(store, run_id, "nearest", find(index[start : start + CHUNK]))
+
+
+def _arrays(store: Store, run_id: str) -> tuple[dict, StudyArrays]:
+    run = runs.get_run(store, run_id)
+    return run, load_arrays(store, run["study"], size_of(store, run))
+
+
+def _encoder_folder(store: Store, run_id: str) -> Path:
+    return runs.run_folder(store, encoder_run(store, run_id)["id"])
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(folder: Path):
+    from core.engine.backbones.encoder import load_encoder
+
+    return load_encoder(folder, "cpu")
+
+
+class Finder:
+    """Finds nearest training images by an encoder; the features of the training images are computed only once."""
+
+    def __init__(self, store: Store, run: dict, arrays: StudyArrays, encoder, device) -> None:
+        self.arrays, self.encoder, self.device = arrays, encoder, device
+        self.normal = arrays.index("train", label="normal")
+        self.features = _training(store, run, arrays, encoder, self.normal, device)
+        # A case keeps its row in the study when a bundle is imported in another home, but not its id.
+        rows = store.query('SELECT id, "row" FROM cases WHERE study = ?', [run["study"]])
+        self.places = {c["id"]: c["row"] for c in rows}
+
+    def __call__(self, index: np.ndarray) -> dict[int, list]:
+        """Returns {case id: [[row of a training case, distance], ...]} for the rows `index` of the arrays."""
+        from core.engine.backbones.embed import encode
+
+        images = np.array(self.arrays.images[index])
+        neighbours = {}
+        for row, vector in zip(index, encode(self.encoder, images, "backbone", device=self.device), strict=True):
+            # Differences in double precision, as in clusters, so that equal images have a distance of exactly 0.
+            distance = np.sqrt(((self.features - vector).astype(np.float64) ** 2).sum(1))
+            neighbours[int(self.arrays.case_ids[row])] = [
+                [self.places[int(self.arrays.case_ids[self.normal[i]])], round(float(distance[i]), 4)]
+                for i in np.lexsort((self.normal, distance))[:KEEP]
+            ]
+        return neighbours
+
+
+def _training(store: Store, run: dict, arrays: StudyArrays, encoder, normal: np.ndarray, device) -> np.ndarray:
+    """Returns backbone features float32 (N, F) of the normal training images, cached by encoder and images."""
+    from core.engine.backbones.embed import encode
+
+    marks = store.query("SELECT id, sha256, frame FROM cases WHERE study = ?", [run["study"]])
+    mark = {m["id"]: f"{m['sha256']} {m['frame']}" for m in marks}
+    key_fields = [Snapshot(0, _encoder_folder(store, run["id"])).digest, str(arrays.images.shape[1])]
+    key_fields += [mark[int(i)] for i in arrays.case_ids[normal]]
+    key = hashlib.sha256("\n".join(key_fields).encode()).hexdigest()[:24]
+    file = store.home.cache / run["study"] / f"training-features-{key}.npy"
+    if not len(normal):
+        raise ValueError("The study has no normal training images to compare with.")
+    images, erased_before = Some(arrays.images, normal), erasures(store)
+    features = seals.built_array(file, lambda own: np.save(own, encode(encoder, images, "backbone", device=device)))
+    if erasures(store) != erased_before:  # the features may be of a patient who was erased meanwhile
+        file.unlink(missing_ok=True)
+    return features

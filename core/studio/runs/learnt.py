@@ -151,11 +151,11 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
     """Compares a run with the run that it is based on, on test cases that it has not learnt from; stores the result.
 
     Returns {"base", "run", "cases", "left_out", "against" (which masks, in words), "measures"
-    (core.engine.metrics.paired), "flags" (`_flags`; None without a known label), "pictured" (example cases from the
+    (core.engine.metrics.compare), "flags" (`_flags`; None without a known label), "pictured" (example cases from the
     largest gain to the largest loss), "verdict", "words"}. Labels are those of the import, else the majority of the
     readers' decisions. verdict: "better", "worse", "mixed", "same", or "few" if there are too few cases.
     """
-    from core.engine.metrics.paired import Read, Truth, compared
+    from core.engine.metrics.compare import Read, Truth, compared
 
     run = runs.get_run(store, run_id)
     base, truth_of = run["config"]["base_run"], marks.truth_masks(store, run["study"])

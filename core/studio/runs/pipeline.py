@@ -15,17 +15,16 @@ from core.engine.registry import DETECTORS, OBJECTIVES
 from core.engine.tensors import pick_device
 from core.studio.db import journal
 from core.studio.db.store import Store, now
-from core.studio.jobs import here, orphans
+from core.studio.jobs import orphans, worker
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Report, Stop, Work, never, nothing, step
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
-from core.studio.runs.encoder_training import train_encoder
-from core.studio.runs.fitting import fit_detector
 from core.studio.runs.readings import size_of
 from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
 from core.studio.runs.sides import closer
+from core.studio.runs.training import fit_detector, train_encoder
 
 UNTRAINED = "untrained"
 
@@ -197,7 +196,7 @@ def begin(store: Store, study: str, config: dict, name: str | None, device: str)
     stored = json.loads(json.dumps(config))
     for row in runs.list_runs(store, study, "pretrain"):
         same = row["config"] == stored and name in (None, row["name"])
-        job = here.unfinished(store, row["id"]) if same else None
+        job = worker.unfinished(store, row["id"]) if same else None
         if job is not None and not checkpoint.has_diverged(runs.run_folder(store, row["id"])):
             jobs.resume(store, job, start=False)
             return row["id"], job
@@ -227,14 +226,14 @@ def _score_step(work: Work) -> None:
     args: steady, true or false (default: by the study's size); aids, false to skip both aids: the nearest training
     images are then computed on request.
     """
-    from core.studio.runs import certainty, nearest
+    from core.studio.runs import certainty, explained
 
     args = (work.store, work.run, work.device, work.should_stop, work.report)
     score_run(*args)
     score_new(*args)  # cases that were imported meanwhile, which the import leaves to this step
     if not work.args.get("aids", True):
         return
-    nearest.add_nearest(*args)
+    explained.add_nearest(*args)
     if certainty.wanted(work.store, work.run, work.args.get("steady")):
         certainty.add_steadiness(*args)
 

@@ -66,10 +66,9 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     """Measures the estimation of centres and a few real steps on the study's images, from the initial network."""
     import torch
 
-    from core.engine.allocator import most_memory
     from core.engine.objectives.config import PretrainConfig
     from core.engine.rows import rows_of
-    from core.engine.tensors import pick_device
+    from core.engine.tensors import most_memory, pick_device
     from core.engine.training.pretraining import Data, Pretraining
     from core.studio.db import opening
     from core.studio.ingest.donors import pool_of

@@ -1,22 +1,30 @@
-"""The analysis of a trial: its reads as arrays, and all figures of its report."""
+"""The figures of a trial by arm: of readers, of their ratings, and of the lesions that they marked.
+
+Free-response reading: Chakraborty and Berbaum, Medical Physics 31 (2004) 2313; weights of lesions: Chakraborty and
+Zhai, ibid. 43 (2016) 5051. A lesion without a hit and a case without a miss have the rating minus infinity.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import cv2
 import numpy as np
+import scipy  # its modules load on first use; stats takes a second
 
 from core.studio.db.store import Row, Store
 from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
+from core.studio.review.agreement import cohen
 from core.studio.review.decisions import DECISIONS
-from core.studio.review.results import confusion
-from core.studio.trials import localised, mrmc, plan, readers, roc
-from core.studio.trials.localised import Mark, Marked
-from core.studio.trials.roc import Figure
+from core.studio.review.results import confusion, wilson
+from core.studio.trials import mrmc, plan
+from core.studio.trials.mrmc import Figure, of_kernel
+from core.studio.trials.plan import RULES
 
 CODES = {"normal": 0, "unsure": 1, "abnormal": 2}  # as ratings; `unsure` counts as abnormal in binary decisions
 UNREAD = -1
@@ -119,7 +127,7 @@ def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
 
     def read(rows: list[list[float]], k: int) -> Marked:
         shape = sizes[int(reads.cases[k])]
-        return localised.hits([_mark(row, shape) for row in rows], truth[k], trial_plan.rule)
+        return hits([_mark(row, shape) for row in rows], truth[k], trial_plan.rule)
 
     return [[[read(reader_marks[k], int(k)) for k in complete] for reader_marks in arm] for arm in reads.marks]
 
@@ -142,23 +150,19 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
     if min(truth.sum(), (~truth).sum()) < 2:
         return out | {"enough": False}
     ratings, decided = reads.ratings[..., complete], reads.decisions[..., complete] > 0
-    area = roc.area(ratings, truth)
+    area = mrmc.area(ratings, truth)
     correct = decided == truth
     measures: dict[str, Figure] = {
         "Area under the ROC curve": area,
-        "Sensitivity": roc.share(correct, truth, True),
-        "Specificity": roc.share(correct, truth, False),
+        "Sensitivity": mrmc.share(correct, truth, True),
+        "Specificity": mrmc.share(correct, truth, False),
     }
     marks = marked(store, reads)
     if marks is not None and all(case.lesions for case, sick in zip(marks[0][0], truth, strict=True) if sick):
-        rows = [[localised.jafroc(reader_marks, truth) for reader_marks in arm] for arm in marks]
+        rows = [[jafroc(reader_marks, truth) for reader_marks in arm] for arm in marks]
         measures["Weighted JAFROC"] = Figure(*(np.array([[f[i] for f in row] for row in rows]) for i in range(3)))
-        out["froc"] = [
-            [np.stack(localised.froc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks
-        ]
-        out["afroc"] = [
-            [np.stack(localised.afroc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks
-        ]
+        out["froc"] = [[np.stack(froc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks]
+        out["afroc"] = [[np.stack(afroc(reader_marks, truth)).tolist() for reader_marks in arm] for arm in marks]
     compared = len(reads.arms) > 1
     out["analysis"] = {name: mrmc.analyse(f, method).plain() for name, f in measures.items()} if compared else {}
     errors = np.sqrt(np.maximum(np.diag(mrmc.covariances(area, "delong")), 0)).reshape(area.value.shape)
@@ -175,21 +179,19 @@ def figures(store: Store, trial: int, method: str = "jackknife") -> dict[str, An
         out["machine"] = confusion(reads.truth[judged], reads.machine[judged] > 0)
     if compared:
         machine = reads.machine[complete] > 0 if judged[complete].all() else None
-        reader_changes = [
-            readers.changes(decided[0, j], decided[1, j], truth, machine) for j in range(len(reads.readers))
-        ]
+        reader_changes = [changes(decided[0, j], decided[1, j], truth, machine) for j in range(len(reads.readers))]
         out["changes"] = reader_changes
     return out | {"enough": True, "method": method}
 
 
 def _of_reader(ratings: np.ndarray, decided: np.ndarray, truth: np.ndarray, area: float, error: float) -> dict:
-    fit = roc.binormal(ratings, truth)
-    low, high = roc.interval(area, error)
+    fit = mrmc.binormal(ratings, truth)
+    low, high = mrmc.interval(area, error)
     counts = confusion(truth, decided)
     return {
         "area": {"value": area, "low": low, "high": high},
         "binormal": fit and {"a": fit.a, "b": fit.b, "area": fit.area, "error": fit.error},
-        "points": np.stack(roc.points(ratings, truth), 1).tolist(),
+        "points": np.stack(mrmc.points(ratings, truth), 1).tolist(),
         "sensitivity": counts["sensitivity"],
         "specificity": counts["specificity"],
     }
@@ -221,17 +223,198 @@ def _flow(store: Store, reads: Reads) -> dict[str, Any]:
 def _kappas(reads: Reads) -> dict[str, Any]:
     """Computes kappa between readers by arm, over complete cases, and within readers, over the cases read twice."""
     complete = reads.complete
-    pairs = {
-        arm: readers.between(reads.decisions[i][:, complete], list(reads.readers)) for i, arm in enumerate(reads.arms)
-    }
-    within = {name: readers.kappa(*np.array(decisions).T) for name, decisions in sorted(reads.again.items())}
+    pairs = {arm: between(reads.decisions[i][:, complete], list(reads.readers)) for i, arm in enumerate(reads.arms)}
+    within = {name: kappa(*np.array(decisions).T) for name, decisions in sorted(reads.again.items())}
     return {"between": pairs, "within": within, "kinds": list(DECISIONS)}
 
 
 def _seconds(reads: Reads) -> dict[str, Any]:
     by_reader = {
-        name: readers.times({arm: reads.seconds[i, j] for i, arm in enumerate(reads.arms)})
+        name: times({arm: reads.seconds[i, j] for i, arm in enumerate(reads.arms)})
         for j, name in enumerate(reads.readers)
     }
-    ratio = readers.time_ratio(reads.seconds[0], reads.seconds[1]) if len(reads.arms) > 1 else None
+    ratio = time_ratio(reads.seconds[0], reads.seconds[1]) if len(reads.arms) > 1 else None
     return {"by_reader": by_reader, "ratio": ratio}
+
+
+def kappa(first: np.ndarray, second: np.ndarray, kinds: int = 3) -> dict:
+    """Computes Cohen's kappa, with its interval, of two lists of decisions (n,) coded 0 to kinds - 1."""
+    table = np.zeros((kinds, kinds), int)
+    np.add.at(table, (np.asarray(first, int), np.asarray(second, int)), 1)
+    return cohen(table)
+
+
+def between(decisions: np.ndarray, names: list[str]) -> list[dict]:
+    """Computes the kappa of each pair of readers in an arm. decisions: (r, n)."""
+    pairs = itertools.combinations(range(len(names)), 2)
+    return [{"readers": [names[a], names[b]], **kappa(decisions[a], decisions[b])} for a, b in pairs]
+
+
+def changes(
+    before: np.ndarray, after: np.ndarray, truth: np.ndarray, machine: np.ndarray | None = None
+) -> dict[str, Any]:
+    """Counts how often the AI result helped or harmed a reader.
+
+    Args:
+        before: bool (n,), whether the unaided decision is abnormal.
+        after: bool (n,), the aided decision.
+        truth: bool (n,), the ground truth.
+        machine: bool (n,), the AI result, or None.
+
+    Returns:
+        The numbers of cases; `helped`: only the aided decision is correct; `harmed`: only the unaided one is; p: of the
+        exact McNemar test of the two. With `machine` also `misled`, the share of correct decisions with a wrong AI
+        result that became wrong (automation bias), and `corrected`, the share of wrong decisions with a correct AI
+        result that became correct.
+    """
+    correct_before, correct_after = before == truth, after == truth
+    helped, harmed = int((~correct_before & correct_after).sum()), int((correct_before & ~correct_after).sum())
+    moved = helped + harmed
+    out: dict[str, Any] = {
+        "both_right": int((correct_before & correct_after).sum()),
+        "both_wrong": int((~correct_before & ~correct_after).sum()),
+        "helped": helped,
+        "harmed": harmed,
+        "p": float(scipy.stats.binomtest(helped, moved, 0.5).pvalue) if moved else 1.0,
+    }
+    if machine is not None:
+        bad, good = correct_before & (machine != truth), ~correct_before & (machine == truth)
+        out["misled"] = wilson(int((bad & ~correct_after).sum()), int(bad.sum()))
+        out["corrected"] = wilson(int((good & correct_after).sum()), int(good.sum()))
+    return out
+
+
+def times(seconds: Mapping[str, np.ndarray]) -> dict[str, dict | None]:
+    """Computes {"median", "low", "high" (quartiles), "n"} of the seconds per case by arm, None without any times."""
+    out: dict[str, dict | None] = {}
+    for arm, values in seconds.items():
+        finite = np.asarray(values, float)[np.isfinite(values)]
+        low, middle, high = np.percentile(finite, (25, 50, 75)) if len(finite) else (0.0, 0.0, 0.0)
+        row = {"median": float(middle), "low": float(low), "high": float(high), "n": len(finite)}
+        out[arm] = row if len(finite) else None
+    return out
+
+
+def time_ratio(first: np.ndarray, second: np.ndarray) -> dict | None:
+    """Computes the ratio of reading times, second arm to first, from seconds (r, n).
+
+    It is a geometric mean over readers with a t interval; None if the times of fewer than two readers are known.
+    """
+    with np.errstate(all="ignore"):
+        logs = np.log(second) - np.log(first)
+    means = np.array([row[np.isfinite(row)].mean() for row in logs if np.isfinite(row).any()])
+    if len(means) < 2:
+        return None
+    half = scipy.stats.t.ppf(0.975, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means))
+    ratio, low, high = np.exp([means.mean(), means.mean() - half, means.mean() + half])
+    return {"ratio": float(ratio), "low": float(low), "high": float(high), "readers": len(means)}
+
+
+OVERLAP = 0.1  # least intersection over union of a hit
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A reader's mark. at: its centre (x, y) in pixels. mask: bool (H, W), or None for a point."""
+
+    rating: float
+    at: tuple[float, float]
+    mask: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A reader's marks on a case: the highest rating of each lesion (n,), and the ratings of misses."""
+
+    lesions: tuple[float, ...]
+    misses: tuple[float, ...]
+
+
+def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
+    """Assigns marks to the lesions, bool (H, W), that they hit.
+
+    A mark hits at most one lesion: the one with the largest overlap, or the first that contains its centre. If several
+    marks hit a lesion, the highest rating counts.
+
+    Raises ValueError if `rule` is not in RULES.
+    """
+    if rule not in RULES:
+        raise ValueError(f"the rule of a hit must be one of {', '.join(RULES)}, not {rule!r}")
+    best, misses = [-np.inf] * len(lesions), []
+    for mark in marks:
+        which = _hit(mark, lesions, rule)
+        if which is None:
+            misses.append(mark.rating)
+        else:
+            best[which] = max(best[which], mark.rating)
+    return Marked(tuple(best), tuple(misses))
+
+
+def _hit(mark: Mark, lesions: Sequence[np.ndarray], rule: str) -> int | None:
+    x, y = (int(np.floor(v)) for v in mark.at)
+    if rule == "centre" or mark.mask is None:
+        inside = (i for i, m in enumerate(lesions) if 0 <= y < m.shape[0] and 0 <= x < m.shape[1] and m[y, x])
+        return next(inside, None)
+    overlaps = [float((mark.mask & m).sum() / max((mark.mask | m).sum(), 1)) for m in lesions]
+    which = int(np.argmax(overlaps)) if overlaps else -1
+    return which if which >= 0 and overlaps[which] >= OVERLAP else None
+
+
+def jafroc(read: Sequence[Marked], truth: np.ndarray, weights: Mapping[int, Sequence[float]] | None = None) -> Figure:
+    """Computes weighted JAFROC of a reader in an arm.
+
+    It is the probability that a lesion, sampled by its weight from an abnormal case, has a higher rating than the
+    highest miss of a normal case, ties counting half.
+
+    Args:
+        read: The marks on n cases.
+        truth: bool (n,), which cases have lesions.
+        weights: The weights of a case's lesions by its index, with the sum 1; by default they are equal.
+
+    Raises:
+        ValueError: If an abnormal case has no lesion, or weights do not sum to 1.
+    """
+    truth = np.asarray(truth, bool)
+    normal = np.array([max(case.misses, default=-np.inf) for case, sick in zip(read, truth, strict=True) if not sick])
+    columns = []
+    for index in map(int, np.flatnonzero(truth)):
+        rated = np.array(read[index].lesions)
+        if not len(rated):
+            raise ValueError("An abnormal case has no lesion.")
+        w = np.array(weights[index]) if weights and index in weights else np.full(len(rated), 1 / len(rated))
+        if len(w) != len(rated) or abs(w.sum() - 1) > 1e-9:
+            raise ValueError("The weights of a case's lesions must sum to 1.")
+        above = (rated > normal[:, None]) + 0.5 * (rated == normal[:, None])
+        columns.append(above @ w)
+    return of_kernel(np.stack(columns, 1))
+
+
+def froc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the FROC curve: misses per image (of all images) and the share of lesions hit, by descending rating."""
+    rated = np.array([v for case in read for v in case.lesions])
+    missed = np.array([v for case in read for v in case.misses])
+    cuts = _cuts(np.concatenate([rated, missed]))
+    x = (missed[None, :] >= cuts[:, None]).sum(1) / len(truth)
+    y = (rated[None, :] >= cuts[:, None]).mean(1) if len(rated) else np.zeros(len(cuts))
+    return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
+
+
+def afroc(read: Sequence[Marked], truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the AFROC curve: the share of normal cases with a miss, and the share of lesions hit.
+
+    The latter is averaged over cases. The curve ends with a straight line to (1, 1), and the area below it is `jafroc`
+    with equal weights.
+    """
+    truth = np.asarray(truth, bool)
+    normal = np.array([max(c.misses, default=-np.inf) for c, sick in zip(read, truth, strict=True) if not sick])
+    sick = [np.array(c.lesions) for c, is_sick in zip(read, truth, strict=True) if is_sick]
+    rated = np.concatenate(sick) if sick else np.zeros(0)
+    w = np.concatenate([np.full(len(c), 1 / (len(c) * len(sick))) for c in sick])
+    cuts = _cuts(np.concatenate([rated, normal]))
+    x = (normal[None, :] >= cuts[:, None]).mean(1)
+    y = ((rated[None, :] >= cuts[:, None]) * w).sum(1)
+    return np.concatenate([[0.0], x, [1.0]]), np.concatenate([[0.0], y, [1.0]])
+
+
+def _cuts(ratings: np.ndarray) -> np.ndarray:
+    return np.unique(ratings[np.isfinite(ratings)])[::-1]

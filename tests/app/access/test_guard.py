@@ -9,7 +9,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse
 
-from app.access import limits, policy
+from app import commands, server
+from app.access import guard
 from app.access.guard import Guard
 from tests.loops import run_apart
 
@@ -74,7 +75,7 @@ def test_changes_asked_for_by_another_page_are_refused(origin):
 
 
 def test_a_body_that_says_it_is_too_large_is_not_read():
-    limit = limits.largest_body("/api/x")
+    limit = guard.largest_body("/api/x")
     for length in (str(limit + 1), "9" * 40, "many"):
         headers = [("host", "localhost"), ("content-length", length)]
         status, _, text, read = ask(headers=headers, parts=[b"x"])
@@ -82,7 +83,7 @@ def test_a_body_that_says_it_is_too_large_is_not_read():
 
 
 def test_a_body_that_grows_too_large_is_cut_off():
-    part = b"x" * limits.MB
+    part = b"x" * guard.MB
     status, _, text, read = ask(parts=[part] * 50)
     assert status == 413 and '"ok":false' in text and read == 3
     assert ask(parts=[part] * 2)[0] == 200
@@ -90,12 +91,12 @@ def test_a_body_that_grows_too_large_is_cut_off():
 
 @pytest.mark.parametrize(
     "path, limit",
-    [("/sign-in", 16 * limits.KB), ("/api/review/settings", 256 * limits.KB), ("/api/review/mask/7", 64 * limits.MB),
-     ("/api/study/drop/abc", 8 * limits.GB), ("/api/export/bundle", 8 * limits.GB), ("/queue/join", 2 * limits.MB),
-     ("/api/export/colon/annotations", 256 * limits.MB)],
+    [("/sign-in", 16 * guard.KB), ("/api/review/settings", 256 * guard.KB), ("/api/review/mask/7", 64 * guard.MB),
+     ("/api/study/drop/abc", 8 * guard.GB), ("/api/export/bundle", 8 * guard.GB), ("/queue/join", 2 * guard.MB),
+     ("/api/export/colon/annotations", 256 * guard.MB)],
 )  # fmt: skip
 def test_limits_by_route(path, limit):
-    assert limits.largest_body(path) == limit
+    assert guard.largest_body(path) == limit
 
 
 def test_sockets_are_closed():
@@ -105,11 +106,11 @@ def test_sockets_are_closed():
 def test_scripts_in_a_page_are_given_the_nonce_and_text_inside_them_is_left():
     page = b'<head><script type="module" src="a.js"></script><SCRIPT>x = "<script>"</SCRIPT></head><scripted>'
     wanted = b'<head><script nonce="n" type="module" src="a.js"></script><script nonce="n">x = "<script>"</SCRIPT>'
-    assert policy.with_nonce(page, "n") == wanted + b"</head><scripted>"
+    assert guard.with_nonce(page, "n") == wanted + b"</head><scripted>"
 
 
 def test_an_own_pages_styles_are_named_by_their_hash():
-    found = policy.of_own_page(b"<style>a{b:c}</style><style>d</style>")
+    found = guard.policy_of_page(b"<style>a{b:c}</style><style>d</style>")
     wanted = [base64.b64encode(hashlib.sha256(text).digest()).decode() for text in (b"a{b:c}", b"d")]
     assert all(f"'sha256-{digest}'" in found for digest in wanted) and "unsafe" not in found
 
@@ -141,3 +142,15 @@ def test_a_path_is_believed_from_a_proxy_alone(monkeypatch, prefix, proxied, roo
     monkeypatch.setitem(globals(), "echo", away)
     _, headers, *_ = ask("/page/x", "GET", headers=[("host", "localhost:7860"), ("x-forwarded-prefix", prefix)])
     assert seen == [(root, f"{root}/page/x")] and headers[b"location"].decode() == f"{root}/sign-in"
+
+
+def test_the_page_opens_on_the_loopback_address_unless_asked():
+    args = commands.parser().parse_args(["app"])
+    assert args.host in server.LOOPBACK and not args.readers
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
+def test_nobody_else_is_served_without_sign_in(tmp_path, host):
+    with pytest.raises(ValueError, match="this machine only"):
+        server.serve(tmp_path / "home", host=host)
+    assert not (tmp_path / "home").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
-from app.access.attempts import FREE
+from app.access.sign_in import FREE
 from core.studio.db import audit
 from core.studio.review import people
 from tests.app.routes.clients import PASSWORD, visitor, whole_server

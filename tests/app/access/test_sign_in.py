@@ -1,20 +1,18 @@
-"""Signing in and out, as a browser does, without one."""
+"""Signing in and out, as a browser does, without one; passwords, waits after wrong ones, and session cookies."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from app.access.attempts import FREE, Attempts
-from app.access.door import Door
-from app.access.hashing import Busy, HashingPool
-from app.access.sessions import Sessions
-from app.access.sign_in import sign_in_router
+from app.access.sessions import KEY_BYTES, Sessions, read_key
+from app.access.sign_in import FORGOTTEN, FREE, FREE_ADDRESS, LONGEST, Attempts, Busy, Door, HashingPool, sign_in_router
 from app.context import Context
 from app.server import config_of
 from core.studio.db import opening
@@ -140,3 +138,119 @@ def test_who_asks_is_the_connection_unless_a_proxy_stands_before_it(door, proxy)
         for n in range(FREE + 2)
     ]
     assert [g.status_code for g in guesses] == [401] * FREE + ([401, 401] if proxy else [429, 429])
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_the_wait_doubles_and_has_an_end(clock):
+    attempts = Attempts(clock)
+    assert [attempts.begin("a", "Ada") for _ in range(FREE)] == [0.0] * FREE
+    waits = []
+    for _ in range(12):
+        waits.append(attempts.begin("a", "Ada"))
+        clock.now += waits[-1]
+        assert attempts.begin("a", "Ada") == 0.0, "once it has passed, one more try"
+    assert waits == [min(LONGEST, 2.0**n) for n in range(12)]
+    clock.now += FORGOTTEN + 1
+    assert attempts.begin("a", "Ada") == 0.0 and attempts.begin("a", "Ada") == 0.0
+
+
+def test_guesses_at_once_do_not_race(clock):
+    attempts, start = Attempts(clock), threading.Barrier(40)
+
+    def guess(_):
+        start.wait()
+        return attempts.begin("a", "Ada")
+
+    with ThreadPoolExecutor(40) as threads:
+        admitted = [wait for wait in threads.map(guess, range(40)) if wait == 0.0]
+    assert len(admitted) == FREE
+
+
+def test_a_stranger_does_not_lock_out_the_owner(clock):
+    attempts = Attempts(clock)
+    for _ in range(FREE):
+        attempts.begin("stranger", "Ada")
+    assert attempts.begin("stranger", "Ada") > 0
+    assert attempts.begin("home", "Ada") == 0.0, "another address"
+    assert attempts.begin("stranger", "Ada", browser="known") == 0.0, "the owner's own browser behind the same address"
+    for _ in range(FREE - 1):
+        attempts.begin("stranger", "Ada", browser="known")
+    assert attempts.begin("stranger", "Ada", browser="known") > 0, "a stolen browser is held up by itself"
+    assert attempts.begin("home", "Ada") == 0.0
+
+
+def test_an_address_that_tries_many_accounts_waits_for_all(clock):
+    attempts = Attempts(clock)
+    assert [attempts.begin("a", f"reader {n}") for n in range(FREE_ADDRESS)] == [0.0] * FREE_ADDRESS
+    assert attempts.begin("a", "another") > 0
+
+
+def test_right_passwords_do_not_count(clock):
+    attempts = Attempts(clock)
+    for n in range(3 * FREE_ADDRESS):
+        assert attempts.begin("clinic", f"reader {n}") == 0.0
+        attempts.succeeded("clinic", f"reader {n}")
+    for _ in range(FREE - 1):
+        attempts.begin("clinic", "Ada")
+    attempts.begin("clinic", "Ada")
+    attempts.succeeded("clinic", "Ada")
+    assert [attempts.begin("clinic", "Ada") for _ in range(FREE)] == [0.0] * FREE
+
+
+def test_a_try_that_was_not_answered_does_not_count(clock):
+    attempts = Attempts(clock)
+    for _ in range(3 * FREE):
+        assert attempts.begin("a", "Ada") == 0.0
+        attempts.withdraw("a", "Ada")
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = opening.open(str(tmp_path / "home"))
+    people.add_reader(store, "Ada", "a long password")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("found", [None, b"", b"short"])
+def test_a_key_that_is_absent_or_too_short_is_made_anew(tmp_path, found):
+    path = tmp_path / "session.key"
+    if found is not None:
+        path.write_bytes(found)
+    key = read_key(path)
+    assert len(key) >= KEY_BYTES and read_key(path) == key, "and kept from then on"
+    assert path.stat().st_mode & 0o077 == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_cookies_cannot_be_made_up_or_altered(store, tmp_path):
+    ours = Sessions(store)
+    good = ours.start("Ada")
+    assert ours.name_of(good) == "Ada"
+    assert Sessions(store).name_of(good) == "Ada", "a restart signs nobody out"
+    assert ours.name_of(good[:-4] + "AAAA") is None
+    assert ours.name_of(None) is None and ours.name_of("nonsense!") is None and ours.name_of("ü.ü") is None
+    (tmp_path / "home" / "session.key").unlink()
+    assert Sessions(store).name_of(good) is None, "another key"
+
+
+def test_the_mark_of_a_known_browser_is_for_one_reader_and_password(store):
+    people.add_reader(store, "Ben", "a long password")
+    sessions = Sessions(store)
+    mark = sessions.mark_browser("Ada")
+    assert sessions.known_browser(mark, "Ada") and sessions.known_browser(mark, "Ben") is None
+    assert sessions.known_browser(mark[:-3] + "AAA", "Ada") is None and sessions.known_browser(None, "Ada") is None
+    assert sessions.name_of(mark) is None, "it is no session"
+    people.add_reader(store, "Ada", "another password")
+    assert sessions.known_browser(mark, "Ada") is None

@@ -6,10 +6,14 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.neighbors import NearestNeighbors
 
-from tests.app.clusters.conftest import LOADED, PAINTED
+from core.studio.clusters import explore, library, projected
+from tests.app.clusters.conftest import LOADED, PAINTED, click_shows
 from tests.app.conftest import routed
+from tests.studio.clusters.conftest import frames
 
 
 @pytest.mark.long
@@ -133,3 +137,150 @@ def test_of_pretrained_weights_only_the_backbone_can_be_drawn(page, mapped, go):
     assert features.evaluate(off) == ["centred", "projected"]
     page.get_by_label("Encoder", exact=True).select_option(index=0)
     assert features.input_value() == "centred" and features.evaluate(off) == []
+
+
+def test_numbers_show_their_course_and_where_they_disagree_with_the_map(maps, mapped):
+    page, about = maps.page, library.open_map(mapped[1], mapped[3][1]).about
+    values = [e["numbers"]["classes"]["silhouette"] for e in about["epochs"]]
+    page.get_by_role("button", name="Silhouette over the epochs").click()
+    page.locator(".numbers .course .chart canvas").wait_for()
+    last = page.locator(".numbers .course .legend").inner_text().split()[-1]
+    assert float(last) == pytest.approx(values[-1], abs=0.01)
+    warned = 0
+    for e in (0, 1, 2):
+        page.evaluate(f"document.querySelector('.widget-clusters').scatter.panes[0].seek({e})")
+        page.locator(".pane[data-pane='0'] .epoch").filter(has_text=f"epoch {e}").wait_for()
+        warnings = about["epochs"][e]["numbers"]["classes"]["warnings"]
+        assert page.locator(".numbers .warning").all_inner_texts() == warnings
+        warned += len(warnings)
+    assert warned > 0  # a map of an untrained encoder is warned of at least once
+
+
+@pytest.mark.long
+def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(maps, mapped):
+    page = maps.page
+    click_shows(maps, maps.alone())
+    page.get_by_role("button", name="Hide Normal, training").click()
+    i = maps.alone()
+    assert maps.get("view.panes[0].column.names[view.panes[0].column.codes[a]]", i) != "Normal, training"
+    click_shows(maps, i)
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 3)
+    chosen = set(maps.selected())
+    page.get_by_role("button", name="Isolate").click()
+    page.get_by_role("button", name="Move", exact=True).click()
+    assert set(maps.get("[...view.panes[0].plot.visible].flatMap((v, i) => v ? [i] : [])")) == chosen
+    click_shows(maps, maps.alone())
+    page.keyboard.press("Escape")
+    maps.get("view.panes[0].seek(0)")
+    assert page.locator(".pane[data-pane='0'] .epoch").inner_text() == "epoch 0"
+    click_shows(maps, maps.alone())
+
+
+def test_neighbours_on_the_page_equal_brute_force(maps, mapped):
+    _, store, _, keys = mapped
+    i = maps.alone()
+    maps.page.mouse.click(*maps.place(i))
+    maps.page.locator(".near .thumb").nth(9).wait_for()
+    shown = [int(b.get_attribute("data-point")) for b in maps.page.locator(".near .thumb").all()]
+    m = library.open_map(store, keys[1])
+    x = np.asarray(explore.features(store, m), np.float64)
+    assert shown == NearestNeighbors(n_neighbors=10, algorithm="brute").fit(x).kneighbors()[1][i].tolist()
+
+
+@pytest.mark.parametrize("tool", ["lasso", "box"])
+def test_lasso_and_box_take_visible_points_only(maps, tool):
+    page = maps.page
+    assert maps.pixels("Abnormal, test") > 0
+    page.get_by_role("button", name="Hide Abnormal, test").click()
+    assert maps.pixels("Abnormal, test") == 0
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    getattr(maps, tool)(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    names = maps.get(
+        "view.pointsOf(view.panes[0]).map((i) => view.panes[0].column.names[view.panes[0].column.codes[i]])"
+    )
+    everything = maps.get("view.panes[0].map.n")
+    hidden = maps.get("view.panes[0].plot.colouring.counts[view.panes[0].column.names.indexOf('Abnormal, test')]")
+    assert "Abnormal, test" not in names and len(names) == everything - hidden and hidden > 0
+    assert page.locator(".detail h2").inner_text() == f"{len(names)} selected"
+
+
+def test_two_maps_share_one_selection_by_identity(maps):
+    page = maps.page
+    page.get_by_role("button", name="Two maps").click()
+    page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[1].map")
+    page.evaluate(PAINTED)
+    assert maps.get("view.panes[0].map.key !== view.panes[1].map.key")
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
+    ids = "view.pointsOf(view.panes[{0}]).map((i) => view.panes[{0}].map.ids[i]).sort()"
+    here, there = maps.get(ids.format(0)), maps.get(ids.format(1))
+    placed = set(maps.get("Array.from(view.panes[1].map.ids)"))  # the newest map, which may be of a part of the images
+    assert [i for i in here if i in placed] == there and len(there) > 0
+    assert len(here) < maps.get("view.panes[0].map.n")
+
+
+@pytest.mark.long
+def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
+    page, store = maps.page, mapped[1]
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    page.get_by_label("Tag", exact=True).fill("looked at")
+    page.get_by_role("button", name="Tag", exact=True).click()
+    page.get_by_text("cases tagged").wait_for()
+    assert store.one("SELECT count(*) AS n FROM cases WHERE tags LIKE '%looked at%'")["n"] > 10
+    page.locator(".menu.views summary").click()
+    page.get_by_label("Name of this view").fill("all of it")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.locator(".toast", has_text="saved.").wait_for()
+    count = len(maps.selected())
+    go(page, mapped[0].url, "Clusters")
+    page.wait_for_function(LOADED, timeout=60_000)
+    assert maps.selected() == []
+    page.locator(".menu.views summary").click()
+    page.get_by_role("button", name="all of it", exact=True).click()
+    page.get_by_text(f"{count} selected").wait_for()
+
+
+@pytest.mark.long
+def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_path):
+    """By a worker, from a folder: own points stay where they are, a click shows the new image and its nearest."""
+    page, store, keys = maps.page, mapped[1], mapped[3]
+    frames(tmp_path / "ward 3", 5, True, 70)
+    before = maps.get("Array.from(view.panes[0].map.coords)")
+    own = maps.get("view.panes[0].map.n")
+    page.locator(".menu.place summary").click()
+    page.locator(".place-folder").fill(str(tmp_path / "nowhere"))
+    page.get_by_role("button", name="Place", exact=True).click()
+    page.get_by_text("there is no folder").wait_for()
+    page.locator(".place-folder").fill(str(tmp_path / "ward 3"))
+    page.get_by_role("button", name="Place", exact=True).click()
+    page.wait_for_function(
+        "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n + 5", arg=own, timeout=180_000
+    )
+    after = maps.get("Array.from(view.panes[0].map.coords)")
+    for e in range(3):
+        assert after[2 * e * (own + 5) : 2 * e * (own + 5) + 2 * own] == before[2 * e * own : 2 * (e + 1) * own]
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Only Placed: ward 3").click()
+    i = maps.alone()
+    assert i >= own and maps.painted(i)
+    page.mouse.click(*maps.place(i))
+    page.locator(f".detail .image[data-point='{i}']").wait_for()
+    row = store.one("SELECT key FROM cluster_projected WHERE map = ?", [keys[1]])
+    new = projected.open_projected(store, keys[1], row["key"])
+    assert page.locator(".detail h2").inner_text() == new.about["names"][i - own]
+    page.locator(".near .thumb").nth(9).wait_for()
+    shown = [int(b.get_attribute("data-point")) for b in page.locator(".near .thumb").all()]
+    assert shown == new.near[-1, i - own].tolist()
+    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
+    maps.box(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    assert maps.selected() == list(range(own, own + 5))
+    page.get_by_role("button", name="To worklist", exact=True).click()
+    page.get_by_text("not cases of its study").wait_for()
+    page.locator(".menu.place summary").click()
+    page.get_by_role("button", name="Remove ward 3 from the map").click()
+    page.wait_for_function(
+        "(n) => document.querySelector('.widget-clusters').scatter.panes[0].map.n === n", arg=own, timeout=60_000
+    )
+    assert projected.list_projected(store, keys[1]) == []

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from core.engine.segment import source
+from core.engine.segment import lite_medsam
 from core.studio.db import opening
 from core.studio.ingest import studies
 from tests.app.review.conftest import WIDGET, enter, rows, settle
@@ -55,7 +55,7 @@ def mark_here(page, case: int) -> None:
     page.evaluate(f"{WIDGET}.review.goTo({case})")
     page.wait_for_function(f"{WIDGET}.review.detail?.id === {case} && {WIDGET}.review.heat")
     box = page.locator(".rv-pane canvas").first.bounding_box()
-    if source.file():
+    if lite_medsam.file():
         page.mouse.move(box["x"] + box["width"] + 400, box["y"])  # the hottest blob, for the pointer is elsewhere
         page.keyboard.press(";")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained
-from core.studio.runs.snapshots import snapshots as snapshots_of
+from core.studio.runs.weights import snapshots as snapshots_of
 from tests.app.routes.clients import client_of
 from tests.conftest import ARCH
 from tests.studio.clusters.conftest import snapshots

@@ -1,4 +1,4 @@
-"""What only an administrator may do is refused on the server, whatever the page shows."""
+"""What only an administrator may do is refused on the server, whatever the page shows; the audit trail among it."""
 
 from __future__ import annotations
 
@@ -148,3 +148,35 @@ def test_a_file_of_annotations_that_is_not_taken_says_why_and_stores_nothing(roo
         answer = client.put(f"/api/export/{STUDY}/annotations?tool={tool}", content=body)
         assert answer.status_code == 400 and why in answer.json()["error"], answer.text
     assert store.query("SELECT * FROM findings") == []
+
+
+@pytest.fixture
+def trail(asked):
+    """get(user, **query) on a study with three decisions of each of two readers."""
+    store, _, client = asked
+    ids = [c["id"] for c in store.query("SELECT id FROM cases WHERE split = 'test' ORDER BY id LIMIT 3")]
+    for case in ids:
+        for reader in ("ann", "ben"):
+            decide(store, case, reader, "normal", comment="fine")
+    return lambda user, **query: client.get("/api/audit", params=query, headers={"x-user": user})
+
+
+def test_only_administrators_read_it(trail):
+    for who in ("ann", "jo", "nobody"):
+        assert trail(who).status_code == 403 and "administrator" in trail(who).json()["error"]
+    assert trail("root").status_code == 200
+
+
+def test_pages_follow_each_other_and_filters_hold(trail):
+    first = trail("root", study=STUDY, limit=4).json()
+    second = trail("root", study=STUDY, limit=4, before=first["next"]).json()
+    seen = [e["id"] for e in first["events"] + second["events"]]
+    assert seen == sorted(seen, reverse=True) and len(set(seen)) == 6 and second["next"] is None
+    assert first["kinds"] == ["decision"] and first["people"] == ["ann", "ben"] and first["studies"] == [STUDY]
+    event = first["events"][0]
+    assert event["after"]["decision"] == "normal" and event["case"].endswith(".png") and "hash" not in event
+    mine = trail("root", who="ann", kind="decision").json()["events"]
+    assert len(mine) == 3 and {e["who"] for e in mine} == {"ann"}
+    assert trail("root", study="another").json()["events"] == []
+    for wrong in ({"since": "yesterday"}, {"limit": 0}, {"before": -1}, {"limit": 10**6}):
+        assert trail("root", **wrong).status_code == 422

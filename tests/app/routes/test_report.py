@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.studio.report import asked
+from core.studio.report import board
 from tests.app.routes.clients import client_of
 from tests.studio.review.conftest import STUDY, room  # noqa: F401
 
@@ -41,7 +41,7 @@ def test_the_network_of_all_rows_is_said_and_chosen(client):
     assert rows["DAE"] and not rows["PMSACL - IGD"]
     assert "networks" in ask.get(f"/api/report/{STUDY}?network=vgg").json()["error"]
     assert ask.post(f"/api/report/{STUDY}", json={"tables": ["ssl"], "network": "lite0"}).json()["ok"]
-    assert asked.job_of(store, STUDY)["args"]["network"] == "lite0"
+    assert board.job_of(store, STUDY)["args"]["network"] == "lite0"
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ def test_a_report_is_queued_once(client):
     ask, store = client
     body = {"tables": ["ssl"], "seeds": 3, "protocol": "held-out"}
     job = ask.post(f"/api/report/{STUDY}", json=body).json()["job"]
-    args = asked.job_of(store, STUDY)["args"]
+    args = board.job_of(store, STUDY)["args"]
     assert args["tables"] == ["ssl"] and args["seeds"] == [0, 1, 2] and args["protocol"] == "held-out"
     assert ask.get(f"/api/report/{STUDY}").json()["job"]["id"] == job
     again = ask.post(f"/api/report/{STUDY}", json=body)
@@ -60,9 +60,9 @@ def test_files_are_there_when_they_are_written(client):
     ask, store = client
     assert ask.get(f"/api/report/{STUDY}/file.html").status_code == 400
     assert ask.get(f"/api/report/{STUDY}/file.exe").status_code == 400
-    folder = asked.folder(store, STUDY)
+    folder = board.folder(store, STUDY)
     folder.mkdir(parents=True)
-    for name in asked.FILES.values():
+    for name in board.FILES.values():
         (folder / name).write_text("{}")
     page, table = (ask.get(f"/api/report/{STUDY}/file.{kind}") for kind in ("html", "csv"))
     assert page.headers["content-disposition"].startswith("inline") and page.text == "{}"

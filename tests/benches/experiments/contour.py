@@ -23,9 +23,8 @@ from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
 from core.engine.tensors import pick_device
 from core.studio.db.store import Store
-from core.studio.ingest.holdout import HOLDOUT_FRACTION
 from core.studio.ingest.patients import patients_of
-from core.studio.ingest.studies import StudyArrays, load_arrays
+from core.studio.ingest.studies import HOLDOUT_FRACTION, StudyArrays, load_arrays
 from core.studio.report.arms import Arm
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.scoring import SEEN_SIDE

@@ -38,10 +38,9 @@ from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.report.arms import Arm
 from core.studio.runs.marks import diameters
-from core.studio.runs.next_marks import ordered
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.records import run_folder
-from core.studio.runs.scoring import SEEN_SIDE
+from core.studio.runs.scoring import SEEN_SIDE, ordered
 from core.studio.runs.sides import ARCH, SIZE, side_for, side_for_marks
 from tests.benches.experiments.from_imagenet import HEADED, PMSACL, PRETRAINED
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from urllib.error import URLError
 
+import numpy as np
 import pytest
 import torch
 import torchvision
 from safetensors.torch import save_file
+from torch import nn
 
-from core.engine.backbones import weights
+from core.engine.backbones import embed, weights
 from core.engine.backbones.config import EncoderConfig
+from core.engine.backbones.embed import Memory, inference_copy, memory, remembering
 from core.engine.backbones.encoder import Encoder, build_encoder, load_centres, load_encoder, save_encoder
 from core.engine.config import BadConfig
+from core.engine.detectors import map_detector
+from core.engine.detectors.mahalanobis import Mahalanobis, MahalanobisConfig
+from core.engine.detectors.padim import PaDiM, PaDiMConfig
+from core.engine.progress import Stopped
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +167,141 @@ def test_configuration_is_checked():
     for bad in ({"arch": "vgg"}, {"dim": 0}, {"init": ""}):
         with pytest.raises(BadConfig):
             EncoderConfig(**bad)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return build_encoder(EncoderConfig(seed=3))
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 255, (7, 32, 32, 3), np.uint8)
+
+
+def test_features_do_not_depend_on_the_batch_and_equal_the_encoders_own(encoder, images):
+    x = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    encoder.eval()
+    with torch.no_grad():
+        z, h = encoder(x).numpy(), encoder.backbone(x).numpy()
+    for kind, right in (("projected", z), ("backbone", h)):
+        for batch in (3, 64):
+            found = embed.encode(encoder, images, kind, batch=batch)
+            np.testing.assert_allclose(found, right, atol=2e-5)
+    assert z.shape == (7, 128) and h.shape == (7, 512)
+
+
+def test_encode_reports_and_stops(encoder, images):
+    reported = []
+    embed.encode(encoder, images, batch=4, report=lambda i, n: reported.append((i, n)))
+    assert reported == [(4, 7), (7, 7)]
+    with pytest.raises(Stopped):
+        embed.encode(encoder, images, should_stop=lambda: True)
+    with pytest.raises(ValueError, match="projected or backbone"):
+        embed.encode(encoder, images, "centred")
+    with pytest.raises(ValueError, match="at least 1 image"):
+        embed.encode(encoder, images[:0])
+
+
+def trained_like(arch):
+    """An encoder whose batch norms have statistics, as after training."""
+    encoder = build_encoder(EncoderConfig(arch=arch)).train()
+    for seed in range(3):
+        encoder(torch.rand(4, 3, 64, 64, generator=torch.Generator().manual_seed(seed)))
+    return encoder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["resnet18", "efficientnet-lite0", "convnext_atto", "vit_tiny_patch16_224"])
+def test_maps_are_the_same(arch):
+    encoder = trained_like(arch)
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    quick, x = inference_copy(encoder), torch.rand(2, 3, 96, 96)
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+    with torch.inference_mode():
+        plain = encoder.eval().maps(x)
+        for stride, found in quick.maps(x).items():
+            torch.testing.assert_close(found, plain[stride], rtol=1e-3, atol=1e-4 * float(plain[stride].abs().max()))
+    norms = [m for m in quick.net.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert not norms and not any(p.requires_grad for p in quick.parameters())
+
+
+def test_a_convolution_that_feeds_two_layers_is_not_folded():
+    class Twice(nn.Module):
+        def __init__(self, stem):
+            super().__init__()
+            self.stem, self.norm = stem, nn.BatchNorm2d(64)
+
+        def forward(self, x):
+            h = self.stem(x)
+            return self.norm(h) + h
+
+    encoder = trained_like("resnet18")
+    encoder.net.conv1 = Twice(encoder.net.conv1)
+    encoder.net.conv1.norm.weight.data.fill_(3.0)
+    x = torch.rand(2, 3, 64, 64)
+    with torch.inference_mode():
+        expected = encoder.eval().maps(x)[32]
+        torch.testing.assert_close(inference_copy(encoder).maps(x)[32], expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def pictures() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 255, (24, 64, 64, 3), np.uint8)
+
+
+@pytest.fixture(scope="module")
+def remembered():
+    return build_encoder(EncoderConfig()).eval()
+
+
+@pytest.mark.slow
+def test_detectors_say_the_same_and_the_encoder_sees_each_image_once(remembered, pictures, monkeypatch):
+    seen = []
+    plain = map_detector.to_batch
+    monkeypatch.setattr(map_detector, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
+    kinds = [(PaDiM, PaDiMConfig(strides=(8, 16), channels=10)), (Mahalanobis, MahalanobisConfig())]
+    expected = [kind.fit(remembered, pictures[:20], config).predict(pictures) for kind, config in kinds]
+    assert sum(seen) == 2 * (20 + 24)
+    seen.clear()
+    with remembering():
+        found = [kind.fit(remembered, pictures[:20], config).predict(pictures) for kind, config in kinds]
+    assert sum(seen) == 24 and memory() is None
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(a.maps, b.maps, rtol=1e-3, atol=1e-4)
+
+
+def test_another_encoder_is_not_taken_for_this_one(remembered, pictures):
+    other = build_encoder(EncoderConfig(seed=1)).eval()
+    with remembering(), torch.inference_mode():
+        a, b = (map_detector.maps_of(e, pictures[:2], {16})[16] for e in (remembered, other))
+    assert not torch.allclose(a, b)
+
+
+def test_a_block_inside_another_keeps_nothing_of_its_own_and_another_thread_is_not_in_it():
+    with remembering() as outer:
+        with remembering() as inner:
+            assert inner is outer is memory()
+        assert memory() is outer
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(memory).result() is None
+    assert memory() is None
+
+
+def test_what_was_used_longest_ago_is_forgotten(remembered, pictures):
+    calls = []
+
+    def compute(rows, strides):
+        calls.append(len(rows))
+        return {s: torch.zeros(len(rows), 1, 4, 4) for s in strides}
+
+    kept = Memory(limit=3 * 4 * 64)  # three images of four maps of 64 bytes
+    for rows in (pictures[:3], pictures[3:4], pictures[1:4], pictures[:1]):
+        kept.maps(remembered, rows, {8}, compute)
+    assert calls == [3, 1, 1] and kept.held <= kept.limit and len(kept.kept) == 3
+
+
+def test_finer_maps_than_are_kept_are_computed(remembered, pictures):
+    with remembering() as kept, torch.inference_mode():
+        found = map_detector.maps_of(remembered, pictures[:2], {2})
+    assert set(found) == {2} and not kept.kept

@@ -10,8 +10,8 @@ from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.calibration.conformal import by_images
 from core.engine.calibration.heatmap import upsample
-from core.engine.detectors.igd.config import PRESETS
 from core.engine.detectors.igd.igd import IGD
+from core.engine.detectors.igd.model import PRESETS
 from core.engine.detectors.padim import PaDiM, PaDiMConfig
 
 SIZE = 64

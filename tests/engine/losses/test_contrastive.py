@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from core.engine.losses import reference
+from core.engine.losses.contrastive import nt_xent, supcon_loss
 from core.engine.losses.pmsacl import PMSACLLoss, kappa, loss_of_a_constant, pmsacl_loss
-from core.engine.losses.reference import l_pmsacl
+from core.engine.losses.reference import l_pmsacl, supcon
 
 
 @pytest.mark.parametrize(("tau", "alpha"), [(0.2, 2.0), (0.5, 1.0), (0.1, 0.5)])
@@ -105,3 +107,41 @@ def test_pmsacl_loss_refuses_tensors_that_do_not_agree(wrong):
     bad = [torch.randn(4, 7), torch.tensor([0, 1]), torch.tensor([2, 3, 0]), torch.zeros(2, 9)]
     with pytest.raises(ValueError, match="centres \\(k\\+1, D\\)"):
         pmsacl_loss(*right[:wrong], bad[wrong], *right[wrong + 1 :])
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5])
+def test_nt_xent_is_the_equation(sample, tau):
+    z, _, partners, _ = sample
+    assert float(nt_xent(z, partners, tau)) == pytest.approx(reference.nt_xent(z, partners, tau), rel=1e-5)
+
+
+def test_gradient_is_finite_and_reaches_every_sample(sample):
+    z, _, partners, _ = sample
+    z = z.clone().requires_grad_()
+    nt_xent(z, partners).backward()
+    assert z.grad.isfinite().all() and (z.grad.abs().sum(1) > 0).all()
+
+
+def test_two_views_alone_cost_nothing():
+    """The positive is the whole denominator."""
+    assert float(nt_xent(torch.randn(2, 5), torch.tensor([1, 0]))) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5])
+def test_supcon_is_the_equation(sample, tau):
+    z, labels, _, _ = sample
+    assert float(supcon_loss(z, labels, tau)) == pytest.approx(supcon(z, labels, tau), rel=1e-5)
+
+
+def test_with_pairs_alone_it_is_the_plain_contrastive_loss(sample):
+    """Labels that two views of one image share and no other sample: one positive each."""
+    z, _, partners, _ = sample
+    pairs = torch.arange(len(z) // 2).repeat(2)
+    assert float(supcon_loss(z, pairs)) == pytest.approx(float(nt_xent(z, partners)), rel=1e-5)
+
+
+def test_a_label_that_stands_alone_adds_nothing_and_no_nan():
+    z = torch.randn(3, 4, requires_grad=True)
+    loss = supcon_loss(z, torch.tensor([0, 1, 2]))
+    loss.backward()
+    assert float(loss.detach()) == 0 and z.grad.isfinite().all()

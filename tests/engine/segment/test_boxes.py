@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.segment import blob, lite_medsam, source
+from core.engine.segment import lite_medsam, region, source
 from core.engine.segment.region import Click, refined
 from tests.benches._fit import dice
 from tests.engine.segment.test_segment import SHAPE, drawn, encoder, one  # noqa: F401
@@ -74,16 +74,16 @@ def test_without_the_package_and_with_another_file_it_says_what_to_do(tmp_path, 
 def test_the_blob_under_the_pointer_is_boxed_at_several_levels():
     y, x = np.mgrid[:100, :120]
     heat = np.exp(-((x - 40) ** 2 + (y - 50) ** 2) / 200) + 0.8 * np.exp(-((x - 90) ** 2 + (y - 50) ** 2) / 50)
-    found = blob.boxes(heat, 0.0, 0.3, (40, 50))
+    found = region.boxes(heat, 0.0, 0.3, (40, 50))
     assert len(found) > 2 and all(x0 <= 40 < x1 and y0 <= 50 < y1 and x1 < 80 for x0, y0, x1, y1 in found)
     assert found[0][2] - found[0][0] < found[-1][2] - found[-1][0], "the outline's own is wider than the usual one"
-    other = blob.boxes(heat, 0.0, 0.3, (90, 50))
+    other = region.boxes(heat, 0.0, 0.3, (90, 50))
     assert all(x0 > 70 for x0, *_ in other)
-    assert len(blob.boxes(heat, 0.0, 0.9, (52, 50))) == 1, "below its outline the usual box alone"
+    assert len(region.boxes(heat, 0.0, 0.9, (52, 50))) == 1, "below its outline the usual box alone"
     heat[:20] = -np.inf
     for spot in ((5, 5), (119, 99)):
         with pytest.raises(ValueError, match="shows nothing there"):
-            blob.boxes(heat, 1e-3, 0.3, spot)
+            region.boxes(heat, 1e-3, 0.3, spot)
 
 
 def test_clicks_correct_a_mask_where_they_are_and_nowhere_else(one):  # noqa: F811

@@ -8,8 +8,7 @@ import pytest
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.segment.lattice import lattice
-from core.engine.segment.region import MEASURES, Click, measures, region
+from core.engine.segment.region import MEASURES, Click, lattice, measures, region
 from tests.benches._fit import clicked, dice, fit_weights, next_click
 
 SHAPE = (120, 160)

@@ -21,8 +21,8 @@ from core.engine import tensors
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.comparators.nets import NetTraining
-from core.engine.detectors.igd.config import PRESETS as IGD_PRESETS
 from core.engine.detectors.igd.items import Grid, Items
+from core.engine.detectors.igd.model import PRESETS as IGD_PRESETS
 from core.engine.detectors.igd.model import IGDModel
 from core.engine.detectors.igd.train import IGDTraining
 from core.engine.detectors.lesion_head.config import LESION_PRESETS

@@ -85,7 +85,7 @@ def test_neighbours_of_a_new_image_equal_brute_force_in_the_maps_own_features(wo
     from core.engine.losses.centred import centred
     from core.studio.clusters.features import centres_of
     from core.studio.runs import records as runs
-    from core.studio.runs.snapshots import Snapshot
+    from core.studio.runs.weights import Snapshot
 
     new = put(made, folder=str(folder))
     at = runs.run_folder(world.store, world.run) / "epochs/0002"

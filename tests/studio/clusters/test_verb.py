@@ -6,7 +6,6 @@ import json
 import pytest
 
 from app.commands import main
-from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import STEPS, Work
 from tests.studio.clusters.conftest import frames
@@ -19,7 +18,7 @@ def embed(world, capsys, monkeypatch):
     def here(args, store, job, title):
         row = jobs.get_job(store, job)
         STEPS[row["step"]](Work(store, row["run"], row["args"]))
-        execution.end(store, job, "done")
+        jobs.end(store, job, "done")
 
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: None)
     monkeypatch.setattr("app.commands.clusters.follow", here)

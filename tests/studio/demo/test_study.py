@@ -6,11 +6,11 @@ from core.engine.progress import Stopped
 from core.engine.training.pretrain import PRETRAIN_PRESETS
 from core.studio.clusters.config import MapConfig
 from core.studio.demo import study as demo
-from core.studio.jobs import execution, steps, worker
 from core.studio.jobs import queue as jobs
+from core.studio.jobs import steps, worker
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain, create_untrained, pretrain_run
-from core.studio.runs.snapshots import snapshots
+from core.studio.runs.weights import snapshots
 from tests.conftest import ARCH, wait
 
 
@@ -53,7 +53,7 @@ def test_a_waiting_training_of_the_demo_is_claimed_last(store, trained_here):
     first = trained_here()
     run = create_untrained(store, "tiny", 32, arch=ARCH)
     own = jobs.submit(store, [{"step": "fit", "run": create_fit(store, run, "padim")}], start=False)
-    assert execution.claim(store, "long")["id"] == own > first
+    assert jobs.claim(store, "long")["id"] == own > first
 
 
 @pytest.mark.long

@@ -12,7 +12,6 @@ from core.studio.db import audit
 from core.studio.demo import study as demo
 from core.studio.demo import tour
 from core.studio.ingest import overview, studies
-from core.studio.jobs import execution
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import (
@@ -168,7 +167,7 @@ def test_reset_waits_for_the_worker_and_says_when_it_does_not_leave(store, small
     studies.import_study(store, "demo", plain_folder(tmp_path / "demo", 12, 3, 3))
     run = create_pretrain(store, "demo", {"size": 32})
     jobs.submit(store, chain(run), start=False)
-    execution.claim(store)  # by this very process, which does not stop
+    jobs.claim(store)  # by this very process, which does not stop
     with pytest.raises(ValueError, match="Press Reset again"):
         tour.reset(store, "ann", seconds=0.3)
     assert runs.exists(store, run)

@@ -1,10 +1,10 @@
-"""The doctor reads images, prepared images and weights in full, and says what is wrong with them."""
+"""The doctor reads images, prepared images, weights and the audit trail in full, and says what is wrong with them."""
 
 from __future__ import annotations
 
 import pytest
 
-from core.studio.db import opening
+from core.studio.db import audit, opening
 from core.studio.doctor.checks import examine
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
@@ -58,3 +58,18 @@ def test_an_empty_database_beside_runs_is_not_well(store, fit):
     ((level, text),) = found(fresh, "runs")
     assert level == "bad" and "lost or replaced" in text
     fresh.close()
+
+
+def trail(store) -> tuple[str, str]:
+    ((level, text),) = [(f["level"], f["text"]) for f in examine(store, "cpu") if f["check"] == "audit"]
+    return level, text
+
+
+def test_an_unbroken_chain_is_well_and_an_altered_event_is_not(store):
+    for kind in ("roots", "blind"):
+        audit.record(store, "ann", kind)
+    level, text = trail(store)
+    assert level == "ok" and "2 events" in text and audit.verify(store)["head"][:16] in text
+    store.execute("DROP TRIGGER events_no_update")
+    store.execute("UPDATE events SET who = 'eve' WHERE id = 1")
+    assert trail(store) == ("bad", "event 1 was altered")

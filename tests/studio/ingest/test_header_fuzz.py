@@ -24,8 +24,7 @@ from core.studio.ingest.layouts import BadFolder, Entry, read_layout
 from core.studio.ingest.reader import read_all
 from tests.conftest import picture, write
 from tests.studio.ingest.dicoms import write_dicom
-from tests.studio.ingest.test_dicom import GONE, M12, ODD, RAMP, element, raw
-from tests.studio.ingest.test_dicom_compressed import PICTURES, coded, plain
+from tests.studio.ingest.test_dicom import GONE, M12, ODD, PICTURES, RAMP, coded, element, plain, raw
 
 COLOUR = picture(5)[0]
 # Elements whose valid values change a picture, or say that the file is none: they are only given values of ODD.

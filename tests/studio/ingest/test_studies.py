@@ -1,5 +1,9 @@
+from __future__ import annotations
+
+import errno
 import hashlib
 import io
+import shutil
 from pathlib import Path
 
 import cv2
@@ -7,13 +11,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from core.engine.files import MAKING
+from core.studio.db import seals
 from core.studio.db.store import NotFound
-from core.studio.ingest import reader, studies
+from core.studio.ingest import cache, reader, studies
 from core.studio.ingest.decode import read_image
 from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, get_mask, reference_masks
+from core.studio.ingest.originals import Replaced, check, image_of
 from core.studio.ingest.resize import mask_at
+from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
-from tests.conftest import picture, plain_folder, write
+from core.studio.runs import scoring
+from tests.conftest import picture, plain_folder, scored_padim, write
 from tests.studio.ingest.dicoms import write_dicom
 from tests.studio.ingest.test_decode import huge_png, jpeg
 
@@ -220,3 +229,108 @@ def test_a_study_with_reviews_is_not_deleted(store, tiny_study):
     with pytest.raises(ValueError, match="1 reviews"):
         studies.delete_study(store, tiny_study)
     assert len(studies.list_studies(store)) == 1
+
+
+def prepared(store, name: str):
+    return next(store.home.cache.glob(f"*/32-*/{name}"))
+
+
+def content(store, study: str) -> list[bytes]:
+    arrays = load_arrays(store, study, 32)
+    return [np.array(a).tobytes() for a in (arrays.images, arrays.roi, arrays.masks)]
+
+
+@pytest.mark.parametrize("name", ["images.npy", "roi.npy", "masks-*.npy"])
+@pytest.mark.parametrize("damage", ["changed", "cut", "gone", "unsealed"])
+def test_damaged_arrays_are_made_again(store, tiny_study, name, damage):
+    whole = content(store, tiny_study)
+    file = prepared(store, name)
+    if damage == "changed":
+        data = bytearray(file.read_bytes())
+        data[-400:] = bytes(b ^ 255 for b in data[-400:])
+        file.write_bytes(data)
+    elif damage == "cut":
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    elif damage == "gone":
+        file.unlink()
+    else:
+        seals.seal_of(file).unlink()
+    assert content(store, tiny_study) == whole
+    assert cache.is_sound(prepared(store, "images.npy").parent, full=True)
+    assert not list(store.home.cache.rglob(f"{MAKING}*"))
+
+
+@pytest.mark.slow
+def test_scores_do_not_come_from_damaged_arrays(store, tiny_study):
+    _, fit = scored_padim(store, tiny_study)
+    query = "SELECT case_id, score, flagged FROM readings WHERE run = ? ORDER BY case_id"
+    before = store.query(query, [fit])
+    file = prepared(store, "images.npy")
+    data = bytearray(file.read_bytes())
+    data[2000:60_000] = bytes(58_000)
+    file.write_bytes(data)
+    scoring.score_run(store, fit, "cpu")
+    assert store.query(query, [fit]) == before
+
+
+def test_a_replaced_image_is_named(store, tiny_study, tiny_folder):
+    case = store.one("SELECT * FROM cases WHERE study = ? LIMIT 1", [tiny_study])
+    assert image_of(case).shape == (48, 64, 3)
+    write(tiny_folder / "train/normal" / case["name"], picture(999)[0])
+    with pytest.raises(Replaced, match="another file"):
+        image_of(case)
+    with pytest.raises(ValueError, match="another file has taken its place"):
+        load_arrays(store, tiny_study, 32)
+    check(case["path"], None)  # a case without a hash is not checked
+
+
+COPY = shutil.copy2
+
+
+@pytest.fixture
+def fills_up(monkeypatch):
+    """fills_up(after): the disk is full in the middle of the copy that follows so many."""
+
+    def after(count: int):
+        done = []
+
+        def copy2(source, target):
+            if len(done) == count:
+                target.write_bytes(b"half")
+                raise OSError(errno.ENOSPC, "No space left on device", str(target))
+            done.append(COPY(source, target))
+
+        monkeypatch.setattr(shutil, "copy2", copy2)
+
+    return after
+
+
+def files(store):
+    return sorted(p for p in store.home.files.rglob("*"))
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_an_import_leaves_nothing(store, tiny_folder, fills_up, count):
+    fills_up(count)
+    with pytest.raises(OSError, match="No space left"):
+        studies.import_study(store, "tiny", tiny_folder, copy=True)
+    assert files(store) == [] and store.query("SELECT id FROM studies") == []
+    fills_up(1000)
+    assert studies.import_study(store, "tiny", tiny_folder, copy=True).accepted == 36
+
+
+def test_rows_that_cannot_be_written_take_their_copies_with_them(store, tiny_folder, monkeypatch):
+    monkeypatch.setattr(studies, "_insert", lambda *a: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        studies.import_study(store, "tiny", tiny_folder, copy=True)
+    assert files(store) == []
+
+
+def test_what_is_added_goes_alone(store, tiny_folder, fills_up, tmp_path):
+    studies.import_study(store, "tiny", tiny_folder, copy=True)
+    before, cases = files(store), store.query("SELECT * FROM cases")
+    new = [write(tmp_path / "more" / f"{i}.png", picture(500 + i)[0]) for i in range(4)]
+    fills_up(2)
+    with pytest.raises(OSError, match="No space left"):
+        studies.add_cases(store, "tiny", new, copy=True)
+    assert files(store) == before and store.query("SELECT * FROM cases") == cases

@@ -8,7 +8,7 @@ import pytest
 
 from core.studio.db import opening
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import queues, worker
+from core.studio.jobs import worker
 from core.studio.runs import records as runs
 from tests.conftest import wait
 from tests.studio.jobs.conftest import add, replace_step, status
@@ -54,9 +54,7 @@ def test_a_training_without_room_waits_for_the_short_job_and_goes_on(store, tiny
     replace_step(monkeypatch, "pretrain", pretrain)
     replace_step(monkeypatch, "score", score)
     short, long = add(store, "score", other), add(store, "pretrain", run)
-    threads = [
-        threading.Thread(target=lambda n=n: worker.run_queue(opening.open(store.home), n)) for n in queues.QUEUES
-    ]
+    threads = [threading.Thread(target=lambda n=n: worker.run_queue(opening.open(store.home), n)) for n in jobs.QUEUES]
     threads[0].start()
     assert began.wait(60)
     threads[1].start()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from core.studio.db import journal
-from core.studio.jobs import execution, orphans
+from core.studio.jobs import orphans
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained, pretrain_run
@@ -46,7 +46,7 @@ def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
 def test_a_job_at_work_keeps_its_run(store, tiny_study):
     run = create_untrained(store, tiny_study, 32, arch=ARCH)
     jobs.submit(store, [{"step": "pretrain", "run": run}], start=False)
-    execution.claim(store)
+    jobs.claim(store)
     runs.update_run(store, run, status="running")
     assert orphans.mark(store) == []
 

@@ -6,8 +6,8 @@ import pytest
 
 from core.studio.db import journal, opening
 from core.studio.db.store import NotFound
-from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
 from core.studio.jobs.steps import DOING, MODULES, STEPS
 from core.studio.runs import records as runs
 from tests.conftest import wait
@@ -92,15 +92,15 @@ def test_queued_jobs_are_paused_resumed_and_cancelled(store, run):
     job = jobs.submit(store, chain(run, "pretrain"), start=False)
     assert jobs.pause(store, job) == "paused" == jobs.pause(store, job)
     assert runs.get_run(store, run)["status"] == "stopped"
-    assert execution.claim(store) is None
+    assert jobs.claim(store) is None
     assert jobs.resume(store, job, start=False) == "queued"
     assert runs.get_run(store, run)["status"] == "queued"
     assert jobs.cancel(store, job) == "cancelled"
     with pytest.raises(ValueError, match="cannot be paused"):
         jobs.pause(store, job)
     jobs.resume(store, job, start=False)
-    execution.claim(store)
-    execution.advance(store, job)
+    jobs.claim(store)
+    jobs.advance(store, job)
     with pytest.raises(ValueError, match="nothing to resume"):
         jobs.resume(store, job, start=False)
 

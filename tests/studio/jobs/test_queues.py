@@ -10,8 +10,8 @@ from app.commands import main
 from core.studio.incoming import job as incoming
 from core.studio.incoming import watch
 from core.studio.ingest import cache, parts, studies
-from core.studio.jobs import execution, worker
 from core.studio.jobs import queue as jobs
+from core.studio.jobs import worker
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
@@ -90,17 +90,17 @@ def test_cases_that_come_while_a_run_is_scored_for_the_first_time(store, tiny_st
 @pytest.mark.slow
 def test_the_page_shows_both_only_while_both_run(store, tiny_study, run, scored, capsys):
     job = add(store, "pretrain", run)
-    execution.claim(store, "long")
+    jobs.claim(store, "long")
     short = add(store, "score", scored)
     now = live.now(store)
     assert (now["job"]["id"], now["beside"], now["waiting"]) == (job, None, 1)
-    execution.claim(store, "short")
+    jobs.claim(store, "short")
     now = live.now(store)
     assert (now["job"]["id"], now["beside"]["id"], now["waiting"]) == (job, short, 0)
     assert main(["jobs", "--home", str(store.home.path)]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert [f"beside job {job}" in line for line in printed] == [True, False]
-    execution.advance(store, short)
+    jobs.advance(store, short)
     assert live.now(store)["beside"] is None
     with pytest.raises(ValueError, match=f"job {job} is running"):
         training.delete(store, run)
@@ -122,8 +122,8 @@ def test_a_map_waits_for_the_encoder_and_not_for_the_detectors_on_it(store, tiny
     job = jobs.submit(store, chain, start=False)
     assert queue(store, add(store, "embed", run)) == "long", "not trained yet"
     assert queue(store, add(store, "embed", run, config={"epochs": [0]})) == "short", "that epoch is saved already"
-    assert execution.claim(store, "long")["id"] == job
-    execution.advance(store, job)
+    assert jobs.claim(store, "long")["id"] == job
+    jobs.advance(store, job)
     assert queue(store, add(store, "embed", run)) == "short"
 
 

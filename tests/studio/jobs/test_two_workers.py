@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from core.studio.jobs import queue as jobs
-from core.studio.jobs import queues
 from core.studio.runs import records as runs
 from tests.conftest import wait
 from tests.studio.jobs.conftest import add, status
@@ -69,7 +68,7 @@ def test_one_queues_worker_is_killed_and_the_other_goes_on(store, run, start, ki
         "long": add(store, "pretrain", run, steps=6000, n=1),
         "short": add(store, "score", other, steps=6000, n=1),
     }
-    workers = {name: start(name) for name in queues.QUEUES}
+    workers = {name: start(name) for name in jobs.QUEUES}
     for job in made.values():
         wait(lambda job=job: jobs.get_job(store, job)["progress"] > 0)
     assert len({jobs.get_job(store, job)["pid"] for job in made.values()}) == 2
@@ -99,5 +98,5 @@ def test_each_queue_has_one_worker_and_its_order_and_no_step_is_lost_or_done_twi
     workers = [start(name) for name in ("long", "short", "long", "short")]
     assert [w.wait(240) for w in workers] == [0] * 4
     assert not store.query("SELECT 1 FROM jobs WHERE status != 'done'")
-    for name in queues.QUEUES:
+    for name in jobs.QUEUES:
         assert (tmp_path / f"{name}.txt").read_text().split() == ["0", "1", "2", "3", "4"], name

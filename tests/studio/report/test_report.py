@@ -1,4 +1,4 @@
-"""The report on a tiny study: what is missing is run once, and written as page, CSV and LaTeX."""
+"""The report on a tiny study: what is missing is run once, written as page, CSV and LaTeX, and shown on the page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import json
 import re
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -14,15 +15,18 @@ from app.commands import main
 from app.commands.detectors import detector_config
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors.comparators.dae import DAE, DAEConfig
+from core.engine.detectors.comparators.autoencoders import DAE, DAEConfig
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.pretrain import PRETRAIN_PRESETS
+from core.studio.db.store import NotFound
+from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import STEPS, Work, is_long
-from core.studio.report import asked, cells
+from core.studio.report import board as reports
+from core.studio.report import cells
 from core.studio.report.arms import Arm
-from core.studio.report.board import board
-from core.studio.report.report import make_asked, make_report
+from core.studio.report.board import board, missing
+from core.studio.report.report import clusters_figure, make_asked, make_report
 from core.studio.report.tables import TABLES, Table, network_of
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import UNTRAINED
@@ -30,6 +34,7 @@ from core.studio.runs.records import list_runs
 from core.studio.training.requests import training_forms
 from tests.conftest import ARCH
 from tests.engine.training.tiny import TINY
+from tests.studio.clusters.conftest import snapshots
 
 START = {"encoder.arch": ARCH, "encoder.init": "random"}
 BROKEN = Arm("Missing weights", "padim", UNTRAINED, pretrain={"encoder.init": "/nowhere.pth"})
@@ -82,7 +87,7 @@ def test_the_report_is_run_once_and_written_in_three_forms(store, tiny_study, tm
     assert tex.count(r"\begin{table}") == 2 and "(0.705)" in tex and f"{np.mean(values):.3f}" in tex
 
     monkeypatch.setitem(TABLES, "detection", lambda: TABLE)
-    written = asked.settings(store, tiny_study, tables=["detection"], seeds=2, size=32)
+    written = reports.settings(store, tiny_study, tables=["detection"], seeds=2, size=32)
     shown = board(store, tiny_study, written, roi=False)
     assert shown["done"] == 4 and shown["wanted"] == 6
     ours, _, failed = shown["tables"][0]["rows"]
@@ -147,7 +152,7 @@ def test_a_weights_file_is_where_all_rows_start(store, tiny_study, tmp_path):
     file = tmp_path / "theirs" / "narrow.pth"
     file.parent.mkdir()
     torch.save(build_encoder(EncoderConfig(arch=ARCH, seed=7)).net.state_dict(), file)
-    settings = asked.settings(
+    settings = reports.settings(
         store, tiny_study, tables=["ssl"], rows=["ImageNet"], seeds=1, network="narrow", weights=str(file), size=32,
         device="cpu", bootstrap=20, out=str(tmp_path / "out"),
     )  # fmt: skip
@@ -160,4 +165,82 @@ def test_a_weights_file_is_where_all_rows_start(store, tiny_study, tmp_path):
     assert "narrow.pth" in run["name"] and str(tmp_path) not in run["name"], "all readers see it"
     assert board(store, tiny_study, settings, roi=False)["done"] == 1
     with pytest.raises(ValueError, match="no weights file at"):
-        asked.settings(store, tiny_study, weights=str(tmp_path / "gone.pth"))
+        reports.settings(store, tiny_study, weights=str(tmp_path / "gone.pth"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saved", [1, 3])
+def test_the_first_and_the_last_encoder_stand_side_by_side(store, tiny_study, saved):
+    config = {"size": 32, "k": 3, "strong": "medmix", "medmix": {}}
+    run = runs.create_run(store, tiny_study, "pretrain", "pmsacl", config)
+    snapshots(runs.run_folder(store, run), saved)
+    drawn = clusters_figure(store, run)
+    if saved == 1:
+        assert drawn is None
+        return
+    picture = cv2.imdecode(np.frombuffer(drawn, np.uint8), cv2.IMREAD_COLOR)
+    height, width = picture.shape[:2]
+    assert width > 1.2 * height  # two panels
+    left, right = picture[:, : width // 2], picture[:, width // 2 :]
+    assert all((np.ptp(half.astype(int), axis=2) > 60).sum() > 100 for half in (left, right))  # coloured points in each
+
+
+ARM = Arm("PaDiM", "padim", UNTRAINED, fit={"channels": 20})
+
+
+@pytest.fixture
+def table(monkeypatch):
+    monkeypatch.setitem(TABLES, "detection", lambda: Table("detection", "Anomaly detection", ("auroc",), (ARM,)))
+
+
+def test_a_study_without_a_report_has_only_the_papers_numbers(store, tiny_study, table):
+    shown = board(store, tiny_study, reports.settings(store, tiny_study, tables=["detection"], seeds=3), roi=False)
+    assert (shown["done"], shown["wanted"], shown["job"], shown["files"], shown["made"]) == (0, 3, None, [], None)
+    (row,) = shown["tables"][0]["rows"]
+    assert row["values"] == {} and row["paper"]["auroc"] == 0.943 and not shown["beside"]["own"]
+    assert row["seeds"] == [{"seed": seed, "fit": None, "encoder": None} for seed in range(3)]
+
+
+def test_what_the_last_report_could_not_make_is_said_until_it_is_made(store, tiny_study, table):
+    folder = reports.folder(store, tiny_study)
+    folder.mkdir(parents=True)
+    lines = {"detection": [{"label": "PaDiM", "error": "no weights"}]}
+    (folder / "report.json").write_text(json.dumps({"tables": lines, "made": "2026-11-22T02:00:00+00:00"}))
+    shown = board(store, tiny_study, reports.settings(store, tiny_study, tables=["detection"]), roi=True)
+    assert shown["tables"][0]["rows"][0]["failed"] == "no weights"
+    assert shown["files"] == ["json"] and shown["made"].startswith("2026")
+
+
+def test_missing_cells_take_the_time_of_what_they_train(store, tiny_study, monkeypatch):
+    trained = [Arm(name, "padim", pretrain={"k": 2}, fit={"channels": c}) for name, c in (("a", 20), ("b", 30))]
+    table = Table("detection", "Anomaly detection", ("auroc",), (ARM, *trained))
+    monkeypatch.setitem(TABLES, "detection", lambda: table)
+
+    def asks(seeds, rows=None):
+        return missing(
+            store, tiny_study, reports.settings(store, tiny_study, tables=["detection"], seeds=seeds, rows=rows)
+        )
+
+    one, both = (asks(1, rows)["seconds"] for rows in (["a"], ["a", "b"]))
+    fit = asks(1, ["PaDiM"])["seconds"]
+    assert one < both < 2 * one and fit < one, "the encoder of two rows is trained once"
+    three = asks(3)
+    assert three["cells"] == 9 and three["seconds"] == pytest.approx(3 * asks(1)["seconds"], rel=0.01)
+    rows = three["rows"]["detection"]
+    assert rows.keys() == {"PaDiM", "a", "b"} and sum(rows.values()) == pytest.approx(three["seconds"], abs=0.1)
+
+
+def test_one_report_at_a_time(store, tiny_study, no_worker):
+    settings = reports.settings(store, tiny_study, seeds=1, device="cpu", dataset=None)
+    job = reports.submit(store, settings)
+    assert reports.job_of(store, tiny_study)["id"] == job and "dataset" not in settings
+    assert reports.submit(store, settings) == job
+    jobs.cancel(store, job)
+    assert reports.submit(store, settings) > job
+
+
+def test_what_there_is_not_is_named(store, tiny_study):
+    with pytest.raises(NotFound):
+        reports.settings(store, "nobody")
+    with pytest.raises(ValueError, match="tables are"):
+        reports.settings(store, tiny_study, tables=["moon"])

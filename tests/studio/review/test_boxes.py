@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from core.engine.segment import region
 from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.ingest.originals import Source
 from core.studio.review import boxes
+from core.studio.review import masks as segments
 from core.studio.runs.readings import stored_map, unpack_map
 from tests.conftest import wait
 from tests.studio.review.conftest import STUDY, add_readings, asks, draw_folder
@@ -101,9 +103,37 @@ def test_a_blob_keeps_to_the_region_of_interest_and_half_an_image_is_refused(roo
     inside[:, 36:] = 1
     monkeypatch.setattr(boxes, "find_roi", lambda image: inside)
     spot, wide = (54.0, 30.0), [(30.0, 0.0, 50.0, 30.0)]
-    monkeypatch.setattr("core.engine.segment.blob.boxes", lambda heat, usual, level, at: wide)
+    monkeypatch.setattr("core.engine.segment.region.boxes", lambda heat, usual, level, at: wide)
     found = boxes.under(store, case, run, spot)
     assert found.any() and not found[inside == 0].any()
     wide[0] = (30.0, 0.0, 70.0, 60.0)
     with pytest.raises(ValueError, match=r"covers 47 % of the image, too much for a lesion: drag a box"):
         boxes.under(store, case, run, spot)
+
+
+@pytest.fixture(scope="module")
+def clicked(tmp_path_factory):
+    base = tmp_path_factory.mktemp("segment")
+    store = opening.open(str(base / "home"))
+    studies.import_study(store, STUDY, draw_folder(base / "images", 4, 1, 2), copy=True)
+    run = add_readings(store, STUDY, "padim")
+    case = store.first("SELECT id FROM cases WHERE label = 'abnormal' ORDER BY id", [])["id"]
+    yield store, run, asks(store, case_id=case).asked_case
+    store.close()
+
+
+def test_a_window_of_a_case_is_made_ready_once(clicked, monkeypatch):
+    store, run, case = clicked
+    made = []
+    plain = region.lattice
+    monkeypatch.setattr(region, "lattice", lambda *args: made.append(args[2:]) or plain(*args))
+    segments._lattice.cache_clear()
+    assert not segments.segment(store, case, run, []).any()
+    found = segments.segment(store, case, run, [(36, 30, True)])
+    assert found.shape == (60, 72) and found[30, 36]
+    assert not segments.segment(store, case, run, [(36, 30, True), (2, 2, False)])[2, 2]
+    assert made == [(None,)]
+    inside = segments.segment(store, case, run, [(36, 30, True)], (20, 10, 200, 50))
+    assert made[1:] == [((20, 10, 72, 50),)] and not inside[:, :20].any()
+    segments.segment(store, case, "", [(36, 30, True)])
+    assert len(made) == 2, "a run without an encoder of its own is as none"

@@ -6,8 +6,8 @@ import zlib
 import numpy as np
 
 from core.studio.review.worklist import Query, Worklist
-from core.studio.runs import next_marks
-from core.studio.runs.next_marks import WORDS, ordered
+from core.studio.runs import scoring
+from core.studio.runs.scoring import WORDS, ordered
 from tests.studio.review.conftest import add_readings, asks
 
 
@@ -27,7 +27,7 @@ def test_doubt_and_novelty_count_by_rank_and_every_fifth_is_drawn():
 
 def test_the_worklist_has_them_in_that_order_with_a_word_why(room):
     store, run = room
-    assert next_marks.keep_order(store, run) == 0, "it has not learnt from marks"
+    assert scoring.keep_order(store, run) == 0, "it has not learnt from marks"
     usual = [row["id"] for row in Worklist(asks(store, study="room", run=run), Query()).page()["rows"]]
     fallen = Worklist(asks(store, study="room", run=run), Query(sort="teaches")).page()["rows"]
     assert [row["id"] for row in fallen] == usual, "by score until something was learnt"
@@ -39,12 +39,12 @@ def test_the_worklist_has_them_in_that_order_with_a_word_why(room):
     for number, case in enumerate(cases):
         extra = json.dumps({"unsure": number / 100, "novelty": float(number % 3)})
         store.execute("UPDATE readings SET extra = ? WHERE run = ? AND case_id = ?", [extra, learnt, case])
-    assert next_marks.keep_order(store, learnt) == len(cases) - 1
+    assert scoring.keep_order(store, learnt) == len(cases) - 1
     want, words = ordered(np.arange(1, len(cases)) / 100, np.arange(1, len(cases)) % 3, zlib.crc32(learnt.encode()))
     rows = Worklist(asks(store, study="room", run=learnt), Query(sort="teaches")).page()["rows"]
     assert [row["id"] for row in rows] == [cases[1 + i] for i in want] + cases[:1]
     assert [row["why"] for row in rows] == [*words, ""]
-    again = next_marks.keep_order(store, learnt)
+    again = scoring.keep_order(store, learnt)
     assert again == len(cases) - 1, "anew, not twice"
     store.execute("DELETE FROM runs WHERE id = ?", [learnt])
     assert not store.query("SELECT * FROM next_marks WHERE run = ?", [learnt])

@@ -1,6 +1,7 @@
 """The worklist's pages against a plain sort in Python; blind reading; counts; neighbours."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -8,8 +9,6 @@ from core.studio.review import cases, decisions, sessions, worklist
 from core.studio.review.people import add_reader
 from core.studio.review.worklist import Query
 from tests.studio.review.conftest import LARGE, STUDY, asks, decide, every_page, list_of
-
-pytestmark = pytest.mark.slow
 
 
 def _plain(store, query):
@@ -45,6 +44,7 @@ def _plain(store, query):
     return [r["id"] for part in parts for r in (part[::-1] if query.descending else part)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", ["percentile", "name", "added", "reviewed"])
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize(
@@ -70,6 +70,7 @@ def test_pages_are_the_sorted_list_without_gap_or_repeat(large, sort, descending
             assert [r["id"] for r in list_of(large, query).page(after, 3)["rows"]] == expected[number : number + 3]
 
 
+@pytest.mark.slow
 def test_counts_and_next_unread(large):
     query = Query()
     counts = list_of(large, query).counts()
@@ -84,6 +85,7 @@ def test_counts_and_next_unread(large):
     assert list_of(large, query).neighbour(order[-1]) == []
 
 
+@pytest.mark.slow
 def test_the_disagreement_order_holds_only_cases_on_which_readers_differ(large):
     rows = list_of(large, Query(sort="disagreement")).page()["rows"]
     said = {}
@@ -92,12 +94,14 @@ def test_the_disagreement_order_holds_only_cases_on_which_readers_differ(large):
     assert {r["id"] for r in rows} == {i for i, words in said.items() if len(words) > 1}
 
 
+@pytest.mark.slow
 def test_a_line_of_sql_in_the_text_is_text(large):
     assert list_of(large, Query(text="%' OR 1=1 --")).page()["rows"] == []
     with pytest.raises(ValueError, match="sorted by one of"):
         Query(sort="name; DROP TABLE cases")
 
 
+@pytest.mark.slow
 def test_a_blind_reader_gets_an_order_and_rows_that_give_nothing_away(large):
     sessions.set_blind(large, "large", True, "root")
     add_reader(large, "chief", "long enough", "administrator")
@@ -119,6 +123,7 @@ def test_a_blind_reader_gets_an_order_and_rows_that_give_nothing_away(large):
     assert len(list_of(large, asked, "chief").page()["rows"]) < 20
 
 
+@pytest.mark.slow
 def test_facts_follow_every_write_and_leave_with_their_case(large):
     words = lambda: {  # noqa: E731
         r["case_id"]: (r["decision"], r["created"])
@@ -137,6 +142,7 @@ def test_facts_follow_every_write_and_leave_with_their_case(large):
     assert not large.query("SELECT 1 FROM case_tags WHERE case_id = 137")
 
 
+@pytest.mark.slow
 def test_a_filter_by_what_another_reader_says_otherwise(room):
     store, _ = room
     first, second, third = [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' LIMIT 3")]
@@ -148,6 +154,7 @@ def test_a_filter_by_what_another_reader_says_otherwise(room):
     assert [r["id"] for r in rows] == [first]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -161,3 +168,182 @@ def test_a_name_that_no_one_can_read_is_a_number_and_a_day(name):
     assert cases.name_shown(row) == "Case 7"
     assert cases.name_shown({**row, "name": "polyp-12.png"}) == "polyp-12.png"
     assert cases.name_shown({**row, "name": f"{name} #3"}) == "Case 7 #3"
+
+
+FILTERS = [
+    {},
+    {"flagged": True},
+    {"flagged": False},
+    {"decision": "unread"},
+    {"decision": "read"},
+    {"decision": "unsure"},
+    {"decision": "against"},
+    {"has_mask": True},
+    {"has_mask": False},
+    {"mine": True},
+    {"tag": "odd"},
+    {"text": "77"},
+    {"flagged": False, "decision": "unread", "tag": "odd", "text": "7"},
+    {"splits": ("holdout",)},
+    {"splits": ("test", "holdout", "train")},
+]
+
+
+def _statements(store, act) -> list[str]:
+    """What `act` asks of the database, with its values written in."""
+    said = []
+    store.db.conn.set_trace_callback(lambda line: said.append(line) if line.startswith("SELECT") else None)
+    act()
+    store.db.conn.set_trace_callback(None)
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("filters", FILTERS)
+@pytest.mark.parametrize("sort", worklist.SORTS)
+def test_no_page_jump_or_count_sorts_anything_or_scans_a_table(large, sort, filters):
+    query = Query(sort=sort, **filters)
+    acts = [
+        lambda: list_of(large, query).page(),
+        lambda: list_of(large, query).page(None, 5, backwards=True),
+        lambda: list_of(large, query).neighbour(41),
+        lambda: list_of(large, query).position(9),
+        lambda: list_of(large, query).counts(),
+    ]
+    for act in acts:
+        for statement in _statements(large, act):
+            plan = [r["detail"] for r in large.query(f"EXPLAIN QUERY PLAN {statement}")]
+            assert not any("TEMP B-TREE" in line for line in plan), (statement, plan)
+            scanned = [line for line in plan if line.startswith("SCAN") and "j VIRTUAL TABLE" not in line]
+            assert not scanned, (statement, plan)
+            if " ORDER BY " in statement:  # the scan itself opens no row: its order's index has all it needs
+                assert "COVERING INDEX" in plan[0], (statement, plan)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("filters", FILTERS)
+def test_counts_are_those_of_a_plain_count(large, filters):
+    db = large.db
+    with large.write():
+        db.execute("UPDATE cases SET split = 'holdout' WHERE id % 13 = 0")
+        db.execute('UPDATE cases SET tags = \'["odd", "late"]\' WHERE id % 6 = 0')
+        for i in range(1, LARGE, 7):
+            mask = "INSERT INTO lesion_masks (case_id, version, source, created, png) VALUES (?, 1, 'import', '', x'')"
+            db.execute(mask, [i])
+            db.execute("INSERT INTO assignments VALUES (?, 'ann', 'root', '')", [i])
+    for case, word in ((3, "unsure"), (4, "normal"), (70, "abnormal")):
+        decide(large, case, "ann", word)
+    decisions.undo(asks(large, "ann", study="large"))
+    decide(large, 5, "ann", "normal", adjudication=True)  # settles, but is no reading of ann's
+    cases = large.query("SELECT c.*, r.flagged_roi AS flagged FROM cases c LEFT JOIN readings r ON r.case_id = c.id")
+    said = {}
+    for r in large.query(
+        "SELECT case_id, decision FROM reviews WHERE reader = 'ann' AND active AND stage != 'adjudication' ORDER BY id"
+    ):
+        said[r["case_id"]] = r["decision"]
+    masked = {r["case_id"] for r in large.query("SELECT case_id FROM lesion_masks")}
+    mine = {r["case_id"] for r in large.query("SELECT case_id FROM assignments WHERE reader = 'ann'")}
+
+    def passes(c):
+        return (
+            c["split"] in filters.get("splits", ("test",))
+            and filters.get("flagged") in (None, bool(c["flagged"]))
+            and filters.get("has_mask") in (None, c["id"] in masked)
+            and (not filters.get("mine") or c["id"] in mine)
+            and filters.get("tag", "") in ("", *json.loads(c["tags"]))
+            and filters.get("text", "") in c["name"]
+        )
+
+    kept = [said.get(c["id"]) for c in cases if passes(c)]
+    counts = list_of(large, Query(**filters)).counts()
+    assert counts["total"] == len(kept) and counts["unread"] == kept.count(None)
+    assert all(counts[d] == kept.count(d) for d in decisions.DECISIONS)
+    if not filters.get("decision"):
+        every = every_page(list_of(large, Query(sort="name", **filters)), 20)
+        assert len(every) == counts["total"]
+
+
+@pytest.mark.parametrize("sort", worklist.SORTS)
+@pytest.mark.parametrize("down", [True, False])
+def test_a_case_stands_where_the_pages_have_it(large, sort, down):
+    for filters in ({}, {"decision": "read"}, {"tag": "odd"}, {"label": "unknown"}, {"label": "abnormal"}):
+        query = Query(sort=sort, descending=down, **filters)
+        ids = every_page(list_of(large, query), 50)
+        assert list_of(large, query).total() == len(ids)
+        assert [list_of(large, query).place(case) for case in ids[::9]] == list(range(len(ids)))[::9]
+
+
+def test_no_count_of_places_sorts_or_scans_a_table(large):
+    for sort in worklist.SORTS:
+        query = Query(sort=sort, label="unknown")
+        acts = [
+            lambda q=query: list_of(large, q).place(41),
+            lambda q=query: list_of(large, q).total(),
+            lambda q=query: list_of(large, q).nearest(0.4),
+            lambda q=query: list_of(large, q).distribution(),
+        ]
+        for act in acts:
+            for statement in _statements(large, act):
+                plan = [r["detail"] for r in large.query(f"EXPLAIN QUERY PLAN {statement}")]
+                scanned = [line for line in plan if line.startswith("SCAN") and "SCAN (" not in line]
+                assert not scanned and not any("TEMP B-TREE" in line for line in plan), (statement, plan)
+
+
+def test_the_order_by_decision_goes_from_abnormal_to_normal_and_ends_with_what_is_unread(large):
+    query = Query(sort="decision")
+    rows = list_of(large, query).page(None, 500)["rows"]
+    said = [row["decision"] for row in rows]
+    assert len(rows) == LARGE
+    assert said == sorted(said, key=["abnormal", "unsure", "normal", None].index)
+    upwards = [
+        row["decision"] for row in list_of(large, Query(sort="decision", descending=False)).page(None, 500)["rows"]
+    ]
+    assert upwards == sorted(said, key=["normal", "unsure", "abnormal", None].index)
+
+
+def test_the_spread_counts_every_score_and_the_threshold_divides_the_flagged(large):
+    query = Query()
+    spread = list_of(large, query).distribution()
+    scores = [r["score_roi"] for r in large.query("SELECT score_roi FROM readings")]
+    assert sum(spread["bins"]) == len(scores) and len(spread["bins"]) == worklist.BINS
+    assert max(s for s in scores if s <= 0.95) < spread["threshold"] < min(s for s in scores if s > 0.95)
+    assert spread["lo"] <= spread["threshold"] <= spread["hi"]
+    few = list_of(large, Query(flagged=True)).distribution()
+    assert sum(few["bins"]) == sum(s > 0.95 for s in scores) and few["threshold"] == spread["threshold"]
+
+
+def test_the_nearest_score_is_found_from_either_side(large):
+    scores = {r["case_id"]: r["score_roi"] for r in large.query("SELECT case_id, score_roi FROM readings")}
+    for wanted in (-1.0, 0.1234, 0.5001, 0.97, 7.0):
+        found = list_of(large, Query(sort="name")).nearest(wanted)
+        assert abs(scores[found] - wanted) == min(abs(s - wanted) for s in scores.values())
+    assert list_of(large, run=None).nearest(0.5) is None
+
+
+def test_a_blind_reader_learns_nothing_of_the_scores(large):
+    sessions.set_blind(large, "large", True, "root")
+    query = Query(label="unknown", tag="odd")
+    assert list_of(large, query, "zoe").distribution() is None and list_of(large, query, "zoe").nearest(0.5) is None
+    assert list_of(large, query, "zoe").total() == LARGE, "filters by label and tag are passed over"
+    row = list_of(large, query, "zoe").page(None, 1)["rows"][0]
+    assert not {"map", "tags", "kinds", "score", "percentile", "flagged"} & set(row)
+    decide(large, row["id"], "zoe", "normal")
+    assert {"map", "tags", "kinds"} <= set(list_of(large, query, "zoe").page(None, 1)["rows"][0])
+
+
+def test_tags_go_on_many_and_come_off_again_with_one_event_each(large):
+    ids = every_page(list_of(large, Query(sort="added")), 50)[:6]
+    assert cases.change_tag(large, "large", ids, "  look   again ", "ann") == 6
+    assert cases.change_tag(large, "large", ids, "look again", "ann") == 0
+    assert cases.change_tag(large, "elsewhere", ids, "look again", "ann", remove=True) == 0
+    assert {"tag": "look again", "cases": 6} in cases.tags_of_study(large, "large", ("test",))
+    rows = {r["id"]: r for r in list_of(large, Query(tag="look again")).page(None, 50)["rows"]}
+    assert set(rows) == set(ids)
+    assert all(set(r["tags"]) - set(r["kinds"]) == {"look again"} for r in rows.values()), "odd came with the import"
+    assert cases.change_tag(large, "large", ids[:2], "look again", "ben", remove=True) == 2
+    events = large.query("SELECT kind, who, after FROM events WHERE kind IN ('tag', 'untag') ORDER BY id")
+    assert [(e["kind"], e["who"], len(json.loads(e["after"])["cases"])) for e in events] == [
+        ("tag", "ann", 6), ("untag", "ben", 2),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="no comma"):
+        cases.change_tag(large, "large", ids, "a, b", "ann")

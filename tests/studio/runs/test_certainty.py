@@ -11,7 +11,7 @@ from core.studio.ingest.studies import import_study
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.review import cases, sessions
 from core.studio.review.exports.tables import export_csv
-from core.studio.runs import certainty, nearest, pipeline
+from core.studio.runs import certainty, explained, pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH
 from tests.studio.review.conftest import asks, decide
@@ -84,17 +84,17 @@ def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
     copy = store.one("SELECT id FROM cases WHERE split = 'test' AND name LIKE '%test-normal-01%'")["id"]
     original = store.one("SELECT sha256 FROM cases WHERE id = ?", [copy])["sha256"]
     twins = store.query("SELECT id, split FROM cases WHERE sha256 = ? AND id != ?", [original, copy])
-    found = nearest.nearest(store, scored, copy)
-    assert len(found) == nearest.KEEP and [f["distance"] for f in found] == sorted(f["distance"] for f in found)
+    found = explained.nearest(store, scored, copy)
+    assert len(found) == explained.KEEP and [f["distance"] for f in found] == sorted(f["distance"] for f in found)
     if twins[0]["split"] == "train":  # else it was held out, and is not among them
         assert found[0]["id"] == twins[0]["id"] and found[0]["distance"] == 0
     splits = {store.one("SELECT split FROM cases WHERE id = ?", [f["id"]])["split"] for f in found}
     assert splits == {"train"}
     store.execute("UPDATE readings SET extra = '{}'")  # a reading from before neighbours were kept
-    assert nearest.nearest(store, scored, copy) == found
+    assert explained.nearest(store, scored, copy) == found
     assert _extra(store, scored, copy) == {}, "an answer stores nothing"
     with pytest.raises(ValueError, match="has not scored"):
-        nearest.nearest(store, scored, twins[0]["id"] if twins[0]["split"] == "train" else 10**6)
+        explained.nearest(store, scored, twins[0]["id"] if twins[0]["split"] == "train" else 10**6)
 
 
 @pytest.mark.slow

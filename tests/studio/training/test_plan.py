@@ -9,8 +9,8 @@ import pytest
 from core.studio.db.store import now
 from core.studio.demo import study as demo
 from core.studio.ingest.studies import import_study
-from core.studio.jobs import execution, times
 from core.studio.jobs import queue as jobs
+from core.studio.jobs import times
 from core.studio.runs import records as runs
 from core.studio.runs.look import look
 from core.studio.training import estimate, live, plan
@@ -23,7 +23,7 @@ def chain(store, run, monkeypatch):
     monkeypatch.setattr(jobs, "ensure_worker", lambda store: [])
     config = runs.get_run(store, run)["config"]
     made = training.start(store, "tiny", config, "mine", {"padim": {}}, wake=False)
-    assert execution.claim(store, "long")["id"] == made["job"]
+    assert jobs.claim(store, "long")["id"] == made["job"]
     return made
 
 
@@ -32,7 +32,7 @@ def ago(store, job: int, seconds: float, share: float) -> None:
     noted = times.begin(store, jobs.get_job(store, job))
     store.execute("UPDATE step_times SET began = ? WHERE id = ?", [time.time() - seconds, noted])
     row = jobs.get_job(store, job)
-    execution.progress(store, job, (row["position"] + share) / len(row["chain"]), "")
+    jobs.progress(store, job, (row["position"] + share) / len(row["chain"]), "")
 
 
 def test_stages_follow_the_job_and_say_what_is_left(store, chain):
@@ -46,12 +46,12 @@ def test_stages_follow_the_job_and_say_what_is_left(store, chain):
     training_left = now["stages"][0]["left"]
     assert training_left == pytest.approx(90, rel=0.1), "a quarter took 30 s"
     assert now["left"] == pytest.approx(training_left + now["stages"][1]["left"], abs=0.2)
-    execution.advance(store, chain["job"])
+    jobs.advance(store, chain["job"])
     states = [s["state"] for s in plan.plan(store, "tiny")["stages"]]
     assert states == ["done", "running"]
     assert not now["scored"] and now["jobs"] == [chain["job"]]
     jobs.cancel(store, chain["job"])
-    execution.end(store, chain["job"], "cancelled")
+    jobs.end(store, chain["job"], "cancelled")
     assert plan.plan(store, "tiny")["stages"] == [], "nothing is to do any more"
 
 
@@ -60,7 +60,7 @@ def test_stages_follow_the_job_and_say_what_is_left(store, chain):
 def test_a_training_has_one_percentage_and_one_duration(store, chain, steps, share):
     """The bar, the list of runs, the run's own page and the plan say the same of the run that is at work."""
     for _ in range(steps):
-        execution.advance(store, chain["job"])
+        jobs.advance(store, chain["job"])
     ago(store, chain["job"], 30, share)
     at_work = jobs.get_job(store, chain["job"])["run"]
     stage = next(s for s in plan.plan(store, "tiny")["stages"] if s["state"] == "running")
@@ -81,7 +81,7 @@ def test_it_is_scored_when_the_cases_to_be_read_all_are(store, chain):
         assert not plan.plan(store, "tiny")["scored"], "the others are still to come"
     while chain_of(store, chain["job"])[0]["step"] != "evaluate":
         assert not plan.plan(store, "tiny")["scored"]
-        execution.advance(store, chain["job"])
+        jobs.advance(store, chain["job"])
     assert plan.plan(store, "tiny")["scored"]
 
 
@@ -99,7 +99,7 @@ def test_a_machine_that_was_slow_is_expected_to_stay_so(store, chain):
     noted = times.begin(store, row)
     seconds = 6 * usual[0]
     store.execute("UPDATE step_times SET began = ?, seconds = ? WHERE id = ?", [time.time() - seconds, seconds, noted])
-    execution.advance(store, chain["job"])
+    jobs.advance(store, chain["job"])
     after = estimate.Estimate(store)
     assert after.slower == pytest.approx(6, rel=0.01)
     left = after.steps(jobs.get_job(store, chain["job"]))

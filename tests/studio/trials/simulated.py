@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from core.studio.trials import mrmc, roc
+from core.studio.trials import mrmc
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def rejected(
     truth = np.repeat([False, True], [normal, abnormal])
     rejections = {"both": 0, "readers fixed": 0, "cases fixed": 0}
     for _ in range(trials):
-        tests = mrmc.analyse(roc.area(model.ratings(rng, readers, normal, abnormal), truth), method).tests
+        tests = mrmc.analyse(mrmc.area(model.ratings(rng, readers, normal, abnormal), truth), method).tests
         for name in rejections:
             rejections[name] += tests[name].p < alpha
     return {name: count / trials for name, count in rejections.items()}

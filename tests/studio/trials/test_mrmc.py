@@ -1,4 +1,4 @@
-"""Obuchowski-Rockette against published digits, a literal version, special cases, and readers of known skill."""
+"""ROC curves and the analysis of variance: against scikit-learn, loops over pairs, published figures, known draws."""
 
 import csv
 import itertools
@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score, roc_curve
 
-from core.studio.trials import mrmc, roc
+from core.studio.trials import analysis, mrmc
 from core.studio.trials.mrmc import Components, Expected
 from tests.studio.trials.simulated import RoeMetz, rejected
 
@@ -45,7 +46,7 @@ def van_dyke() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_van_dykes_ratings_give_the_published_digits():
-    found = mrmc.analyse(roc.area(*van_dyke()))
+    found = mrmc.analyse(mrmc.area(*van_dyke()))
     assert found.values == pytest.approx(AREAS, abs=5e-9)
     assert [float(f"{v:.7g}") for v in found.components] == list(PRINTED)
     assert printed(found.tests["both"]) == BOTH
@@ -126,7 +127,7 @@ def literal(ratings, truth) -> dict:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_analysis_is_the_literal_one(seed):
     ratings, truth = drawn(seed)
-    found, slow = mrmc.analyse(roc.area(ratings, truth)), literal(ratings, truth)
+    found, slow = mrmc.analyse(mrmc.area(ratings, truth)), literal(ratings, truth)
     assert tuple(found.components) == pytest.approx(slow.pop("components"), rel=1e-9)
     for name, value in slow.items():
         assert getattr(found.tests["both"], name) == pytest.approx(value, rel=1e-9)
@@ -134,7 +135,7 @@ def test_the_analysis_is_the_literal_one(seed):
 
 def test_delongs_covariances_are_sums_over_placements():
     ratings, truth = drawn(5)
-    figure = roc.area(ratings, truth)
+    figure = mrmc.area(ratings, truth)
     a, b = (0, 1), (1, 2)
     by_hand = np.cov(figure.abnormal[a], figure.abnormal[b])[0, 1] / truth.sum()
     by_hand += np.cov(figure.normal[a], figure.normal[b])[0, 1] / (~truth).sum()
@@ -146,26 +147,26 @@ def test_delongs_covariances_are_sums_over_placements():
 def test_special_cases_of_the_formulas():
     ratings, truth = drawn(7)
     # Fixed cases and two arms: the paired t test of the readers' areas.
-    found = mrmc.analyse(roc.area(ratings, truth))
+    found = mrmc.analyse(mrmc.area(ratings, truth))
     paired = stats.ttest_rel(*found.values)
     assert found.tests["cases fixed"].p == pytest.approx(paired.pvalue, rel=1e-9)
     # Cov2 = Cov3 in the denominator: random readers and cases are then random readers alone.
     same = mrmc.tests_of(found.values.mean(1), found.ms["arms"], found.ms["arms x readers"], Components(1, 0, 2, 3), 4)
     assert same["both"].p == same["cases fixed"].p and same["both"].df2 == 3
     # The same arm twice: no difference at all, and p = 1.
-    twice = mrmc.analyse(roc.area(np.stack([ratings[0], ratings[0]]), truth))
+    twice = mrmc.analyse(mrmc.area(np.stack([ratings[0], ratings[0]]), truth))
     assert twice.tests["both"].difference == 0 and twice.tests["both"].p == 1
     assert twice.components.error == pytest.approx(twice.components.cov1, rel=1e-9)
     # Order of cases and a monotone change of the scale change nothing.
     order = np.random.default_rng(0).permutation(len(truth))
-    again = mrmc.analyse(roc.area(np.exp(ratings[..., order]), truth[order]))
+    again = mrmc.analyse(mrmc.area(np.exp(ratings[..., order]), truth[order]))
     assert again.tests["both"].p == pytest.approx(found.tests["both"].p, rel=1e-9)
     # Three arms: F with two degrees of freedom above.
-    three = mrmc.analyse(roc.area(np.concatenate([ratings, ratings[:1] % 3]), truth))
+    three = mrmc.analyse(mrmc.area(np.concatenate([ratings, ratings[:1] % 3]), truth))
     assert three.tests["both"].df1 == 2 and 0 < three.tests["both"].p < 1
     with pytest.raises(ValueError, match="two arms"):
-        mrmc.analyse(roc.area(ratings[:1], truth))
-    assert mrmc.analyse(roc.area(ratings, truth)).plain()["tests"]["readers fixed"]["df2"] is None
+        mrmc.analyse(mrmc.area(ratings[:1], truth))
+    assert mrmc.analyse(mrmc.area(ratings, truth)).plain()["tests"]["readers fixed"]["df2"] is None
 
 
 def test_sensitivity_of_one_reader_twice_is_mcnemars_variance():
@@ -173,12 +174,12 @@ def test_sensitivity_of_one_reader_twice_is_mcnemars_variance():
     ratings, truth = drawn(3, normal=30, abnormal=40)
     called = ratings[:, :1] > 2
     right = called == truth
-    covariance = mrmc.covariances(roc.share(right, truth, True), "delong")
+    covariance = mrmc.covariances(mrmc.share(right, truth, True), "delong")
     n = int(truth.sum())
     gained, lost = (int((right[i, 0] & ~right[1 - i, 0] & truth).sum()) for i in (0, 1))
     by_hand = ((gained + lost) / n - ((gained - lost) / n) ** 2) / (n - 1)
     assert covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1] == pytest.approx(by_hand, rel=1e-9)
-    jack = mrmc.covariances(roc.share(right, truth, False))
+    jack = mrmc.covariances(mrmc.share(right, truth, False))
     assert np.diag(jack) == pytest.approx([right[i, 0, ~truth].var() / (29) for i in (0, 1)], rel=0.03)
 
 
@@ -198,7 +199,7 @@ def test_power_grows_and_is_the_level_without_a_difference():
 def test_power_foretold_is_the_power_simulated():
     """Components as measured in simulated trials, put into the formula, foretell how many of others find the effect."""
     model, rng, truth = RoeMetz((0.75, 0.85)), np.random.default_rng(1), np.repeat([False, True], 40)
-    measured = [mrmc.analyse(roc.area(model.ratings(rng, 5, 40, 40), truth)) for _ in range(200)]
+    measured = [mrmc.analyse(mrmc.area(model.ratings(rng, 5, 40, 40), truth)) for _ in range(200)]
     parts = Components(*np.mean([m.components for m in measured], 0))
     interaction = float(np.mean([m.interaction_variance for m in measured]))
     foretold = mrmc.power(0.1, parts, interaction, 5)
@@ -217,3 +218,80 @@ def test_type_one_error_and_power_over_2000_trials(method):
     assert effect["both"] > 0.5
     # Whoever takes these readers for all readers, or these cases for all cases, finds too much.
     assert null["readers fixed"] > null["both"] and null["cases fixed"] > null["both"]
+
+
+def test_areas_and_points_are_those_of_scikit_learn_and_of_pairs():
+    ratings, truth = drawn(2)
+    figure = mrmc.area(ratings, truth)
+    for i, j in np.ndindex(2, 4):
+        assert figure.value[i, j] == pytest.approx(roc_auc_score(truth, ratings[i, j]), abs=1e-12)
+        assert figure.value[i, j] == pytest.approx(pairs_area(ratings[i, j], truth), abs=1e-12)
+        assert figure.normal[i, j].mean() == pytest.approx(figure.value[i, j])
+        x, y = mrmc.points(ratings[i, j], truth)
+        fpr, tpr, _ = roc_curve(truth, ratings[i, j], drop_intermediate=False)
+        assert (x, y) == (pytest.approx(fpr), pytest.approx(tpr))
+        assert np.trapezoid(y, x) == pytest.approx(figure.value[i, j])
+    with pytest.raises(ValueError, match="two normal"):
+        mrmc.area(ratings[..., :3], np.array([True, False, False]))
+
+
+def test_a_kernel_of_pairs_is_the_area():
+    ratings, truth = drawn(4)
+    low, high = ratings[..., ~truth][..., :, None], ratings[..., truth][..., None, :]
+    whole, fast = mrmc.of_kernel((high > low) + 0.5 * (high == low)), mrmc.area(ratings, truth)
+    for a, b in zip(whole, fast, strict=True):
+        assert a == pytest.approx(b)
+
+
+def test_an_interval_of_an_area_stays_within_it():
+    low, high = mrmc.interval(0.97, 0.02)
+    assert 0.88 < low < 0.97 < high < 1 and mrmc.interval(1.0, 0.0) == (1.0, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("b", [0.7, 1.0])
+def test_a_binormal_curve_is_found_in_draws_of_one(b):
+    rng, a = np.random.default_rng(0), 1.4
+    normal, abnormal = rng.normal(0, 1, 3000), rng.normal(a / b, 1 / b, 3000)
+    ratings = np.digitize(np.concatenate([normal, abnormal]), [-0.5, 0, 0.5, 1, 1.5, 2])
+    fit = mrmc.binormal(ratings, np.repeat([False, True], 3000))
+    area = stats.norm.cdf(a / np.hypot(1, b))
+    assert (fit.a, fit.b) == pytest.approx((a, b), abs=0.1) and abs(fit.area - area) < 3 * fit.error
+    assert fit.error == pytest.approx(0.0055, abs=0.002)
+    x = np.linspace(0.001, 0.999, 2000)
+    assert np.trapezoid(fit.curve(x), x) == pytest.approx(fit.area, abs=2e-3)
+
+
+def test_no_binormal_curve_is_fitted_where_none_is():
+    truth = np.repeat([False, True], 20)
+    assert mrmc.binormal(truth * 1.0, truth) is None  # two categories
+    assert mrmc.binormal(np.concatenate([np.arange(20) % 2, np.full(20, 3)]), truth) is None  # without an inner point
+
+
+def test_helped_and_harmed_by_hand():
+    truth = np.array([1, 1, 1, 0, 0, 0], bool)
+    before = np.array([1, 0, 0, 0, 0, 1], bool)
+    after = np.array([1, 1, 0, 1, 0, 0], bool)
+    machine = np.array([1, 1, 0, 1, 1, 0], bool)
+    found = analysis.changes(before, after, truth, machine)
+    assert (found["helped"], found["harmed"], found["both_right"], found["both_wrong"]) == (2, 1, 2, 1)
+    assert (found["misled"]["hits"], found["misled"]["n"]) == (1, 2)  # two right readers saw a wrong machine
+    assert (found["corrected"]["hits"], found["corrected"]["n"]) == (2, 2)
+    assert found["p"] == 1.0
+
+
+def test_kappas_and_times():
+    rng = np.random.default_rng(0)
+    decisions = rng.integers(0, 3, (3, 50))
+    assert analysis.kappa(decisions[0], decisions[0])["kappa"] == 1
+    assert [row["readers"] for row in analysis.between(decisions, ["a", "b", "c"])] == [
+        ["a", "b"], ["a", "c"], ["b", "c"],
+    ]  # fmt: skip
+    seconds = rng.lognormal(2, 0.3, (4, 30))
+    ratio = analysis.time_ratio(seconds, 1.5 * seconds)
+    assert (ratio["ratio"], ratio["low"]) == pytest.approx((1.5, 1.5)) and analysis.time_ratio(
+        seconds[:1], seconds[:1]
+    ) is None
+    assert analysis.times({"x": np.array([1, np.nan, 3]), "y": np.array([np.nan])}) == {
+        "x": {"median": 2.0, "low": 1.5, "high": 2.5, "n": 2}, "y": None,
+    }  # fmt: skip

@@ -130,7 +130,7 @@ export function stepOf(map, value) {
 }
 
 /** Returns the opacity of the colour, at 0 to 1 of the scale: held-out normals stay below 0.5, so that normal
- * tissue keeps its own colour. The grid's pictures (app/routes/_tiles.py) use the same ramp. @param {number} t */
+ * tissue keeps its own colour. The grid's pictures (app/routes/gallery.py) use the same ramp. @param {number} t */
 export const cover = (t) => Math.min(Math.max((t - 0.4) / 0.3, 0), 1);
 
 /** Colours a map; values that held-out normals reach too stay transparent, so that a normal image never turns red.

@@ -1,6 +1,7 @@
 """Base of detectors that train networks on the normal images; they share one fit and one checkpoint format.
 
-A detector defines its networks (`build`), its training step (a NetTraining) and its reading of an image (`judge`).
+A detector defines its networks (`Net`, or `build` with an encoder), its training step (a NetTraining) and its reading
+of an image (`judge`).
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ class NetDetector(Detector):
     """Base of detectors that train networks. normals: the tensors that `settle` computes from the normal images."""
 
     Training: ClassVar[type[NetTraining]]
+    Net: ClassVar[type[Any]]  # all networks of a detector that uses no encoder
     net: Any
 
     def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
@@ -114,9 +116,9 @@ class NetDetector(Detector):
         return next(iter(self.net.parameters())).device
 
     @classmethod
-    @abc.abstractmethod
     def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
         """Builds all networks for images of side `size`; `encoder` is a copy that they may use."""
+        return cls.Net(config, size)
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
         """Computes tensors from the normal images uint8 (N, S, S, 3) that scoring needs, such as a memory."""

@@ -27,9 +27,8 @@ from typing_extensions import Self
 from core.engine.backbones.encoder import Encoder, load_encoder
 from core.engine.calibration.heatmap import blur, counted
 from core.engine.detectors.base import PARTIAL, Detector, FitContext, Prediction
-from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.items import Grid, Items
-from core.engine.detectors.igd.model import IGDModel
+from core.engine.detectors.igd.model import PRESETS, IGDConfig, IGDModel
 from core.engine.detectors.igd.train import steps_of, train
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS

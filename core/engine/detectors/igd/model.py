@@ -1,16 +1,21 @@
-"""One IGD model: f_theta (encoder and code), g_phi (generator), the critic, the classifier's centre and variance."""
+"""One IGD model: its options (Eqs. 10 to 12), networks and losses, the classifier's centre and variance."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from core.engine.backbones.base import IMAGENET_MEAN, IMAGENET_STD
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors.igd.config import IGDConfig
+from core.engine.config import BadConfig, Config
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.losses import Reconstruction, classifier, gauss
-from core.engine.detectors.igd.networks import Code, Critic, Generator
-from core.engine.losses.ms_ssim import fit_levels
+from core.engine.losses.ms_ssim import dissimilarity_map, fit_levels, ms_ssim
+from core.engine.tensors import constant
 
 
 class IGDModel(nn.Module):
@@ -68,3 +73,269 @@ class IGDModel(nn.Module):
         z = self.encode(x)
         back = self.generator(z)
         return self.reconstruction(x, back), gauss(z, self.centre, self.sigma_sq), self.reconstruction.map(x, back)
+
+
+@dataclass(frozen=True)
+class IGDConfig(Config):
+    """Options of IGD.
+
+    Defaults are the constants of IGD's paper and released settings; the preset `published` is closer to the released
+    code, and `quick` fits in a minute on a CPU.
+
+    encoder: 'frozen' (as released: only a linear layer on top is trained) or 'tuned' (the whole encoder is fine-tuned,
+    as the PMSACL paper says). local_encoder: encoder of the local model, a run or its folder; None for the same as that
+    of the global model. local_from: smallest image side at which the local model is used (the paper: none at 64).
+    flip: probability that an image is mirrored left to right in training; the features of a frozen encoder are then
+    computed in every step instead of cached. patches: random patches per image and step of the local model, 0 for all.
+    local_batch: images per step of the local model, 0 for `batch`.
+    space: in which images are compared, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
+    rho: share of L1 in the reconstruction error. xi, xi_local: share of that error in the score of the global and the
+    local model; the rest is the classifier's. local_share: weight of the local model in score and map, 1 - nu of Eq.
+    11. overlaps: 'mean' or 'sum' of the patches that cover a pixel of the local map. rescale: whether features are
+    scaled to mean 0 and standard deviation 1 before the latent layer.
+    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss. gamma: the critic's mixing.
+    reestimate: epochs between estimates of the classifier. sigma: blur of the heat map in pixels at 256 x 256. width,
+    critic_width: channels at full resolution. max_steps: largest number of steps of each model, 0 for no limit.
+    autocast: whether networks run in bf16 on devices where that is faster.
+    """
+
+    encoder: str = "frozen"
+    local_encoder: str | None = None
+    latent: int = 128
+    width: int = 32
+    critic_width: int = 32
+    epochs: int = 256
+    max_steps: int = 0
+    batch: int = 16
+    lr: float = 1e-4
+    betas: tuple[float, float] = (0.0, 0.9)
+    weight_decay: float = 1e-6
+    power: float = 0.9
+    rho: float = 0.15
+    w_gauss: float = 1.0
+    w_reg: float = 0.1
+    gamma: float = 0.2
+    reestimate: int = 10
+    space: str = "imagenet"
+    flip: float = 0.0
+    window: int = 11
+    levels: tuple[float, ...] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+    xi: float = 0.1
+    local_from: int = 96
+    patch: int = 32
+    stride: int = 16
+    patches: int = 0
+    local_window: int = 3
+    local_levels: tuple[float, ...] = (0.0516, 0.3295, 0.3463, 0.2726)
+    xi_local: float = 0.9
+    local_share: float = 0.5
+    local_batch: int = 0
+    overlaps: str = "mean"
+    rescale: bool = True
+    sigma: float = 0.0
+    autocast: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.encoder not in ("frozen", "tuned"):
+            raise BadConfig(f"IGD's encoder must be frozen or tuned, not {self.encoder!r}")
+        if self.space not in ("imagenet", "unit"):
+            raise BadConfig(f"IGD's space must be imagenet or unit, not {self.space!r}")
+        if min(self.latent, self.width, self.critic_width, self.epochs, self.reestimate, self.patch, self.stride) < 1:
+            raise BadConfig("IGD's latent, widths, epochs, reestimate, patch and stride must be at least 1")
+        if self.batch < 2:
+            raise BadConfig("IGD's batch must be at least 2, because an interpolation needs two images")
+        if self.lr <= 0 or self.max_steps < 0 or self.patches < 0:
+            raise BadConfig("IGD's lr must be above 0, and its max_steps and patches 0 or more")
+        shares = (self.flip, self.rho, self.xi, self.xi_local, self.local_share)
+        if not all(0 <= share <= 1 for share in shares):
+            raise BadConfig("IGD's flip, rho, xi, xi_local and local_share must be between 0 and 1")
+        if self.local_batch == 1 or self.local_batch < 0 or self.overlaps not in ("mean", "sum"):
+            raise BadConfig("IGD's local_batch must be 0 or at least 2, and its overlaps mean or sum")
+        if self.window % 2 == 0 or self.local_window % 2 == 0:
+            raise BadConfig("IGD's windows must have an odd number of pixels")
+
+    def uses_local(self, size: int) -> bool:
+        """Whether the local model is used for images of side `size`."""
+        return self.local_share > 0 and size >= max(self.local_from, self.patch)
+
+
+PRESETS = {
+    "paper": IGDConfig(),
+    "published": IGDConfig(flip=0.5, local_batch=2, width=64, overlaps="sum", rescale=False),
+    "quick": IGDConfig(width=16, critic_width=16, epochs=80, max_steps=300, lr=1e-3, patches=4),
+}
+
+
+IMAGENET_RANGE = 4.7579  # of the values of an image after ImageNet normalisation
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """Reconstruction error l_rec (PMSACL Eq. 11): rho L1 + (1 - rho)(1 - MS-SSIM), relative to the data range."""
+
+    window: int
+    levels: tuple[float, ...]
+    rho: float = 0.15
+    space: str = "imagenet"
+
+    def _pair(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, float]:
+        x, y = x.float(), y.float()
+        if self.space == "unit":
+            return x, y, 1.0
+        mean, std = (constant(v, x.device, x.dtype).view(1, 3, 1, 1) for v in (IMAGENET_MEAN, IMAGENET_STD))
+        return (x - mean) / std, (y - mean) / std, IMAGENET_RANGE
+
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        """Computes the error of each image: x, y (B, 3, S, S) in [0, 1] -> (B,)."""
+        x, y, span = self._pair(x, y)
+        l1 = (x - y).abs().mean((1, 2, 3)) / span
+        similarity = ms_ssim(x, y, data_range=span, window=self.window, weights=self.levels)
+        return self.rho * l1 + (1 - self.rho) * (1 - similarity)
+
+    def map(self, x: Tensor, y: Tensor) -> Tensor:
+        """Computes the error at each pixel, (B, S, S): SSIM residuals of all levels and L1, never negative."""
+        x, y, span = self._pair(x, y)
+        l1 = (x - y).abs().mean(1) / span
+        dissimilarity = dissimilarity_map(x, y, data_range=span, window=self.window, weights=self.levels)
+        return self.rho * l1 + (1 - self.rho) * dissimilarity
+
+
+def gauss(z: Tensor, centre: Tensor, sigma_sq: Tensor) -> Tensor:
+    """Computes h_psi (PMSACL Eq. 12): 1 - exp(-|z - c|^2 / sigma_gamma^2), (B, 128) -> (B,) in [0, 1].
+
+    Eq. 12 makes h_psi small for normal images, but Eq. 10 adds 1 - h_psi to the anomaly score as if it were large for
+    them. The score here adds h_psi.
+    """
+    return -torch.expm1(-(z - centre).square().sum(1) / sigma_sq)
+
+
+def mixed(z: Tensor, share: Tensor) -> Tensor:
+    """Mixes each code z with that of the reversed batch: e = a z + (1 - a) flip(z), with a = share (B,)."""
+    return share[:, None] * z + (1 - share[:, None]) * z.flip(0)
+
+
+def generator_loss(verdict: Tensor) -> Tensor:
+    """Computes the generator's adversarial interpolation loss: the critic's verdict (B,) on G(e) should be 0."""
+    return verdict.square().mean()
+
+
+def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
+    """Computes the critic's loss: its verdict should be the share on G(e), (B,), and 0 on fake + gamma (real - fake).
+
+    The latter term stabilises the training.
+    """
+    return (verdict - share).square().mean() + on_blend.square().mean()
+
+
+def pushed(c: Tensor, least: float = 0.1) -> Tensor:
+    """Moves coordinates of c (D,) within `least` of zero to +-`least`; zero itself goes to +`least`."""
+    return torch.where(c.abs() < least, torch.where(c < 0, -least, least), c)
+
+
+# Estimates over all items, in the memory of one block of them.
+
+
+def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Computes the mean (F,) of features in blocks (n, F), and 1 / square root of their mean variance, a scalar."""
+    count, mean, scatter = 0, torch.zeros(()), torch.zeros(())
+    for h in blocks:  # merged after Chan, Golub and LeVeque (1983)
+        block = h.double()
+        step = block.mean(0) - mean
+        scatter = (
+            scatter + (block - block.mean(0)).square().sum(0) + step.square() * (count * len(h) / (count + len(h)))
+        )
+        mean = mean + step * (len(h) / (count + len(h)))
+        count += len(h)
+    return mean.float(), (1 / (scatter / count).mean().sqrt().clamp(min=1e-6)).float()
+
+
+def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Computes mu_gamma (D,) and sigma_gamma^2 (`reference.py`) of codes in blocks (n, D).
+
+    One pass in float64 is enough, as the mean of |z - c|^2 is that of |z|^2 minus 2 c z plus |c|^2.
+    """
+    means, squares, counts = [], [], []
+    for z in blocks:
+        block = z.double()
+        means.append(block.mean(0))
+        squares.append(block.square().sum(1).mean())
+        counts.append(len(z))
+    weights = torch.tensor(counts, dtype=torch.double, device=means[0].device)
+    centre = pushed(((weights[:, None] * torch.stack(means)).sum(0) / weights.sum()).float())
+    c = centre.double()
+    squared_distances = torch.stack(squares) - 2 * torch.stack(means) @ c + c.square().sum()
+    return centre, squared_distances.clamp(min=1).mean().float()
+
+
+class Code(nn.Module):
+    """The linear layer from backbone features (B, F) to the latent space (B, 128).
+
+    The features are first scaled to mean 0 and mean variance 1 over the normal images. The linear layer could learn
+    this, but the codes of an encoder with small features would then not start at the unit scale of the centre.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, features: int, latent: int = 128) -> None:
+        super().__init__()
+        self.linear = nn.Linear(features, latent)
+        self.register_buffer("shift", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(()))
+
+    def adapt(self, blocks: Iterable[Tensor]) -> None:
+        """Computes shift and scale from the backbone features of the normal images, in blocks (n, F)."""
+        shift, scale = feature_scale(blocks)
+        self.shift.copy_(shift)
+        self.scale.copy_(scale)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.linear((h - self.shift) * self.scale)
+
+
+class Generator(nn.Module):
+    """The generator g_phi: latent (B, 128) -> image (B, 3, S, S) in [0, 1].
+
+    It uses nearest up-sampling and convolutions, which cause no checkerboard artefacts. width: channels at full
+    resolution; they double with each halving of it, up to 512.
+    """
+
+    def __init__(self, size: int, latent: int = 128, width: int = 32) -> None:
+        super().__init__()
+        steps = max(int(math.log2(size / 4)), 0)
+        self.size, self.start = size, -(-size // 2**steps)
+        wide = [min(width * 2**i, 512) for i in range(steps, -1, -1)]
+        self.first = nn.Sequential(
+            nn.Linear(latent, wide[0] * self.start**2), nn.Unflatten(1, (wide[0], self.start, -1))
+        )
+        self.open = nn.Sequential(nn.BatchNorm2d(wide[0]), nn.ReLU(inplace=True))
+        self.up = nn.Sequential(*(self._step(a, b) for a, b in zip(wide, wide[1:], strict=False)))
+        self.last = nn.Conv2d(wide[-1], 3, 3, padding=1)
+
+    @staticmethod
+    def _step(a: int, b: int) -> nn.Module:
+        conv = nn.Conv2d(a, b, 3, padding=1, bias=False)
+        return nn.Sequential(nn.Upsample(scale_factor=2), conv, nn.BatchNorm2d(b), nn.ReLU(inplace=True))
+
+    def forward(self, z: Tensor) -> Tensor:
+        x = self.last(self.up(self.open(self.first(z))))
+        if x.shape[2] != self.size:  # the side is not a power of two times 4 to 7
+            x = F.interpolate(x, (self.size, self.size), mode="bilinear", align_corners=False)
+        return torch.sigmoid(x.float())
+
+
+class Critic(nn.Module):
+    """The critic: image (B, 3, S, S) -> (B,), the share of the second image in a mixture (Berthelot et al. 2018)."""
+
+    def __init__(self, size: int, width: int = 32) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        channels, depth = 3, min(4, max(int(math.log2(size / 4)), 1))
+        for i in range(depth):
+            layers += [nn.Conv2d(channels, width * 2**i, 3, stride=2, padding=1), nn.LeakyReLU(0.2, inplace=True)]
+            channels = width * 2**i
+        self.body = nn.Sequential(*layers, nn.Conv2d(channels, 1, 3, padding=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x - 0.5).float().mean((1, 2, 3))

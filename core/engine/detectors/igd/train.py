@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.engine.detectors.igd import losses
-from core.engine.detectors.igd.config import IGDConfig
+from core.engine.detectors.igd import model as losses
 from core.engine.detectors.igd.items import Items
-from core.engine.detectors.igd.model import IGDModel
+from core.engine.detectors.igd.model import IGDConfig, IGDModel
 from core.engine.progress import Report, Stop
 from core.engine.tensors import autocast, to_device
 from core.engine.training import loop

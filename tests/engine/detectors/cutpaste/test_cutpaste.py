@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from sklearn.covariance import OAS
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.detectors.comparators.cutpaste import CLASSES, CutPaste, grad_cam
+from core.engine.detectors.comparators.cutpaste import CLASSES, CutPaste, cut_paste, cut_paste_scar, grad_cam, jittered
 from core.engine.detectors.mahalanobis import Normal
 from core.engine.training.base import STEP, generator
 from tests.conftest import ARCH
@@ -79,3 +81,72 @@ def test_it_learns_the_three_classes_of_a_batch():
     x = torch.from_numpy(normals(8, 32)).permute(0, 3, 1, 2).float() / 255
     seen = [training.learn(x, generator(0, STEP)) for _ in range(14)]
     assert seen[-1]["loss"].item() < 0.6 * seen[0]["loss"].item() and seen[-1]["accuracy"] > 0.8
+
+
+SIDE = 128
+
+
+def ramps(count):
+    """Images whose pixels carry their own place, so that a piece tells where it was cut."""
+    at = (torch.arange(SIDE) + 0.5) / SIDE
+    return torch.stack([at[:, None].expand(SIDE, SIDE), at.expand(SIDE, SIDE), torch.full((SIDE, SIDE), 0.5)]).expand(
+        count, -1, -1, -1
+    )
+
+
+def test_a_rectangle_of_the_papers_area_and_ratio():
+    x = ramps(40)
+    changed = (cut_paste(x, torch.Generator().manual_seed(0)) - x).abs().amax(1) > 1e-4
+    for mask in changed:
+        rows, columns = (torch.nonzero(mask.any(axis))[:, 0] for axis in (1, 0))
+        h, w = (int(v[-1] - v[0]) + 1 for v in (rows, columns))
+        assert mask[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].float().mean() > 0.9
+        assert 0.02 * 0.9 <= h * w / SIDE**2 <= 0.15 * 1.1
+        assert 0.3 * 0.85 <= w / h <= 1 / 0.3 * 1.15
+    assert changed.flatten(1).any(1).all()
+
+
+def test_a_piece_is_cut_from_the_same_image_without_resampling(monkeypatch):
+    monkeypatch.setattr("core.engine.detectors.comparators.cutpaste.jittered", lambda x, draws: x)
+    x = torch.rand(6, 3, SIDE, SIDE)
+    out = cut_paste(x, torch.Generator().manual_seed(2))
+    for before, after in zip(x, out, strict=True):
+        spots = torch.nonzero((after != before).any(0))
+        (y, left), (last, right) = spots.min(0).values, spots.max(0).values
+        piece = after[:, y : last + 1, left : right + 1]
+        corner = (before == piece[:, :1, :1]).all(0)
+        found = [
+            torch.equal(before[:, a : a + piece.shape[1], b : b + piece.shape[2]], piece)
+            for a, b in torch.nonzero(corner).tolist()
+        ]
+        assert any(found)
+
+
+def test_a_scar_is_thin_and_long_and_turned():
+    x = torch.rand(60, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(5))
+    changed = (cut_paste_scar(x, torch.Generator().manual_seed(1)) - x).abs().amax(1) > 1e-6
+    areas = changed.flatten(1).sum(1)
+    assert (areas > 0).all() and areas.max() <= 16 * 25 / 4 * 1.3 + 4  # at 128 pixels, half of those at 256
+    angles = []
+    for mask in changed:
+        spots = torch.nonzero(mask).float()
+        if len(spots) > 12:
+            _, values, axes = torch.linalg.svd(spots - spots.mean(0), full_matrices=False)
+            if values[0] > 2 * values[1]:
+                angles.append(math.degrees(math.atan2(float(axes[0, 0]), float(axes[0, 1]))) % 180)
+    turned = [min(a, 180 - a) for a in angles]
+    assert len(turned) > 5 and max(turned) < 55 and max(turned) > 15
+
+
+@pytest.mark.parametrize("make", [cut_paste, cut_paste_scar])
+def test_grey_images_stay_grey_and_draws_come_from_the_generator(make):
+    grey = torch.rand(5, 1, 64, 64).expand(-1, 3, -1, -1)
+    out = make(grey, torch.Generator().manual_seed(0))
+    assert torch.allclose(out[:, 0], out[:, 2], atol=1e-6) and out.min() >= 0 and out.max() <= 1
+    assert torch.equal(out, make(grey, torch.Generator().manual_seed(0)))
+    assert not torch.equal(out, make(grey, torch.Generator().manual_seed(1)))
+
+
+def test_jitter_changes_the_colour_a_little():
+    x = torch.rand(8, 3, 16, 16)
+    assert 0 < (jittered(x, torch.Generator().manual_seed(0)) - x).abs().mean() < 0.15

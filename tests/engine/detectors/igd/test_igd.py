@@ -8,8 +8,8 @@ from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, save_encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
-from core.engine.detectors.igd.config import PRESETS, IGDConfig
 from core.engine.detectors.igd.igd import IGD
+from core.engine.detectors.igd.model import PRESETS, IGDConfig
 from core.engine.detectors.reference import s_igd
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS

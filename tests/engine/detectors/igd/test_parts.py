@@ -1,20 +1,23 @@
-"""Patches, losses, networks: each against its formula."""
+"""Patches, losses, networks: each against its formula, in memory that does not grow with the images."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors import reference
-from core.engine.detectors.igd import losses
-from core.engine.detectors.igd.config import PRESETS, IGDConfig
+from core.engine.detectors.igd import items as module
+from core.engine.detectors.igd import model
 from core.engine.detectors.igd.items import Grid, Items
-from core.engine.detectors.igd.networks import Code, Critic, Generator
+from core.engine.detectors.igd.model import PRESETS, Code, Critic, Generator, IGDConfig, IGDModel
 from core.engine.detectors.igd.train import steps_of
 from tests.conftest import ARCH
+from tests.engine._images import normals
 
 
 @pytest.mark.parametrize(("size", "count"), [(256, 225), (96, 25), (64, 9), (70, 16), (32, 1)])
@@ -54,14 +57,14 @@ def test_images_are_mirrored_by_chance_while_learning_alone():
 
 def test_classifier_by_hand():
     z, c = torch.randn(5, 4), torch.randn(4)
-    got = losses.gauss(z, c, torch.tensor(3.0))
+    got = model.gauss(z, c, torch.tensor(3.0))
     torch.testing.assert_close(got, torch.tensor([reference.h_psi(row, c, 3) for row in z]))
 
 
 def test_centre_keeps_away_from_zero():
     z = torch.tensor([[0.05, -0.02, 0.5, -0.7], [0.05, -0.04, 0.7, -0.9]])
     np.testing.assert_allclose(reference.mu_gamma(z), [0.1, -0.1, 0.6, -0.8], rtol=1e-6)
-    torch.testing.assert_close(losses.classifier([z])[0], torch.tensor([0.1, -0.1, 0.6, -0.8]))
+    torch.testing.assert_close(model.classifier([z])[0], torch.tensor([0.1, -0.1, 0.6, -0.8]))
 
 
 def test_sigma_is_a_mean_over_batches_of_at_least_one():
@@ -71,18 +74,18 @@ def test_sigma_is_a_mean_over_batches_of_at_least_one():
 
 def test_mixture_and_critic_by_hand():
     z, share = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0.5, 0.25, 0.0])
-    assert losses.mixed(z, share).flatten().tolist() == [2.5, 2.0, 1.0]
-    loss = losses.critic_loss(torch.tensor([0.5, 0.0, 0.0]), share, torch.tensor([0.3, 0.0, 0.0]))
+    assert model.mixed(z, share).flatten().tolist() == [2.5, 2.0, 1.0]
+    loss = model.critic_loss(torch.tensor([0.5, 0.0, 0.0]), share, torch.tensor([0.3, 0.0, 0.0]))
     assert loss == pytest.approx(0.25**2 / 3 + 0.09 / 3)
-    assert losses.generator_loss(torch.tensor([1.0, 3.0])) == 5
+    assert model.generator_loss(torch.tensor([1.0, 3.0])) == 5
 
 
 @pytest.mark.parametrize("space", ["imagenet", "unit"])
 def test_reconstruction_error(space):
-    rec = losses.Reconstruction(3, (0.5, 0.5), rho=1.0, space=space)
+    rec = model.Reconstruction(3, (0.5, 0.5), rho=1.0, space=space)
     x = torch.full((1, 3, 32, 32), 0.25)
     y = torch.full((1, 3, 32, 32), 0.75)
-    expected = 0.5 if space == "unit" else sum(0.5 / s for s in losses.IMAGENET_STD) / 3 / losses.IMAGENET_RANGE
+    expected = 0.5 if space == "unit" else sum(0.5 / s for s in model.IMAGENET_STD) / 3 / model.IMAGENET_RANGE
     assert rec(x, y).item() == pytest.approx(expected, rel=1e-4)
     assert rec.map(x, y).mean().item() == pytest.approx(expected, rel=1e-4)
     assert rec(x, x).item() == pytest.approx(0, abs=1e-6)
@@ -118,3 +121,76 @@ def test_released_settings_change_steps_map_and_latent_layer():
     ones = torch.ones(1, len(grid), 32, 32)
     assert grid.lay(ones).unique().tolist() == [1.0] and grid.lay(ones, "sum").unique().tolist() == [1.0, 2.0, 4.0]
     assert not published.rescale and ours.rescale
+
+
+BATCH = 3
+CONFIG = PRESETS["quick"].replace(batch=BATCH, width=8, critic_width=8)
+
+
+def model_and_items(count):
+    torch.manual_seed(0)
+    encoder = build_encoder(EncoderConfig(arch="test_resnet", hidden=16, dim=16))
+    grid = Grid(64, 32, 16)
+    return IGDModel(encoder, CONFIG, 32, True), Items(normals(count, 64), grid, torch.device("cpu"))
+
+
+@torch.no_grad()
+def of_all_at_once(model, items):
+    h = torch.cat(list(items.blocks(model.encoder, BATCH)))
+    shift, scale = h.mean(0), 1 / h.var(0, unbiased=False).mean().sqrt()
+    z = model.code.linear((h - shift) * scale)
+    centre = reference.mu_gamma(z)
+    variance = reference.sigma_gamma_sq(z, centre, BATCH * items.patches)
+    return shift, scale, torch.tensor(centre).float(), torch.tensor(variance)
+
+
+@pytest.mark.parametrize("count", [6, 8])
+def test_estimates_are_those_of_all_at_once(count):
+    model, items = model_and_items(count)
+    model.code.adapt(items.blocks(model.encoder, BATCH))
+    model.estimate(items, BATCH)
+    found = (model.code.shift, model.code.scale, model.centre, model.sigma_sq)
+    for one, other in zip(found, of_all_at_once(model, items), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that an operation gave."""
+
+    size = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(tensor, torch.Tensor):
+                self.size = max(self.size, tensor.numel() * tensor.element_size())
+        return out
+
+
+def test_no_tensor_grows_with_the_images():
+    found = []
+    for count in (6, 24):
+        model, items = model_and_items(count)
+        with Largest() as largest:
+            model.code.adapt(items.blocks(model.encoder, BATCH))
+            model.estimate(items, BATCH)
+        found.append(largest.size)
+    assert found[0] == found[1] > 0
+
+
+def test_features_that_do_not_fit_lie_in_a_file(tmp_path, monkeypatch):
+    model, items = model_and_items(6)
+    plain = torch.cat(list(items.blocks(model.encoder, BATCH)))
+    monkeypatch.setattr(module, "CACHE", 0)
+    items.cache(model.encoder, BATCH)
+    assert items.features is None, "no folder, no room"
+    items.cache(model.encoder, BATCH, tmp_path)
+    assert torch.equal(items.features.flatten(0, 1), plain)
+    assert np.load(tmp_path / "features.npy", mmap_mode="r").shape == (6, len(items.grid), model.encoder.features)
+    x, h = items.take(torch.tensor([4, 1]), 2, 0, 0)
+    assert len(x) == len(h) == 4 and math.isfinite(float(h.sum()))
+    torch.testing.assert_close(h, model.encoder.eval().backbone(x), rtol=1e-3, atol=1e-4)
+    monkeypatch.setattr(module, "MAPPED", 0)
+    fresh = model_and_items(6)[1]
+    fresh.cache(model.encoder, BATCH, tmp_path)
+    assert fresh.features is None

@@ -1,11 +1,16 @@
-"""The table of decisions, read back by csv: what counts, and no names."""
+"""The table of decisions, read back by csv: what counts, no names, and no cell that a spreadsheet runs."""
+
+from __future__ import annotations
 
 import csv
 
+import pytest
+
+from app.commands.results import as_csv
 from core.studio.db import audit
 from core.studio.review.decisions import add_finding
 from core.studio.review.exports.formats import write_form
-from core.studio.review.exports.tables import export_csv
+from core.studio.review.exports.tables import cell, export_csv
 from tests.studio.review.conftest import asks, decide
 
 
@@ -53,3 +58,20 @@ def test_findings_and_tags_leave_with_the_numbers_of_the_page(room, tmp_path):
     scores = list(csv.DictReader((tmp_path / "scores.csv").open(newline="", encoding="utf-8")))
     assert {r["number"]: r["tags"] for r in scores}[str(b["id"])] == "teach; again"
     assert str(c["id"]) in {r["number"] for r in scores}
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\r\n", " ", "\t", "\n\n  ", "\u00a0", "\ufeff"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d"])
+def test_formulas_are_quoted_whatever_stands_before_them(start, sign):
+    assert cell(f"{start}{sign}1+1") == f"'{start}{sign}1+1"
+
+
+def test_all_else_stays_as_it_is():
+    for value in ("", "text", " text", "a=b", "a\n=b", None, 3, -3, -0.5):
+        assert cell(value) == value
+    assert cell("\ntext") == "'\ntext"
+
+
+def test_a_runs_name_is_no_formula_in_what_evaluate_prints():
+    rows = [{"run": "\n=1+1", "auroc": (0.5, 0.75), "dice": -0.5}]
+    assert as_csv(rows) == 'run,auroc_low,auroc_high,dice\n"\'\n=1+1",0.5,0.75,-0.5'

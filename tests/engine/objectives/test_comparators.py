@@ -1,4 +1,4 @@
-"""CCD: the plain contrastive loss, l_aug and l_pos; and l_pos in PMSACL's global model."""
+"""The paper's other objectives against their equations; and what every registered objective must do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,39 @@ from core.engine.config import BadConfig
 from core.engine.losses import reference
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.objectives.views import NEIGHBOURS
+from core.engine.registry import OBJECTIVES
 from core.engine.training.base import STEP, generator
-from tests.engine.objectives.build import build, outcome_of
+from core.engine.training.pretrain import pretrain
+from tests.engine._images import normals
+from tests.engine.objectives.build import STILL, build, images, outcome_of
+from tests.engine.training.tiny import TINY
+
+
+def test_two_weak_views_of_each_image_and_one_class():
+    objective, encoder = build("simclr", weak=STILL.to_dict())
+    x = images()
+    views, _, _, outcome = outcome_of(objective, encoder, x)
+    assert torch.allclose(views.images, torch.cat([x, x]), atol=1e-5)
+    assert views.partners.tolist() == [3, 4, 5, 0, 1, 2] and not views.labels.any()
+    assert objective.classes == 1 and outcome.logits is None
+
+
+def test_simclrs_loss_is_the_equation():
+    objective, encoder = build("simclr", tau=0.5, w_con=2.0)
+    views, _, z, outcome = outcome_of(objective, encoder)
+    assert outcome.loss.item() == pytest.approx(2 * reference.nt_xent(z.detach(), views.partners, 0.5), rel=1e-4)
+
+
+def test_it_sees_what_pmsacl_sees():
+    ours, pmsacl = (build(name)[0].views(images(), generator(3, STEP)) for name in ("supcon", "pmsacl"))
+    assert torch.equal(ours.images, pmsacl.images) and torch.equal(ours.labels, pmsacl.labels)
+
+
+def test_supcons_loss_is_the_equation():
+    objective, encoder = build("supcon", tau=0.5)
+    views, _, z, outcome = outcome_of(objective, encoder)
+    assert outcome.loss.item() == pytest.approx(reference.supcon(z.detach(), views.labels, 0.5), rel=1e-4)
+    assert outcome.terms.keys() == {"l_con"}
 
 
 @pytest.mark.parametrize("strong", ["permutation", "medmix"])
@@ -71,3 +102,15 @@ def test_class_head_of_published_ccd_keeps_its_first_weights():
     outcome.loss.backward()
     assert objective.classifier.weight.grad is None and outcome.terms["l_aug"] > 0
     assert all(p.grad is not None for p in encoder.head.parameters())
+
+
+def test_the_papers_pre_trainings_are_registered():
+    assert {"pmsacl", "pmsacl-local", "simclr", "rotnet", "csi", "droc", "supcon", "ccd"} <= set(OBJECTIVES.names())
+
+
+@pytest.mark.parametrize("name", sorted(set(OBJECTIVES.names()) - {"pmsacl", "pmsacl-local"}))
+def test_it_trains_and_validates(name, tmp_path):
+    config = TINY.replace(objective=name, patch=16, batch=2, epochs=1, lr=1e-3)
+    done = pretrain(normals(2), config, tmp_path, held_out=normals(2, seed=9))
+    assert done.history[-1]["loss"] is not None and "val_loss" in done.history[-1]
+    assert (done.centres is None) == (not OBJECTIVES.get(name).uses_centres)

@@ -1,0 +1,373 @@
+"""The paper's comparators that are generative adversarial networks: ADGAN, f-AnoGAN and OCGAN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from core.engine.config import BadConfig
+from core.engine.detectors.base import Prediction
+from core.engine.detectors.comparators.nets import (
+    CodeCritic,
+    ConvCode,
+    ImageCritic,
+    NetConfig,
+    NetDetector,
+    NetTraining,
+    descend,
+    gradient_penalty,
+    mean_inside,
+    noise,
+)
+from core.engine.detectors.igd.model import Generator
+from core.engine.registry import DETECTORS
+from core.engine.tensors import to_device
+
+
+@dataclass(frozen=True)
+class ADGANConfig(NetConfig):
+    """Options of ADGAN.
+
+    w_cycle: weight of the cycle loss, |x - G(E(x))| and |z - E(G(z))|. penalty: weight of both gradient penalties.
+    critic_steps: steps of the critics per step of the generators.
+    """
+
+    lr: float = 1e-4
+    w_cycle: float = 10.0
+    penalty: float = 10.0
+    critic_steps: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.w_cycle, self.penalty) < 0 or self.critic_steps < 1:
+            raise BadConfig("w_cycle and penalty must be 0 or more, critic_steps at least 1")
+
+
+class ADGANNet(nn.Module):
+    def __init__(self, config: ADGANConfig, size: int) -> None:
+        super().__init__()
+        self.generator = Generator(size, config.latent, config.width)  # Z -> X
+        self.code = ConvCode(size, config.latent, config.width)  # X -> Z
+        self.image_critic = ImageCritic(size, config.width)
+        self.code_critic = CodeCritic(config.latent)
+
+
+class ADGANTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        net, lr, betas = self.net, self.config.lr, (0.0, 0.9)
+        generators = [*net.generator.parameters(), *net.code.parameters()]
+        critic_parameters = [*net.image_critic.parameters(), *net.code_critic.parameters()]
+        return {
+            "opt_generators": torch.optim.Adam(generators, lr, betas),
+            "opt_critics": torch.optim.Adam(critic_parameters, lr, betas),
+        }
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        net, c = self.net, self.config
+        z = noise(x, draws, len(x), c.latent)
+        shares = to_device(torch.rand(2, len(x), generator=draws), x.device)
+        with torch.no_grad():
+            fake, coded = net.generator(z), net.code(x)
+        of_images = net.image_critic(x).mean() - net.image_critic(fake).mean()
+        of_codes = net.code_critic(z).mean() - net.code_critic(coded).mean()
+        penalty = gradient_penalty(net.image_critic, x, fake, shares[0])
+        penalty = penalty + gradient_penalty(net.code_critic, z, coded, shares[1])
+        critic_loss = c.penalty * penalty - of_images - of_codes
+        descend(self.optimisers["opt_critics"], critic_loss)
+        numbers = {"critic": critic_loss, "distance_images": of_images, "distance_codes": of_codes}
+        if (self.step + 1) % c.critic_steps:
+            return {"loss": critic_loss, **numbers}
+        coded, fake = net.code(x), net.generator(z)
+        cycle = (net.generator(coded) - x).abs().mean() + (net.code(fake) - z).abs().mean()
+        loss = c.w_cycle * cycle - net.image_critic(fake).mean() - net.code_critic(coded).mean()
+        descend(self.optimisers["opt_generators"], loss)
+        return {"loss": loss, "cycle": cycle, **numbers}
+
+
+@DETECTORS.register("adgan", title="ADGAN", section="Table detection; Liu et al. 2020", own_network=True)
+class ADGAN(NetDetector):
+    """ADGAN (Liu et al. 2020, "Photoshopping Colonoscopy Video Frames"), a dual GAN.
+
+    One generator maps codes to images, the other images to codes; one critic judges the images, another the codes, and
+    a cycle through both generators must reconstruct its input. An image with a lesion is reconstructed without it. The
+    paper of the tables says no more than "two generators and two discriminators"; critics with gradient penalty,
+    layers, Adam and the weight of the cycle loss are our choices.
+
+    Score: mean absolute difference between an image and its reconstruction.
+    """
+
+    name = "adgan"
+    Config = ADGANConfig
+    Training = ADGANTraining
+    Net = ADGANNet
+    presets = {
+        "paper": ADGANConfig(steps=100_000),
+        "quick": ADGANConfig(steps=300, batch=16, lr=1e-3, width=8, latent=32, critic_steps=1),
+    }
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        return {"maps": (self.net.generator(self.net.code(x)) - x).abs().mean(1)}
+
+
+@dataclass(frozen=True)
+class FAnoGANConfig(NetConfig):
+    """Options of f-AnoGAN.
+
+    steps: of both trainings together. gan: share of the steps for the WGAN. penalty: weight of the gradient penalty
+    (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the critic's features (1).
+    code_optimiser: of the encoder, adam or rmsprop. code_lr: its learning rate, 0 for `lr`. code_bound: largest
+    absolute value in a code. span: images are scaled to [-span / 2, span / 2].
+    """
+
+    lr: float = 1e-4
+    gan: float = 0.7
+    penalty: float = 10.0
+    critic_steps: int = 5
+    kappa: float = 1.0
+    code_optimiser: str = "adam"
+    code_lr: float = 0.0
+    code_bound: float = 3.0
+    span: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gan < 1 or self.critic_steps < 1 or min(self.penalty, self.kappa) < 0:
+            raise BadConfig("gan must be between 0 and 1, critic_steps at least 1, penalty and kappa 0 or more")
+        if self.code_optimiser not in ("adam", "rmsprop") or self.code_lr < 0 or min(self.code_bound, self.span) <= 0:
+            raise BadConfig("code_optimiser must be adam or rmsprop, code_lr 0 or more, code_bound and span above 0")
+
+
+class FAnoGANNet(nn.Module):
+    def __init__(self, config: FAnoGANConfig, size: int) -> None:
+        super().__init__()
+        self.generator = Generator(size, config.latent, config.width)
+        self.critic = ImageCritic(size, config.width)
+        self.code = ConvCode(size, config.latent, config.width)
+        self.bound, self.span = config.code_bound, config.span
+
+    def shown(self, x: Tensor) -> Tensor:
+        """Scales x in [0, 1] for the networks, which subtract 0.5 themselves."""
+        return (x - 0.5) * self.span + 0.5
+
+    def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes the squared residuals of x (B, 3, S, S).
+
+        Returns those of the pixels, (B, S, S), and the mean over the critic's features, (B,).
+        """
+        x = self.shown(x)
+        back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
+        feature_residuals = (self.critic.features(x) - self.critic.features(back)).square().mean(1)
+        return (x - back).square().mean(1), feature_residuals
+
+
+class FAnoGANTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        net, c, lr, betas = self.net, self.config, self.config.lr, (0.0, 0.9)
+        code_optimiser = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[c.code_optimiser]
+        return {
+            "opt_generator": torch.optim.Adam(net.generator.parameters(), lr, betas),
+            "opt_critic": torch.optim.Adam(net.critic.parameters(), lr, betas),
+            "opt_code": code_optimiser(net.code.parameters(), c.code_lr or lr),
+        }
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        if self.step < self.config.gan * self.steps:
+            return self.wgan(x, draws)
+        self.net.generator.eval()
+        pixels, feature_residuals = self.net.residuals(x)
+        loss = pixels.mean() + self.config.kappa * feature_residuals.mean()  # L_izi_f
+        descend(self.optimisers["opt_code"], loss)
+        return {"loss": loss, "residual": pixels.mean(), "features": feature_residuals.mean()}
+
+    def wgan(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        """Takes a step of the critic, and every `critic_steps` steps one of the generator."""
+        net, c = self.net, self.config
+        z = noise(x, draws, len(x), c.latent)
+        share = to_device(torch.rand(len(x), generator=draws), x.device)
+        x = net.shown(x)
+        with torch.no_grad():
+            fake = net.shown(net.generator(z))
+        distance = net.critic(x).mean() - net.critic(fake).mean()
+        penalty = gradient_penalty(net.critic, x, fake, share)
+        loss = c.penalty * penalty - distance
+        descend(self.optimisers["opt_critic"], loss)
+        if (self.step + 1) % c.critic_steps == 0:
+            descend(self.optimisers["opt_generator"], -net.critic(net.shown(net.generator(z))).mean())
+        return {"loss": loss, "distance": distance, "penalty": penalty}
+
+
+@DETECTORS.register("f-anogan", title="f-AnoGAN", section="Table detection; Schlegl et al. 2019", own_network=True)
+class FAnoGAN(NetDetector):
+    """f-AnoGAN (Schlegl et al. 2019, "Fast Unsupervised Anomaly Detection with Generative Adversarial Networks").
+
+    First a WGAN with gradient penalty learns normal images; then it is frozen, and an encoder learns to find the code
+    of an image (the izi_f architecture). The layers are our choice.
+
+    The defaults of these options are ours, the preset `published` has the released code's: `code_optimiser` and
+    `code_lr` (Adam as for the generator, which learns faster in short trainings), `batch` and `span` (as for all
+    comparators: 32 images in 0 to 1), `code_bound` (3, as a third of the generator's normally distributed codes lie
+    beyond 1).
+
+    Score A_R(x) + kappa A_D(x): residuals of the image and of the critic's features. Map: the former.
+    """
+
+    name = "f-anogan"
+    Config = FAnoGANConfig
+    Training = FAnoGANTraining
+    Net = FAnoGANNet
+    presets = {
+        "paper": FAnoGANConfig(steps=100_000),
+        "published": FAnoGANConfig(
+            steps=100_000, batch=64, code_optimiser="rmsprop", code_lr=5e-5, code_bound=1.0, span=2.0
+        ),
+        "quick": FAnoGANConfig(steps=400, batch=16, lr=1e-3, width=8, latent=32, critic_steps=2),
+    }
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        pixels, feature_residuals = self.net.residuals(x)
+        return {"maps": pixels, "features": feature_residuals}
+
+    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
+        """Returns A(x), float32 (N,); the critic's part is always that of the whole image."""
+        score: np.ndarray = mean_inside(prediction.maps, roi) + self.config.kappa * prediction.extras["features"]
+        return score.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class OCGANConfig(NetConfig):
+    """Options of OCGAN.
+
+    w_mse: weight of the reconstruction error (the paper's lambda, 10). w_latent: weight of the codes' critic. noise:
+    standard deviation of the noise added to the input in training (the paper: variance 0.2 on images in -1 to 1).
+    searches: gradient steps in the search for a negative; rate: their step size. squashed: whether codes are the tanh
+    of the values that the search moves, instead of being clipped to -1 to 1. mine_from: share of the training after
+    which the search starts.
+    """
+
+    lr: float = 2e-4
+    w_mse: float = 10.0
+    noise: float = 0.2
+    searches: int = 5
+    rate: float = 0.1
+    w_latent: float = 1.0
+    squashed: bool = False
+    mine_from: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.w_mse, self.w_latent, self.noise, self.rate, self.searches) < 0 or not 0 <= self.mine_from <= 1:
+            raise BadConfig("weights, noise, rate and searches must be 0 or more, and mine_from between 0 and 1")
+
+
+class OCGANNet(nn.Module):
+    def __init__(self, config: OCGANConfig, size: int) -> None:
+        super().__init__()
+        self.code = ConvCode(size, config.latent, config.width)
+        self.decoder = Generator(size, config.latent, config.width)
+        self.code_critic = CodeCritic(config.latent)
+        self.image_critic = ImageCritic(size, config.width)
+        self.classifier = ImageCritic(size, config.width)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Encodes images (B, 3, S, S) as codes (B, latent) in -1 to 1."""
+        return torch.tanh(self.code(x))
+
+
+def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
+    """Searches for informative negatives: moves codes (B, d) to where the classifier finds their images least normal.
+
+    Each search step is one of gradient descent on the cross-entropy of "not normal". Codes stay in -1 to 1: they are
+    clipped or, if `squashed`, the tanh of the values that are moved.
+    """
+    codes = codes.detach()
+    for _ in range(searches):
+        codes.requires_grad_()
+        verdict = net.classifier(net.decoder(codes.tanh() if squashed else codes))
+        loss = F.binary_cross_entropy_with_logits(verdict, torch.zeros_like(verdict), reduction="sum")
+        (slope,) = torch.autograd.grad(loss, codes)
+        codes = (codes - rate * slope).detach()
+        codes = codes if squashed else codes.clamp(-1, 1)
+    return codes.tanh() if squashed else codes
+
+
+def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
+    """Computes the cross-entropy of verdicts (B,) whose label is `real` for all."""
+    return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
+
+
+class OCGANTraining(NetTraining):
+    def build_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        net, lr, betas = self.net, self.config.lr, (0.5, 0.999)
+        reconstructing = [*net.code.parameters(), *net.decoder.parameters()]
+        judges = [*net.code_critic.parameters(), *net.image_critic.parameters()]
+        return {
+            "opt_autoencoder": torch.optim.Adam(reconstructing, lr, betas),
+            "opt_critics": torch.optim.Adam(judges, lr, betas),
+            "opt_classifier": torch.optim.Adam(net.classifier.parameters(), lr, betas),
+        }
+
+    def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
+        net, c = self.net, self.config
+        noisy = x + c.noise * noise(x, draws)
+        uniform = to_device(2 * torch.rand(len(x), c.latent, generator=draws) - 1, x.device)
+        with torch.no_grad():
+            codes = net.encode(noisy)
+            reconstructed, decoded = net.decoder(codes), net.decoder(uniform)
+        classifier = verdict_loss(net.classifier(reconstructed), True) + verdict_loss(net.classifier(decoded), False)
+        descend(self.optimisers["opt_classifier"], classifier)
+        critic_loss = (
+            verdict_loss(net.code_critic(uniform), True)
+            + verdict_loss(net.code_critic(codes), False)
+            + verdict_loss(net.image_critic(x), True)
+            + verdict_loss(net.image_critic(decoded), False)
+        )
+        descend(self.optimisers["opt_critics"], critic_loss)
+        searches = c.searches if self.step >= c.mine_from * self.steps else 0
+        negative_codes = negatives(net, uniform, searches, c.rate, c.squashed)
+        codes = net.encode(noisy)
+        mse = (net.decoder(codes) - x).square().mean()
+        latent = verdict_loss(net.code_critic(codes), True)
+        visual = verdict_loss(net.image_critic(net.decoder(negative_codes)), True)
+        loss = c.w_mse * mse + c.w_latent * latent + visual
+        descend(self.optimisers["opt_autoencoder"], loss)
+        return {
+            "loss": loss,
+            "mse": mse,
+            "latent": latent,
+            "visual": visual,
+            "critic": critic_loss,
+            "classifier": classifier,
+        }
+
+
+@DETECTORS.register("ocgan", title="OCGAN", section="Table detection; Perera et al. 2019", own_network=True)
+class OCGAN(NetDetector):
+    """OCGAN (Perera et al. 2019, "One-class Novelty Detection Using GANs with Constrained Latent Representations").
+
+    A denoising auto-encoder with a bounded code, a critic that keeps the codes of normal images uniform in (-1, 1)^d, a
+    critic that makes the image of every code look normal, and a classifier that searches for codes for which this fails
+    (Algorithm 1). Layers and Adam are our choices.
+
+    The defaults of these options are ours, the preset `published` has the released code's: `w_mse` (lambda in the text,
+    10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the text), `squashed`
+    (codes stay uniform before the search), `mine_from` (with the released value a short training would hardly search).
+
+    Score: mean squared error of the reconstruction.
+    """
+
+    name = "ocgan"
+    Config = OCGANConfig
+    Training = OCGANTraining
+    Net = OCGANNet
+    presets = {
+        "paper": OCGANConfig(),
+        "published": OCGANConfig(w_mse=250.0, w_latent=10.0, searches=1, rate=2.0, squashed=True, mine_from=0.75),
+        "quick": OCGANConfig(steps=200, batch=16, lr=1e-3, width=8, latent=64, searches=2),
+    }
+
+    def judge(self, x: Tensor) -> dict[str, Tensor]:
+        return {"maps": (self.net.decoder(self.net.encode(x)) - x).square().mean(1)}
