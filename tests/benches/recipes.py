@@ -190,7 +190,7 @@ def _detected(
         for part in pasted.values():
             scores, maps = read(part)
             masks = part.masks[:, ::2, ::2] > 0
-            judged.append((auroc(of_held, scores), localisation.pixelauroc(maps, masks, np.ones_like(masks))))
+            judged.append((auroc(of_held, scores), localisation.pixel_auroc(maps, masks, np.ones_like(masks))))
         of_normal, of_abnormal = read(normal), read(abnormal)
         row = {"pasted_auroc": np.mean([a for a, _ in judged]), "pasted_pixel_auroc": np.mean([p for _, p in judged])}
         row["test_auroc"] = auroc(of_normal[0], of_abnormal[0])
@@ -200,7 +200,7 @@ def _detected(
             inside = np.concatenate([normal.roi, abnormal.roi])[:, ::2, ::2] > 0
             sick = slice(len(normal.images), None)
             row |= {
-                "test_pixel_auroc": localisation.pixelauroc(maps, masks, inside),
+                "test_pixel_auroc": localisation.pixel_auroc(maps, masks, inside),
                 "test_dice": localisation.best_dice(maps, masks, inside)[1],
                 "test_pro": localisation.pro(maps[sick], masks[sick], inside[sick]),
             }
