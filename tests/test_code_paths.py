@@ -1,7 +1,5 @@
 """The paths through the code that CONTRIBUTING.md describes: every function named stands in the file named."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The documentation for programs is built of the docstrings, its links lead somewhere, and its notebooks run."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import os

@@ -1,7 +1,5 @@
 """The audit trail on the Study tab: what an administrator did a moment ago stands at its top."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import opening

@@ -1,7 +1,5 @@
 """The first minute: one click opens the demo on a scored case."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import opening

@@ -1,7 +1,5 @@
 """The Study tab in a browser: a recording with its timeline, a watched folder, and what an administrator sets."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

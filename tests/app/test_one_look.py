@@ -1,7 +1,5 @@
 """One look for the whole page: one typeface, check boxes that are seen in focus, nothing said that is cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.conftest import manage

@@ -1,7 +1,5 @@
 """The pictures of README and app/README show the page as it is; `python -m tests.tools.pictures` makes them anew."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

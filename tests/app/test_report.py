@@ -1,7 +1,5 @@
 """The Report tab in a real browser: what is made, what is missing, and where a cell leads."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import opening

@@ -1,7 +1,5 @@
 """The Study tab: import by path and by choosing files, the report, the sample."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import zipfile

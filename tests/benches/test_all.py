@@ -1,7 +1,5 @@
 """`bench all`: one list with each benchmark's figure and whether its aim is met. Times are never checked here."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests import benches as bench

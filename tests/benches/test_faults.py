@@ -1,7 +1,5 @@
 """Each fault of the bench, a few times: nothing lost, nothing leaked."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benches import faults

@@ -1,7 +1,5 @@
 """Every reader of strangers' data, with some hostile inputs: read or refused, never broken. `bench fuzz` has 10,000."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benches import fuzz

@@ -1,7 +1,5 @@
 """The house in figures: its size is that of the files, each way is walked, and the page starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

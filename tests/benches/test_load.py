@@ -1,7 +1,5 @@
 """A few readers for seconds: no error, nothing lost. `bench load` has twenty for ten minutes beside a training."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benches import _server as memory

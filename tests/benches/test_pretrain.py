@@ -1,7 +1,5 @@
 """The bench of a pre-training step measures what it says."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.benches import steps

@@ -3,8 +3,6 @@
 It waits so long after each step, and writes a checkpoint at each.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

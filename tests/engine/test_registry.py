@@ -1,7 +1,5 @@
 """Members of a registry are all there for whoever asks first, and for whoever asks at the same time."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What is refused before any route is asked: malformed hosts, foreign pages, large bodies, sockets."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 

@@ -1,7 +1,5 @@
 """Maps are asked for on the page, made by a worker, and leave as figures and tables."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verb `learn`: a job beside the old fit, then the comparison in words and figures."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A DINOv2-shaped file of random weights: onto the list, into a look and a training by its name, and on the page."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """The next cases are fetched before they are asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Two readers of a blind study, each in a browser of their own."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.metrics import cohen_kappa_score
 

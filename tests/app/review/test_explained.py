@@ -1,7 +1,5 @@
 """What the most abnormal patch is most like, beside the nearest normal image."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Findings by number keys: at the pointer, with the drawn mask, on the whole image; still there after a reload."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter, rows, settle

@@ -1,7 +1,5 @@
 """Reading by keyboard alone: decisions, undo, comments, keys of one's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import audit, opening

@@ -1,7 +1,5 @@
 """Keys go where the reader looks: Space from anywhere, decisions only from the image, a slip is asked about."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter, rows, settle

@@ -1,7 +1,5 @@
 """Outside a session nothing in view gives the label away before the first decision, unless it is asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import STUDY, WIDGET, enter, rows, settle

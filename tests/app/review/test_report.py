@@ -1,7 +1,5 @@
 """The printed report of one case."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import STUDY, WIDGET, enter, settle

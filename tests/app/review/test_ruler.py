@@ -1,7 +1,5 @@
 """The ruler measures in the image's own pixels whatever the zoom, and the viewer fills the screen and comes back."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter

@@ -1,7 +1,5 @@
 """The Review tab on a tablet, by touch."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter, settle

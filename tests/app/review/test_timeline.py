@@ -1,7 +1,5 @@
 """The timeline below a recording or a volume."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter, rows, settle

@@ -1,7 +1,5 @@
 """The view flipped and turned: all that lies on the image goes with it, and what is drawn is stored where it lies."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter

@@ -1,7 +1,5 @@
 """The wheel zooms about the point under the pointer, and a double click shows all of the image again."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.review.conftest import WIDGET, enter

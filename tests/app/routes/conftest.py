@@ -1,7 +1,5 @@
 """Jobs are queued here and never run: no test of this folder starts a worker."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """The bin by the page; folders that administrators may name; how much a reader may keep."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import limits, owners

@@ -1,7 +1,5 @@
 """What the Clusters tab asks of the server, without a browser."""
 
-from __future__ import annotations
-
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import create_untrained
 from core.studio.runs.weights import snapshots as snapshots_of

@@ -1,7 +1,5 @@
 """What goes wrong is one sentence, with the status that fits."""
 
-from __future__ import annotations
-
 import errno
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """The grid's routes: small pictures with and without the heat map, places in the list, tags; and a blind reader's."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What only an administrator may do is refused on the server, whatever the page shows; the audit trail among it."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.bundle import export_bundle

@@ -1,7 +1,5 @@
 """A route is declared in one place: the one that CONTRIBUTING.md shows is added, and found everywhere."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """Scores of images that are in no study."""
 
-from __future__ import annotations
-
 import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Routes that read never write: after each GET, with everything valid, the database is what it was before."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

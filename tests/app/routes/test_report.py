@@ -1,7 +1,5 @@
 """The routes of the Report tab: the board, one report at a time, and the files that were written."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.report import board

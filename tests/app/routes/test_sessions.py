@@ -1,7 +1,5 @@
 """Reading sessions by their routes."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.review import sessions

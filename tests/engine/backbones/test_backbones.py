@@ -1,7 +1,5 @@
 """Backbones: maps by stride, weights by name, and the engine without timm."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

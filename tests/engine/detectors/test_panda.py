@@ -1,7 +1,5 @@
 """PANDA: the compactness loss, what is frozen, and the distance to the nearest normal features."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -3,8 +3,6 @@
 With STEP the second process is killed before it does that step. A checkpoint is written after each.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Two processes that share a batch do what one process does with all of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Features as a PMSACL step lays them out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

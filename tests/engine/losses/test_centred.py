@@ -1,7 +1,5 @@
 """Centred features against Eq. 6 row by row, for tensors and for arrays."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """l_ctr against Eq. 3, and its gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """l_aug against a slow loop written from Eq. 8."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

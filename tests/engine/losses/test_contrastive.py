@@ -1,7 +1,5 @@
 """l_PMSACL against Eqs. 4 to 7, and its gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

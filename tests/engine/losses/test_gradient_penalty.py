@@ -1,7 +1,5 @@
 """The gradient penalty against finite differences, sample by sample."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

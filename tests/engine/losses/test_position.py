@@ -1,7 +1,5 @@
 """l_pos against a slow loop written from Eq. 9; pairs of patches are neighbours, inside the image."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A small objective, its encoder and images, for the tests of each."""
 
-from __future__ import annotations
-
 import torch
 
 from core.engine.augment.config import WeakConfig

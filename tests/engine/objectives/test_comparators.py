@@ -1,7 +1,5 @@
 """The paper's other objectives against their equations; and what every registered objective must do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

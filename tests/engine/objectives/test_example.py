@@ -1,7 +1,5 @@
 """The script that shows PMSACL on one page runs as it stands."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

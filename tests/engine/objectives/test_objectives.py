@@ -1,7 +1,5 @@
 """PMSACL's objectives: the views they make, where the gradient goes, and their place in the registry."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

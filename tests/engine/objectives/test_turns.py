@@ -1,7 +1,5 @@
 """Rot-Net, CSI and DROC: four turns of each image, and each method's own loss over them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

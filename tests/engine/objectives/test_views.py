@@ -1,7 +1,5 @@
 """Which views reach which loss, and how often a crop makes a view's label false."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """LiteMedSAM behind our own loader: masks from boxes, against the package's own model; boxes of a map's blob."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import numpy as np

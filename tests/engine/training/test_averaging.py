@@ -1,7 +1,5 @@
 """Averaged weights against a slow average kept by hand."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Optimisers are put back as they were; draws and fingerprints are the same in every process."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

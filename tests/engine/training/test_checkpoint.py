@@ -1,7 +1,5 @@
 """Checkpoints: whole or absent, history cut to them, optimisers put back as they were."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

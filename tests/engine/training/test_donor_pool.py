@@ -1,7 +1,5 @@
 """A training that cuts its lesions from another study's images: it sees those, and goes on with those alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

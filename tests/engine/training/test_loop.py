@@ -1,7 +1,5 @@
 """The loop: history, stop, resume, divergence, on a training small enough to follow by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Pre-training: what it keeps and reports, its centres and batches, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """The learning rate is a function of the step."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

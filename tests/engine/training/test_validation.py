@@ -1,7 +1,5 @@
 """Validation on held-out normals: a plain sum of what it says, the same each time, and no trace in the network."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score

@@ -1,7 +1,5 @@
 """A pre-training small enough to be run many times."""
 
-from __future__ import annotations
-
 import torch
 from safetensors.torch import load_file
 

@@ -1,7 +1,5 @@
 """Logs say where something broke, and name no file, for files bear the names of patients."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

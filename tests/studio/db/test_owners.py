@@ -1,7 +1,5 @@
 """Who made what."""
 
-from __future__ import annotations
-
 from core.studio.db import opening, owners
 
 

@@ -1,7 +1,5 @@
 """Seals of files: sound, cut, changed at one place, gone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Imports in the background: progress, an end by themselves, an end by a person."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

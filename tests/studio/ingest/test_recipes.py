@@ -1,7 +1,5 @@
 """Recipes on small trees of the downloads' shapes: which file lands where, counts, what is missing."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -1,7 +1,5 @@
 """Dropped files: names stay inside, zips unpack, tokens cannot be guessed at."""
 
-from __future__ import annotations
-
 import zipfile
 
 import pytest

@@ -1,7 +1,5 @@
 """Two jobs for which the memory is too small together go on one after the other."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

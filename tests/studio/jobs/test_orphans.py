@@ -1,7 +1,5 @@
 """A run whose process was killed does not stay 'running'; one that is really at work does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

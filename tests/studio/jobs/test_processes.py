@@ -1,7 +1,5 @@
 """Who is alive, and who gives way."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

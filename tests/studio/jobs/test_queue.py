@@ -1,7 +1,5 @@
 """Jobs without a neural network: chains of steps of our own, worked off in this process."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import journal, opening

@@ -1,7 +1,5 @@
 """Two queues: jobs that only read finished runs go on beside a training; each keeps its order."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

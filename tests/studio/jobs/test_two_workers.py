@@ -1,7 +1,5 @@
 """Each queue has one worker process, which may be killed without harm to the other."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A detector that needs no training, registered for one test and gone after it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

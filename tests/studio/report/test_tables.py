@@ -1,7 +1,5 @@
 """The tables: the paper's rows with the paper's numbers, and arms that can be made."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Masks from boxes of a case of a study: embeddings made ahead and kept, windows for small boxes, blobs of the map."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Decisions are added, counted once, undone and redone across cases; findings are a reader's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import audit

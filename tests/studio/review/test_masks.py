@@ -1,7 +1,5 @@
 """Mask versions: pixel for pixel, never overwritten, restored as a new version; unsaved drawings."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

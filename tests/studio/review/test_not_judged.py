@@ -1,7 +1,5 @@
 """Where a run says nothing of an image: a value of its own, kept with the reading, shown and exported as such."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

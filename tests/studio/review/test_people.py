@@ -1,7 +1,5 @@
 """Accounts as administrators and owners keep them: while a password is hashed, nobody waits."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

@@ -1,7 +1,5 @@
 """The verdict on a detector: its promise, chance, too few cases, no labels; and detectors side by side."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score

@@ -1,7 +1,5 @@
 """A pre-training of a tiny study that has not begun."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conftest import ARCH, plain_folder

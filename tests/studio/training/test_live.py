@@ -1,7 +1,5 @@
 """What the Training tab reads of runs at work: the alarm, jobs, differences, metrics thinned for the screen."""
 
-from __future__ import annotations
-
 import pytest
 
 from core.studio.db import journal

@@ -1,7 +1,5 @@
 """What is registered can be asked for on the page and by verbs, without a list beside the registry; dry runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.commands import parser

@@ -1,7 +1,5 @@
 """CutPaste: three classes, a Gaussian over features, and Grad-CAM, each against its definition."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of decisions, read back by csv: what counts, no names, and no cell that a spreadsheet runs."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest
