@@ -64,7 +64,7 @@ export async function fetched(path, body, options = {}) {
   return response;
 }
 
-/** The answer of a route as JSON. @type {import('./answers').Api} */
+/** The answer of a route as JSON. @type {Answers.Api} */
 export const api = /** @type {any} */ (
   async (/** @type {string} */ path, /** @type {unknown} */ body, /** @type {RequestInit} */ options) =>
     (await fetched(path, body, options)).json().catch(() => ({}))
@@ -113,12 +113,12 @@ export function token() {
   return Array.from(random, (b) => b.toString(16).padStart(2, '0')).join('');
 }
 
-/** @type {import('./answers').Get} */
+/** @type {Answers.Get} */
 export const get = /** @type {any} */ (
   (/** @type {string} */ path, /** @type {Record<string, unknown>} */ params = {}) => settled(api(path + query(params)))
 );
 
-/** Sends a change; retries at most twice if the studio cannot be reached. @type {import('./answers').Post} */
+/** Sends a change; retries at most twice if the studio cannot be reached. @type {Answers.Post} */
 export const post = /** @type {any} */ (
   async (/** @type {string} */ path, /** @type {Record<string, unknown>} */ body = {}) => {
     const marked = { token: token(), ...body };
@@ -133,7 +133,7 @@ export const post = /** @type {any} */ (
   }
 );
 
-/** @type {import('./answers').PostBytes} */
+/** @type {Answers.PostBytes} */
 export const postBytes = /** @type {any} */ (
   (/** @type {string} */ path, /** @type {Record<string, unknown>} */ params, /** @type {Uint8Array} */ content) =>
     settled(
@@ -143,7 +143,7 @@ export const postBytes = /** @type {any} */ (
     )
 );
 
-/** Removes something. @type {import('./answers').Discard} */
+/** Removes something. @type {Answers.Discard} */
 export const discard = /** @type {any} */ (
   (/** @type {string} */ path) => settled(api(path, undefined, { method: 'DELETE' }))
 );

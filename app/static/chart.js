@@ -3,8 +3,6 @@ import { el, fill } from './dom.js';
 import { aligned, label, limits, valueAt } from './series.js';
 import uPlot from './vendor/uPlot.esm.js';
 
-/** @typedef {import('./types').Line} Line */
-
 export const COLOURS = Array.from({ length: 8 }, (_, i) => `var(--series-${i})`);
 /** Resolves a colour for the canvas, which does not know CSS tokens. @param {string} colour */
 const ink = (colour) =>
@@ -19,7 +17,7 @@ export class Chart {
   /** @param {{title: string} & import('./series.js').Bounds} options lines: levels to mark across the chart */
   constructor(options) {
     this.options = options;
-    /** @type {Line[]} */
+    /** @type {Page.Line[]} */
     this.series = [];
     /** @type {uPlot | null} null while there is nothing to draw or no room for it */
     this.plot = null;
@@ -39,7 +37,7 @@ export class Chart {
     this.box.setAttribute('aria-label', title);
   }
 
-  /** @param {Line[]} series those without points are skipped */
+  /** @param {Page.Line[]} series those without points are skipped */
   put(series) {
     this.series = series
       .filter((s) => s.points.length)
@@ -146,7 +144,7 @@ export class Chart {
   }
 }
 
-/** @param {Line} line @returns {uPlot.Series} */
+/** @param {Page.Line} line @returns {uPlot.Series} */
 const lineOf = ({ colour, dash, thick, points }) => ({
   stroke: () => ink(colour || COLOURS[0]),
   width: thick ? 2.2 : 1.5,

@@ -31,7 +31,7 @@ const stage = () => document.querySelector('.gradio-container') || document.body
 /**
  * Shows a modal form. Resolves to `answer()` when it is submitted, to `otherwise` when it is cancelled.
  * @template A, B
- * @param {{content: import('./types').Child[], answer: () => A, otherwise: B, yes: string, no?: string,
+ * @param {{content: Page.Child[], answer: () => A, otherwise: B, yes: string, no?: string,
  *   danger?: boolean}} question danger: the action cannot be undone, and the button is red
  * @returns {Promise<A | B>}
  */
@@ -67,7 +67,7 @@ export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger =
   });
 }
 
-/** Shows a modal sheet, removed when it is closed. @param {string} look @param {import('./types').Child[]} content
+/** Shows a modal sheet, removed when it is closed. @param {string} look @param {Page.Child[]} content
  * @param {() => void} [closed] */
 export function sheet(look, content, closed) {
   const onclose = () => {
@@ -114,7 +114,7 @@ export function choose(text, ways, first, yes) {
 
 /** Asks for a selection of options. Resolves to their names, or null. `more`: further content of the dialog.
  * @param {string} text @param {Record<string, string>} options their titles by name @param {string[]} chosen @param
- * {string} yes @param {import('./types').Child} [more] */
+ * {string} yes @param {Page.Child} [more] */
 export function pick(text, options, chosen, yes, more = null) {
   const boxes = Object.entries(options).map(([name, title]) => ({
     name,

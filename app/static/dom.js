@@ -5,13 +5,13 @@ const SVG = new Set(
 );
 const PROPERTIES = new Set(['value', 'checked', 'disabled']);
 
-/** @param {import('./types').Child[]} children @returns {(string | Node)[]} */
+/** @param {Page.Child[]} children @returns {(string | Node)[]} */
 const present = (children) =>
   /** @type {(string | Node)[]} */ (children.flat(3).filter((c) => c != null && c !== false && c !== true));
 
 /** Builds an element with attributes, event handlers (`onclick`, ...) and children: el('b', {class: 'x', onclick: fn},
  * 'text'). Attributes that are null or false are skipped; true means an attribute without value. @type
- * {import('./types').ElementBuilder} */
+ * {Page.ElementBuilder} */
 export const el = /** @type {any} */ (
   (/** @type {string} */ tag, /** @type {Record<string, any>} */ attributes = {}, /** @type {any[]} */ ...children) => {
     const node = SVG.has(tag)
@@ -35,7 +35,7 @@ export const el = /** @type {any} */ (
  * a button that is removed and reinserted while it is pressed loses the click and the focus.
  * @template {Element} E
  * @param {E} element
- * @param {...import('./types').Child} children
+ * @param {...Page.Child} children
  * @returns {E}
  */
 export function fill(element, ...children) {
@@ -64,32 +64,32 @@ export function whenLetGo(element, draw) {
 }
 
 /** Builds a button that runs an action and submits no form.
- * @param {import('./types').Child} words @param {(event: any) => unknown} onclick @param
- * {import('./types').Attributes} [more] */
+ * @param {Page.Child} words @param {(event: any) => unknown} onclick @param
+ * {Page.Attributes} [more] */
 export const action = (words, onclick, more = {}) => el('button', { type: 'button', onclick, ...more }, words);
 
 /** Options of a menu, by value. @param {Iterable<readonly [value: string | number, words: string, title?: string]>} of */
 export const options = (of) => Array.from(of, ([value, words, title]) => el('option', { value, title }, words));
 
 /** Replaces a menu's options, keeping its value if it is still among them.
- * @param {HTMLSelectElement} menu @param {...import('./types').Child} children */
+ * @param {HTMLSelectElement} menu @param {...Page.Child} children */
 export function offer(menu, ...children) {
   const chosen = menu.value;
   fill(menu, ...children);
   if ([...menu.options].some(({ value }) => value === chosen)) menu.value = chosen;
 }
 
-/** A checkbox with a label. @param {import('./types').Child} words @param {import('./types').Attributes} [more] of the checkbox */
+/** A checkbox with a label. @param {Page.Child} words @param {Page.Attributes} [more] of the checkbox */
 export function check(words, more = {}) {
   const box = el('input', { type: 'checkbox', ...more });
   return { box, label: el('label', { class: 'check' }, box, words) };
 }
 
-/** A cell of figures. @param {import('./types').Child} cell */
+/** A cell of figures. @param {Page.Child} cell */
 export const num = (cell) => el('td', { class: 'num' }, cell);
 
-/** Builds a row of a table from its cells or their contents. @param {readonly import('./types').Child[]} cells
- * @param {import('./types').Attributes} [attributes] */
+/** Builds a row of a table from its cells or their contents. @param {readonly Page.Child[]} cells
+ * @param {Page.Attributes} [attributes] */
 export const tr = (cells, attributes = {}) =>
   el(
     'tr',
@@ -98,7 +98,7 @@ export const tr = (cells, attributes = {}) =>
   );
 
 /** Builds a table, with a row of headings if there are any. @param {readonly string[]} heads
- * @param {import('./types').Child} lines @param {import('./types').Attributes} [attributes] */
+ * @param {Page.Child} lines @param {Page.Attributes} [attributes] */
 export function table(heads, lines, attributes = {}) {
   const head = el(
     'tr',

@@ -1,7 +1,7 @@
 // Events from the studio: one stream for all tabs of a browser, because a browser allows six connections to a host and
 // Gradio uses one for each tab. The tab that holds the lock has the stream and passes its messages on.
 
-/** @typedef {{status?: import('./answers').Status, lost?: boolean}} Said a status, a lost connection, or a heartbeat */
+/** @typedef {{status?: Answers.Status, lost?: boolean}} Said a status, a lost connection, or a heartbeat */
 
 const NAME = 'pmsacl.events';
 const SILENT = 25_000; // milliseconds: a little more than two heartbeats of app/routes/_changes.py

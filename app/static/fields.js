@@ -3,14 +3,13 @@
 import { api } from './api.js';
 import { el } from './dom.js';
 
-/** @typedef {import('./answers').Field} Field */
 /** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
-/** @template {Field} [F=Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
+/** @template {Answers.Field} [F=Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
 
 /** Formats a number without needless digits. @param {number} v */
 export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
 
-/** Maps values to positions on a slider, and back. @param {Pick<import('./answers').NumberField, 'log' | 'kind'> & {min: number}} field */
+/** Maps values to positions on a slider, and back. @param {Pick<Answers.NumberField, 'log' | 'kind'> & {min: number}} field */
 export function sliderScale({ log, min, kind }) {
   const round = (/** @type {number} */ v) => (kind === 'integer' ? Math.round(v) : Number(v.toPrecision(6)));
   return {
@@ -20,7 +19,7 @@ export function sliderScale({ log, min, kind }) {
   };
 }
 
-/** @type {Maker<import('./answers').NumberField>} */
+/** @type {Maker<Answers.NumberField>} */
 function number(f, id, changed) {
   const box = el('input', { type: 'number', id, step: f.log ? 'any' : f.step, min: f.min, max: f.max });
   const { min, max } = f;
@@ -61,7 +60,7 @@ function number(f, id, changed) {
   };
 }
 
-/** @type {Maker<import('./answers').RangeField>} */
+/** @type {Maker<Answers.RangeField>} */
 function range(f, id, changed) {
   const bars = ['lowest', 'highest'].map((name, i) =>
     el('input', {
@@ -107,7 +106,7 @@ const putOption = (select) => (/** @type {string} */ v) => {
   select.value = v;
 };
 
-/** @type {Maker<import('./answers').ChoiceField>} */
+/** @type {Maker<Answers.ChoiceField>} */
 function choice(f, id, changed) {
   const options = f.options.map((o) => el('option', { value: o }, o));
   const select = el('select', { id, onchange: () => changed(select.value) }, options);
@@ -132,7 +131,7 @@ function study(_, id, changed) {
   return { beside: select, put: putOption(select) };
 }
 
-/** A click selects one option; with Shift or Ctrl it adds or removes one. @type {Maker<import('./answers').ChoiceField>} */
+/** A click selects one option; with Shift or Ctrl it adds or removes one. @type {Maker<Answers.ChoiceField>} */
 function several(f, id, changed) {
   const buttons = f.options.map((o, i) =>
     el('button', { type: 'button', id: i ? null : id, 'aria-pressed': 'false', 'data-option': o }, f.names[o] || o),
@@ -174,7 +173,7 @@ function flag(_, id, changed) {
   };
 }
 
-/** @type {Maker<import('./answers').NumbersField>} */
+/** @type {Maker<Answers.NumbersField>} */
 function numbers(f, id, changed) {
   const { names } = f;
   const boxes = names.map((name, i) =>
@@ -216,5 +215,5 @@ function text(_, id, changed) {
   };
 }
 
-/** @type {Record<Field['kind'], Maker<any>>} */
+/** @type {Record<Answers.Field['kind'], Maker<any>>} */
 export const CONTROLS = { number, integer: number, range, choice, study, several, flag, numbers, text };

@@ -2,8 +2,6 @@
 import { el } from './dom.js';
 import { CONTROLS } from './fields.js';
 
-/** @typedef {import('./answers').Field} Field */
-
 let serial = 0;
 
 /** Finds the setting that a sentence mentions, the longest name first. @param {string[]} keys @param {string} sentence */
@@ -11,7 +9,7 @@ export const mentioned = (keys, sentence) =>
   [...keys].sort((a, b) => b.length - a.length).find((key) => new RegExp(`(^|[^\\w])${key}([^\\w]|$)`).test(sentence));
 
 export class Form {
-  /** @param {import('./types').Group[]} groups @param {Values} values @param {(key: string, value: any) => void}
+  /** @param {Answers.Group[]} groups @param {Values} values @param {(key: string, value: any) => void}
    * changed called for every manual change @param {{open?: number, prefix?: string}} [options] open: how many groups
    * are unfolded */
   constructor(groups, values, changed, { open = 1, prefix = '' } = {}) {
@@ -73,7 +71,7 @@ export class Form {
       group.hidden = [...group.querySelectorAll('.field')].every((row) => row instanceof HTMLElement && row.hidden);
   }
 
-  /** @param {Field} f @param {HTMLDetailsElement} group */
+  /** @param {Answers.Field} f @param {HTMLDetailsElement} group */
   #row(f, group) {
     const id = `f${(serial += 1)}-${f.key}`;
     const { put, inline, beside, body } = CONTROLS[f.kind](f, id, (value) => {

@@ -6,11 +6,7 @@ import { seconds } from './format.js';
 import * as store from './store.js';
 import { html, show } from './view.js';
 
-/** @typedef {import('./answers').Plan} Plan */
-/** @typedef {import('./answers').Stage} Stage */
-/** @typedef {import('./types').Studio} Studio */
-
-/** @type {Record<Stage['state'], string>} */
+/** @type {Record<Answers.Stage['state'], string>} */
 const WORDS = { done: 'done', running: 'running', waiting: '', failed: 'failed', stopped: 'stopped' };
 
 export const GOAL = 5; // number of marked lesions at which learning is first offered: the first of the server's OFFERS
@@ -21,7 +17,7 @@ export const about = (s) => (s < 5 ? 'a few seconds' : `about ${seconds(s < 90 ?
 const newest = questions();
 /** Fetches the plan while jobs run, and once more when they have ended. Emits `scored` when the first run has
  * scored the study.
- * @param {Studio} studio @param {boolean} going */
+ * @param {Page.Studio} studio @param {boolean} going */
 export async function followPlan(studio, going) {
   if (!going && !studio.plan?.jobs.length) return;
   const { study, plan: before } = studio;
@@ -32,7 +28,7 @@ export async function followPlan(studio, going) {
   if (before && !before.scored && plan.scored) studio.emit('scored', study);
 }
 
-/** @param {{stage: Stage}} props */
+/** @param {{stage: Answers.Stage}} props */
 function Line({ stage: { title, state, left, share } }) {
   const end = state === 'waiting' ? about(left) : state === 'running' ? `${about(left)} left` : WORDS[state];
   return html`<li class=${state}>
@@ -42,7 +38,7 @@ function Line({ stage: { title, state, left, share } }) {
   </li>`;
 }
 
-/** @param {{studio: Studio}} props */
+/** @param {{studio: Page.Studio}} props */
 function Card({ studio }) {
   const plan = store.plan.value;
   if (!plan?.stages.length) return null;
@@ -72,7 +68,7 @@ function Card({ studio }) {
   </section>`;
 }
 
-/** Shows a card that follows the plan, or nothing without one. @param {Element} place @param {Studio} studio */
+/** Shows a card that follows the plan, or nothing without one. @param {Element} place @param {Page.Studio} studio */
 export const planCard = (place, studio) => show(place, Card, { studio });
 
 function Unscored() {

@@ -1,6 +1,5 @@
 // The data of a line chart: points on a common axis, limits, labels.
 
-/** @typedef {import('./types').Line} Line */
 /** @typedef {{low?: number, high?: number, lines?: {at: number, label: string}[]}} Bounds low, high: fixed limits */
 
 /** Formats a chart's number in few characters. @param {number | null | undefined} v */
@@ -13,7 +12,7 @@ export function label(v) {
 
 /** Puts all lines on the union of their x: [xs, ys, ys, ...]. `undefined` means no point at an x (the line is drawn
  * through), `null` a missing value (the line is interrupted).
- * @param {Line[]} lines each with rising x @returns {[number[], ...(number | null | undefined)[][]]} */
+ * @param {Page.Line[]} lines each with rising x @returns {[number[], ...(number | null | undefined)[][]]} */
 export function aligned(lines) {
   const xs = [...new Set(lines.flatMap((line) => line.points.map(([x]) => x)))].sort((a, b) => a - b);
   const place = new Map(xs.map((x, i) => [x, i]));
@@ -42,7 +41,7 @@ export function limits(values, { low, high, lines = [] }) {
   return [low == null ? from - margin : from, high == null ? to + margin : to];
 }
 
-/** A line's value at the point nearest to x, or its last if x is null. @param {Line} line @param {number | null} x */
+/** A line's value at the point nearest to x, or its last if x is null. @param {Page.Line} line @param {number | null} x */
 export function valueAt({ points }, x) {
   if (x == null) return points[points.length - 1][1];
   return points.reduce((best, p) => (Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best))[1];

@@ -2,14 +2,13 @@
 // change it; `openStudy` replaces everything that belongs to a study at once.
 import { batch, computed, effect, signal } from '@preact/signals';
 
-/** @typedef {import('./answers').Plan} Plan */
 /** @template T @typedef {import('@preact/signals').Signal<T>} Signal */
 
 export const started = signal(false); // true once the picker has named the open study
 export const study = signal(/** @type {string | null} */ (null));
 export const tab = signal(/** @type {string | null} */ (null)); // null until one is chosen by a click
-export const plan = signal(/** @type {Plan | null} */ (null)); // the jobs of the study; null before they are fetched
-/** The server's latest status of jobs, sessions and studies. @type {Signal<import('./answers').Status | null>} */
+export const plan = signal(/** @type {Answers.Plan | null} */ (null)); // the jobs of the study; null before they are fetched
+/** The server's latest status of jobs, sessions and studies. @type {Signal<Answers.Status | null>} */
 export const status = signal(null);
 export const administers = signal(/** @type {boolean | null} */ (null)); // may change settings for all; null: unknown
 export const lost = signal(false); // the server is silent: the screen may be out of date

@@ -20,7 +20,7 @@ const MENU = '#rooms > .tab-wrapper .overflow-dropdown button';
 /** @param {Element} button */
 const tabOf = ({ id, textContent }) => /^tab-(\w+)-button$/.exec(id)?.[1] || (textContent || '').trim().toLowerCase();
 
-/** @type {import('./types').Studio} */
+/** @type {Page.Studio} */
 const Studio = {
   get study() {
     return store.study.value;

@@ -1,7 +1,5 @@
 // What the page's scripts share: elements, forms, charts, and the object that every widget is mounted with.
-import type { Group, Point, Series } from './answers';
-
-export type { Group, Point, Series };
+export as namespace Page; // a script says Page.Studio
 
 declare global {
   interface Window {
@@ -9,7 +7,6 @@ declare global {
   }
   type ReviewView = import('../widgets/review/js/review_view.js').ReviewView;
   type Spot = import('../widgets/review/js/shapes.js').Spot;
-  type CaseDetail = import('./answers').CaseDetail;
   type Values = Record<string, any>;
 }
 
@@ -45,7 +42,7 @@ export interface Studio {
   importing: boolean;
   byHand: boolean;
   /** What jobs make for the open study; null before it was asked for. */
-  readonly plan: import('./answers').Plan | null;
+  readonly plan: Answers.Plan | null;
   /** Returns a function that stops listening. */
   on(event: string, fn: (detail: any) => void): () => void;
   /** Asks the server how jobs, sessions and studies stand. */
@@ -76,7 +73,7 @@ export type Answer<T> = (T & { ok: true }) | Failure;
 
 export interface Line {
   name: string;
-  points: Point[];
+  points: Answers.Point[];
   colour?: string;
   dash?: boolean;
   thick?: boolean;

@@ -32,6 +32,7 @@ TOP = """// Made by `python -m tests.tools.scripts generate` from openapi.json: 
 // an overload of api.js's functions for each route: the path says which answer comes.
 import type { Answer, Params } from './types';
 
+export as namespace Answers; // a script says Answers.Run
 type Query = '' | `?${string}`;
 """
 # interface of app/static/types.d.ts, and by method what comes after the path

@@ -2,7 +2,7 @@
 import { finder } from '../../static/dom.js';
 import { ClusterView } from './js/cluster_view.js';
 
-/** @param {HTMLElement & { scatter?: ClusterView }} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement & { scatter?: ClusterView }} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
   const clusters = new ClusterView(root, studio);
   root.scatter = clusters; // for tests

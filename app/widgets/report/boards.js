@@ -4,19 +4,15 @@ import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 
-/** @typedef {import('../../static/answers').ReportTable} Table */
-/** @typedef {import('../../static/answers').ReportRow} Row */
-/** @typedef {import('../../static/answers').ReportSeed} Seed */
-
-/** Returns the highest mean of a column, to three decimals. @param {Table} table @param {string} metric */
+/** Returns the highest mean of a column, to three decimals. @param {Answers.ReportTable} table @param {string} metric */
 export const best = ({ rows }, metric) =>
   fixed(Math.max(...rows.map((row) => row.values[metric]?.mean ?? Number.NEGATIVE_INFINITY)));
 
-/** @param {Table} shown @param {(seed: Seed) => void} open @param {Record<string, number>} costs seconds of rows that miss a cell */
+/** @param {Answers.ReportTable} shown @param {(seed: Answers.ReportSeed) => void} open @param {Record<string, number>} costs seconds of rows that miss a cell */
 export function board(shown, open, costs) {
   const top = Object.fromEntries(shown.heads.map(({ metric }) => [metric, best(shown, metric)]));
 
-  /** @param {Row} row @param {string} metric */
+  /** @param {Answers.ReportRow} row @param {string} metric */
   function value(row, metric) {
     const ours = row.values[metric];
     const text = ours && fixed(ours.mean);
@@ -31,7 +27,7 @@ export function board(shown, open, costs) {
     );
   }
 
-  /** @param {Row} row */
+  /** @param {Answers.ReportRow} row */
   const dots = (row) =>
     row.seeds.map((one) =>
       one.fit
@@ -42,9 +38,9 @@ export function board(shown, open, costs) {
         : el('i', { title: `Seed ${one.seed}: not made yet` }),
     );
 
-  /** @param {Row} row */
+  /** @param {Answers.ReportRow} row */
   const time = (row) => (row.seconds == null && costs[row.label] ? about(costs[row.label]) : seconds(row.seconds));
-  /** @param {Row} row */
+  /** @param {Answers.ReportRow} row */
   const line = (row) =>
     tr(
       [

@@ -13,7 +13,7 @@ const FILES = { html: 'Open as page', csv: 'CSV', tex: 'LaTeX' };
 /** @type {Record<string, string>} */
 const WAITS = { queued: 'waiting for other jobs', paused: 'paused', interrupted: 'interrupted' };
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
   /** @type {Set<string>} deselected tables */
@@ -23,11 +23,11 @@ export async function mount(root, studio) {
   let costs = {};
 
   const base = () => `/api/report/${encodeURIComponent(studio.study || '')}`;
-  /** @param {import('../../static/answers').ReportBoard} report */
+  /** @param {Answers.ReportBoard} report */
   const wanted = (report) => report.choices.tables.map((t) => t.name).filter((name) => !without.has(name));
 
   /** Asks whether to open the cases that a cell's detector scored, or the runs that made it. */
-  async function open(/** @type {import('../../static/answers').ReportSeed} */ { seed, fit, encoder }) {
+  async function open(/** @type {Answers.ReportSeed} */ { seed, fit, encoder }) {
     /** @type {Record<string, [string, string]>} */
     const ways = {
       cases: ['Its cases', 'in Review, with heat maps and scores'],
@@ -40,7 +40,7 @@ export async function mount(root, studio) {
     else if (way) studio.openRun(way === 'fit' ? fit : encoder);
   }
 
-  /** @param {import('../../static/answers').ReportBoard} report */
+  /** @param {Answers.ReportBoard} report */
   function going({ job, done, wanted: all }) {
     const busy = job !== null && GOING.includes(job.status);
     $('.rp-going').hidden = !busy;
@@ -52,7 +52,7 @@ export async function mount(root, studio) {
     $('.stop').onclick = () => orToast(api(`/api/status/stop/${job.id}`, {}).then(() => show(true)));
   }
 
-  /** @param {import('../../static/answers').ReportBoard} report */
+  /** @param {Answers.ReportBoard} report */
   function files({ files: kinds, made }) {
     const link = (/** @type {string} */ kind) =>
       el('a', { href: `${base()}/file.${kind}`, target: '_blank', rel: 'noopener' }, FILES[kind]);
@@ -60,7 +60,7 @@ export async function mount(root, studio) {
     fill($('.rp-files'), made && el('span', { class: 'dim' }, `Written ${moment(made)}`), there.map(link));
   }
 
-  /** @param {import('../../static/answers').ReportBoard} report */
+  /** @param {Answers.ReportBoard} report */
   function chips(report) {
     const chip = (/** @type {{name: string, title: string}} */ { name, title }) => {
       const turn = () => {
@@ -72,7 +72,7 @@ export async function mount(root, studio) {
     fill($('.rp-tables'), report.choices.tables.map(chip));
   }
 
-  /** @param {import('../../static/answers').ReportBoard} report @param {string} budget */
+  /** @param {Answers.ReportBoard} report @param {string} budget */
   function networks(report, budget) {
     const chosen = $('.network').value;
     const own = report.choices.networks.find((network) => network.budget === budget);
@@ -104,7 +104,7 @@ export async function mount(root, studio) {
     const network = $('.network').value ? { network: $('.network').value } : {};
     const asked = { budget, ...network, seeds: $('.seeds').value || '1', protocol: $('.protocol').value };
     const newest = question();
-    /** @type {import('../../static/answers').ReportBoard} */
+    /** @type {Answers.ReportBoard} */
     const report = await api(`${base()}?${new URLSearchParams({ ...asked, roi: $('.roi').value })}`);
     if (study !== studio.study || !newest()) return;
     const text = JSON.stringify([report, study, [...without]]);

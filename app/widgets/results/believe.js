@@ -2,10 +2,7 @@
 import { el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent } from '../../static/format.js';
 
-/** @typedef {import('../../static/answers').Believed} Believed */
-/** @typedef {import('../../static/answers').Promised} Promised */
-
-/** How often cases of a predicted probability were called abnormal. @param {NonNullable<Believed['calibration']>} calibration */
+/** How often cases of a predicted probability were called abnormal. @param {NonNullable<Answers.Believed['calibration']>} calibration */
 const reliability = ({ points }) =>
   table(
     ['Predicted chance', 'Called abnormal (95 %)', 'Cases'],
@@ -14,7 +11,7 @@ const reliability = ({ points }) =>
     ),
   );
 
-/** Describes the guarantee of the threshold that limits false alarms. @param {Promised | null} p */
+/** Describes the guarantee of the threshold that limits false alarms. @param {Answers.Promised | null} p */
 export function guaranteed(p) {
   if (!p) return null;
   const seen =
@@ -28,7 +25,7 @@ export function guaranteed(p) {
   ];
 }
 
-/** Shows how the images differ, with typical pictures of both sides. @param {Believed['plain'][number]} group */
+/** Shows how the images differ, with typical pictures of both sides. @param {Answers.Believed['plain'][number]} group */
 function differing({ of, rows, pictures }) {
   const row = (/** @type {string} */ words, /** @type {number[]} */ cases) =>
     el(
@@ -44,11 +41,11 @@ function differing({ of, rows, pictures }) {
   ];
 }
 
-/** Shows a badge above all figures if images have changed. @param {Believed} found */
+/** Shows a badge above all figures if images have changed. @param {Answers.Believed} found */
 export const badge = ({ changed }) =>
   changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}. The guarantee does not hold for them.`);
 
-/** @param {Believed} found @param {HTMLElement | false} plant a button that measures missed lesions */
+/** @param {Answers.Believed} found @param {HTMLElement | false} plant a button that measures missed lesions */
 export function believed({ promise, planted, changed, plain, calibration, enough }, plant) {
   const rows = planted.map(({ size, contrast, found: { value, low, high } }) => {
     const [of, least, most] = [value, low, high].map((v) => percent(v, 0));

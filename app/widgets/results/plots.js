@@ -11,7 +11,7 @@ const text = (
 ) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
 
 /** Draws the ROC curve with the operating point, which readers with the right can drag or move by the arrow keys.
- * @param {import('../../static/answers').OperatingPoint} figures @param {((place: number, done: boolean) => void) |
+ * @param {Answers.OperatingPoint} figures @param {((place: number, done: boolean) => void) |
  * null} moved to a place of the curve; done: it is released; null: it cannot be moved */
 export function roc({ roc: curve, point }, moved) {
   const [left, bottom, side] = [36, 264, 250];
@@ -82,7 +82,7 @@ export function roc({ roc: curve, point }, moved) {
   return svg;
 }
 
-/** Dice of each lesion by its size, and by groups of sizes. @param {import('../../static/answers').Sizes} sizes */
+/** Dice of each lesion by its size, and by groups of sizes. @param {Answers.Sizes} sizes */
 export function diceBySize({ points, groups, of, against }) {
   if (!points.length) return el('p', { class: 'dim' }, 'No case has both a lesion mask and a heat map.');
   const largest = Math.max(...points.map((p) => p.size));
@@ -125,9 +125,9 @@ export function diceBySize({ points, groups, of, against }) {
   );
 }
 
-/** @param {import('../../static/answers').PanelCase[]} cases @param {(id: number) => void} open */
+/** @param {Answers.PanelCase[]} cases @param {(id: number) => void} open */
 export function predictions(cases, open) {
-  const button = (/** @type {import('../../static/answers').PanelCase} */ c) =>
+  const button = (/** @type {Answers.PanelCase} */ c) =>
     action(
       [
         el('img', { src: `/api/case/${c.id}/thumb.png?size=200`, alt: '', loading: 'lazy' }),

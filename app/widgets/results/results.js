@@ -10,14 +10,14 @@ import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
 import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
 
-/** Describes the threshold, and who chose it. @param {import('../../static/answers').Chosen} point */
+/** Describes the threshold, and who chose it. @param {Answers.Chosen} point */
 const inEffect = ({ words, threshold, reader, created }) =>
   `${words}${threshold === null ? '' : `, above a score of ${fixed(threshold)}`}` +
   `${reader && `; chosen by ${reader} on ${day(created)}`}`;
 
 const DRAG = 'Drag the dot along the curve, or use the arrow keys; what is flagged follows in every list.';
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
   const page = finder(root)('.rs-page');
   /** @type {string | null} */
@@ -25,7 +25,7 @@ export async function mount(root, studio) {
   let run = '';
   let masks = ''; // the lesion masks used as ground truth; '': the study's default
   let last = ''; // the current answer, as text
-  /** @type {import('../../static/answers').Results | null} */
+  /** @type {Answers.Results | null} */
   let answer = null;
   /** Fetches the additional answers: reliability, and Dice by size. @type {(() => Promise<void>) | null} */
   let later = null;
@@ -38,10 +38,10 @@ export async function mount(root, studio) {
     run = id;
     show(true);
   };
-  const wide = (/** @type {string} */ title, /** @type {import('../../static/types').Child} */ content) =>
+  const wide = (/** @type {string} */ title, /** @type {Page.Child} */ content) =>
     el('section', { class: 'panel rs-wide' }, el('h2', {}, title), content);
 
-  /** @param {import('../../static/answers').ResultsOfRun} r @param {HTMLElement} guarantee of the limit, filled later */
+  /** @param {Answers.ResultsOfRun} r @param {HTMLElement} guarantee of the limit, filled later */
   function operatingPoint({ run: of, labels, chosen, history }, guarantee) {
     const said = el('p', { class: 'num rs-said', role: 'status' });
     const keep = async (/** @type {Record<string, unknown>} */ body) => {
@@ -94,7 +94,7 @@ export async function mount(root, studio) {
     );
   }
 
-  /** @param {import('../../static/answers').ResultsOfRun} r */
+  /** @param {Answers.ResultsOfRun} r */
   function flagged(r) {
     const kinds = /** @type {const} */ ({ reference: 'reference masks', readers: 'readers’ accepted masks' });
     const kind = el(
@@ -175,7 +175,7 @@ export async function mount(root, studio) {
     await draw(r);
   }
 
-  /** @param {import('../../static/answers').Results} r */
+  /** @param {Answers.Results} r */
   async function draw(r) {
     later = null;
     const study = studio.study || '';
@@ -214,7 +214,7 @@ export async function mount(root, studio) {
     );
     later = async () => {
       api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
-        (/** @type {import('../../static/answers').Believed} */ found) => {
+        (/** @type {Answers.Believed} */ found) => {
           fill(doubts, believed(found, may && plant));
           fill(guarantee, guaranteed(found.promise)).hidden = !found.promise;
           const changed = badge(found);
@@ -222,7 +222,7 @@ export async function mount(root, studio) {
         },
         (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
       );
-      /** @type {import('../../static/answers').Sizes} */
+      /** @type {Answers.Sizes} */
       let found;
       try {
         found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`);

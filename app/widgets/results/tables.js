@@ -2,12 +2,11 @@
 import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent, plural, shareOf } from '../../static/format.js';
 
-/** @typedef {import('../../static/answers').Share} Share */
-/** @typedef {Pick<import('../../static/answers').FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
+/** @typedef {Pick<Answers.FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
 
-/** @param {Share} s */
+/** @param {Answers.Share} s */
 const share = (s) => percent(s.value);
-/** @param {Share} s */
+/** @param {Answers.Share} s */
 const interval = ({ value, low, high, hits, n }) =>
   value === null || low === null || high === null
     ? ''
@@ -19,7 +18,7 @@ const kappa = ({ kappa: value, low, high }) =>
 /** @param {string} words */
 const dim = (words) => el('td', { class: 'num dim' }, words);
 
-/** @param {string} title @param {import('../../static/answers').OperatingPoint} point @param {Record<string, Share>} [more] */
+/** @param {string} title @param {Answers.OperatingPoint} point @param {Record<string, Answers.Share>} [more] */
 export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}) {
   const rows = Object.entries({ Sensitivity: sensitivity, Specificity: specificity, PPV: ppv, NPV: npv, ...more });
   return el(
@@ -33,7 +32,7 @@ export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}
   );
 }
 
-/** @param {import('../../static/answers').Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
+/** @param {Answers.Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
 export function agreement({ pairs, fleiss, differ }, link) {
   if (!pairs.length) return el('p', { class: 'dim' }, 'Appears when two readers have read the same cases.');
   const title = 'Rows: first reader; columns: second reader';
@@ -60,7 +59,7 @@ export function agreement({ pairs, fleiss, differ }, link) {
   );
 }
 
-/** Second decisions of a blind study against the first. @param {import('../../static/answers').ResultsOfRun['minds']} minds */
+/** Second decisions of a blind study against the first. @param {Answers.ResultsOfRun['minds']} minds */
 export function changedMinds(minds) {
   const rows = Object.entries(minds).map(([reader, v]) => {
     const counts = [v.both, v.to_abnormal, v.to_normal, v.to_unsure, v.for_better, v.for_worse];
@@ -72,18 +71,18 @@ export function changedMinds(minds) {
   return table(heads, rows);
 }
 
-/** @param {import('../../static/answers').ComparedRow[]} rows @param {string | null} now the run whose results are
+/** @param {Answers.ComparedRow[]} rows @param {string | null} now the run whose results are
  * shown @param {(run: string) => void} show */
 export function detectors(rows, now, show) {
   const figure = (
-    /** @type {import('../../static/answers').ComparedRow} */ r,
+    /** @type {Answers.ComparedRow} */ r,
     /** @type {'auroc' | 'pixel_auroc' | 'dice' | 'pro' | 'pro_all'} */ m,
   ) => {
     const ci = r[`${m}_ci`];
     const title = ci ? `95 % interval ${ci.map((v) => fixed(v)).join(' to ')}` : null;
     return el('td', { class: `num${r.best.includes(m) ? ' rs-best' : ''}`, title }, fixed(r[m]));
   };
-  const name = (/** @type {import('../../static/answers').ComparedRow} */ { run, title }) => {
+  const name = (/** @type {Answers.ComparedRow} */ { run, title }) => {
     if (!run) return title;
     const pressed = String(run === now);
     return action(title, () => show(run), { 'aria-pressed': pressed, title: 'Show the results of this run' });
@@ -116,10 +115,10 @@ export function detectors(rows, now, show) {
 const SIGN = { good: '✓', warn: '!', bad: '✕', none: '–' };
 const MEANING = { good: 'holds', warn: 'with care', bad: 'does not hold', none: 'unknown' };
 
-/** @param {import('../../static/answers').Verdict[]} rows @param {string | null} now the run whose results are shown
+/** @param {Answers.Verdict[]} rows @param {string | null} now the run whose results are shown
  * @param {(run: string) => void} show */
 export function verdicts(rows, now, show) {
-  const line = (/** @type {import('../../static/answers').Verdict} */ { run, title, level, words, advice }) =>
+  const line = (/** @type {Answers.Verdict} */ { run, title, level, words, advice }) =>
     el(
       'li',
       { class: `rs-verdict ${level}` },

@@ -126,7 +126,7 @@ function handBack(root, viewer) {
   for (const name of ['focusin', 'focusout']) document.addEventListener(name, () => requestAnimationFrame(show));
 }
 
-/** @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root @param {import('../../static/types').Studio}
+/** @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root @param {Page.Studio}
  * studio */
 export async function mount(root, studio) {
   const review = new ReviewView(studio);
@@ -238,7 +238,7 @@ export async function mount(root, studio) {
   };
   // Data stored meanwhile appear automatically: new cases, scores, drawings from another window of this reader.
   let last = status.peek();
-  studio.on('status', (/** @type {import('../../static/answers').Status} */ now) => {
+  studio.on('status', (/** @type {Answers.Status} */ now) => {
     const { study, setup } = review;
     const { blind, session } = now.reading;
     const other = (/** @type {'arrived' | 'runs' | 'drafts'} */ part) =>

@@ -6,9 +6,6 @@ import { action, el, fill, num, table, tr, whenLetGo } from '../../static/dom.js
 import { moment } from '../../static/format.js';
 import { form } from './manage_parts.js';
 
-/** @typedef {import('../../static/answers').KeptAccount} Account */
-/** @typedef {import('../../static/answers').NewPassword} NewPassword */
-
 const ROLES = /** @type {const} */ (['reader', 'adjudicator', 'administrator']);
 const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last seen', 'tokens', '', ''];
 const OF =
@@ -21,7 +18,7 @@ const how = () => [
   '. Administrators then invite everyone else here.',
 ];
 
-/** @param {HTMLElement} panel @param {import('../../static/types').Studio} studio @param {() => Promise<unknown>}
+/** @param {HTMLElement} panel @param {Page.Studio} studio @param {() => Promise<unknown>}
  * changed called after an account is added or removed, or a role changes */
 export function accounts(panel, studio, changed) {
   const handed = el('div', { class: 'handed', hidden: true, role: 'status' });
@@ -41,7 +38,7 @@ export function accounts(panel, studio, changed) {
     handed.hidden = true;
     handed.replaceChildren();
   }
-  /** @param {NewPassword} made */
+  /** @param {Answers.NewPassword} made */
   function tell({ name, password }) {
     const label = `Password of ${name}`;
     const box = el('input', {
@@ -63,7 +60,7 @@ export function accounts(panel, studio, changed) {
     box.select();
   }
 
-  /** @param {Account} row @param {string} role */
+  /** @param {Answers.KeptAccount} row @param {string} role */
   async function setRole(row, role) {
     try {
       await api('/api/accounts/set/role', { name: row.name, role });
@@ -73,14 +70,14 @@ export function accounts(panel, studio, changed) {
       else await again();
     }
   }
-  /** @param {Account} row */
+  /** @param {Answers.KeptAccount} row */
   async function reset(row) {
     const question = `Give ${row.name} a new password? The old one stops working, and ${row.name} is signed out everywhere.`;
     if (!(await confirm(question, `Reset the password of ${row.name}`, 'Keep it', true))) return;
     tell(await api('/api/accounts/set/password', { name: row.name }));
     await again();
   }
-  /** @param {Account} row */
+  /** @param {Answers.KeptAccount} row */
   async function remove(row) {
     const question =
       `Remove the account of ${row.name}? ${row.name} is signed out everywhere and cannot sign in again. ` +
@@ -91,7 +88,7 @@ export function accounts(panel, studio, changed) {
     await again();
   }
 
-  /** @param {Account} row */
+  /** @param {Answers.KeptAccount} row */
   async function revoke(row) {
     const question = `Revoke all tokens of ${row.name}? Programs that use them can no longer sign in.`;
     if (!(await confirm(question, `Revoke the tokens of ${row.name}`, 'Keep them', true))) return;
@@ -106,7 +103,7 @@ export function accounts(panel, studio, changed) {
       { 'aria-label': label, ...more },
       ROLES.map((value) => el('option', { value, selected: value === chosen }, value)),
     );
-  /** @param {Account} row */
+  /** @param {Answers.KeptAccount} row */
   function line(row) {
     const only = row.last && 'The last administrator: make another one first';
     const own = row.name === you;
@@ -168,7 +165,7 @@ export function accounts(panel, studio, changed) {
     const got = await api(`/api/accounts/${encodeURIComponent(study)}`);
     if (study === studio.study) whenLetGo(list, () => last() && draw(got));
   }
-  /** @param {import('../../static/answers').Accounts} got */
+  /** @param {Answers.Accounts} got */
   function draw(got) {
     you = got.you;
     if (!got.sign_in) fill(list, el('p', { class: 'dim' }, how()));

@@ -24,7 +24,7 @@ export function words(value) {
 /** Describes the change: "before → after", or whichever exists. @param {{before?: unknown, after?: unknown}} event */
 export const change = (event) => [words(event.before), words(event.after)].filter(Boolean).join(' → ');
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export function audit(root, studio) {
   const $ = finder(root);
   const panel = $('.m-audit');

@@ -16,7 +16,7 @@ export function eraseForm(panel, erased) {
   const said = el('div', { class: 'traced', role: 'status' });
   const asked = () => ({ patient: patient.value, case: number.value ? Number(number.value) : null });
 
-  /** @param {ReturnType<typeof asked>} who @param {import('../../static/answers').Traced} trace */
+  /** @param {ReturnType<typeof asked>} who @param {Answers.Traced} trace */
   async function erase(who, trace) {
     const what = plural(trace.cases, 'case');
     if (!(await confirm(`Erase ${what} for good?`, `Erase ${what}`, 'Keep', true))) return;

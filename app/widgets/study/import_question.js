@@ -4,9 +4,6 @@ import { asked } from '../../static/dialogs.js';
 import { check, el } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 
-/** @typedef {import('../../static/answers').ImportQuestion} Question */
-/** @typedef {import('../../static/answers').ImageGroup} Group */
-
 const ANSWERS = { normal: 'Normal', abnormal: 'Abnormal', out: 'Leave out' };
 const SPLITS = { train: 'Training', holdout: 'Validation', test: 'Test' };
 const count = (/** @type {number} */ n) => (n === 1 ? '1 image' : `${n.toLocaleString('en')} images`);
@@ -14,13 +11,13 @@ const count = (/** @type {number} */ n) => (n === 1 ? '1 image' : `${n.toLocaleS
 /** @param {string} name */
 const placeOf = (name) => name.replace(/^\.(?=$| \()/, 'This folder');
 
-/** Describes the interpretation of a group. @param {Group} group */
+/** Describes the interpretation of a group. @param {Answers.ImageGroup} group */
 function meaningOf({ meaning }) {
   const [split, label] = meaning.split(' ');
   return meaning === 'left out' ? 'Left out' : `${SPLITS[/** @type {'train'} */ (split)]}, ${label}`;
 }
 
-/** Shows the first images of a group. @param {string} task @param {number} index @param {Group} group */
+/** Shows the first images of a group. @param {string} task @param {number} index @param {Answers.ImageGroup} group */
 const samples = (task, index, group) =>
   el(
     'div',
@@ -36,7 +33,7 @@ const samples = (task, index, group) =>
   );
 
 /** Asks the questions. Resolves to the body of the answer, or null if the import is cancelled.
- * @param {string} task @param {Question} question */
+ * @param {string} task @param {Answers.ImportQuestion} question */
 export function askImport(task, { groups, erased }) {
   if (erased) {
     const again = check('Take in again what was erased');
@@ -57,7 +54,7 @@ export function askImport(task, { groups, erased }) {
   const images = groups.filter((g) => g.meaning !== 'left out').reduce((sum, group) => sum + group.images, 0);
   const all = images === 1 ? 'Is this image normal?' : `Are all ${images.toLocaleString('en')} images normal?`;
   const title = only ? all : unclear.length ? 'Which images are normal?' : `Import ${count(images)}?`;
-  const choice = (/** @type {Group} */ group) =>
+  const choice = (/** @type {Answers.ImageGroup} */ group) =>
     el(
       'div',
       { class: 'choice', role: 'radiogroup', 'aria-label': placeOf(group.name) },

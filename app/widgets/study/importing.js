@@ -22,7 +22,7 @@ export const nameOf = (path) =>
       .pop() || ''
   ).replace(/\.csv$/i, '');
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export function importing(root, studio) {
   const $ = finder(root);
   const busy = (/** @type {boolean} */ yes) => {

@@ -13,15 +13,13 @@ import { form } from './manage_parts.js';
 import { readersForm } from './readers_form.js';
 import { watchForm, watchState } from './watch_form.js';
 
-/** @typedef {import('../../static/answers').Managed} Managed */
-
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio @param {{bring: (start: () =>
+/** @param {HTMLElement} root @param {Page.Studio} studio @param {{bring: (start: () =>
  * Promise<{task: string}>, doing: string) => Promise<unknown>, join: (files: import('./files.js').Upload[]) =>
  * unknown, refresh: () => unknown}} on bring: follow an import; refresh: read the study again */
 export function manage(root, studio, { bring, join, refresh }) {
   const $ = finder(root);
   const all = finderOfAll(root);
-  /** @type {Managed | null} */
+  /** @type {Answers.Managed | null} */
   let data = null;
   /** @type {string | undefined} time of the last arrival in the watched folder */
   let arrived;
@@ -135,7 +133,7 @@ export function manage(root, studio, { bring, join, refresh }) {
     target.value = '';
   };
 
-  /** @param {import('../../static/answers').Status} status */
+  /** @param {Answers.Status} status */
   async function follow(status) {
     if (!data?.watch?.active || !studio.shown($('.m-watch'))) return;
     const { study } = studio;

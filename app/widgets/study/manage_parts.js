@@ -1,9 +1,7 @@
 // Parts of the administrator's forms.
 import { el } from '../../static/dom.js';
 
-/** @typedef {import('../../static/types').Child} Child */
-
-/** @param {() => unknown} submit @param {...Child} parts */
+/** @param {() => unknown} submit @param {...Page.Child} parts */
 export const form = (submit, ...parts) =>
   el(
     'form',

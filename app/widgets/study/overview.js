@@ -9,23 +9,19 @@ import { administers, plan, study } from '../../static/store.js';
 import { html } from '../../static/view.js';
 import { confirmKind, findingLabels, next, outlines, overview, part, sample, seed } from './room.js';
 
-/** @typedef {import('../../static/answers').Overview} Overview */
-/** @typedef {import('../../static/answers').Split} Split */
-/** @typedef {import('../../static/answers').Label} Label */
-
-/** @type {Record<Label, string>} */
+/** @type {Record<Answers.Label, string>} */
 const LABEL = { normal: 'normal', abnormal: 'abnormal', unknown: 'not labelled' };
-/** @type {Record<Split, string>} */
+/** @type {Record<Answers.Split, string>} */
 const SPLIT = { train: 'train', holdout: 'held out', test: 'test' };
-const SPLITS = /** @type {Split[]} */ (Object.keys(SPLIT));
+const SPLITS = /** @type {Answers.Split[]} */ (Object.keys(SPLIT));
 const LONGEST = 200; // lines of a list
 const LOOK_AT = 'Names and dates inside the image are not remapped: check before you share images.';
 
-/** Returns the labels of the study's cases. @param {Overview['table']} table */
+/** Returns the labels of the study's cases. @param {Answers.Overview['table']} table */
 const labelsOf = (table) =>
-  /** @type {Label[]} */ (Object.keys(LABEL)).filter((label) => SPLITS.some((split) => table[split][label]));
+  /** @type {Answers.Label[]} */ (Object.keys(LABEL)).filter((label) => SPLITS.some((split) => table[split][label]));
 
-/** Describes a study in one line. @param {Overview} overview */
+/** Describes a study in one line. @param {Answers.Overview} overview */
 export function facts({ study, sizes, size_count: count, bits, modalities }) {
   const two = sizes.slice(0, 2).map(([size]) => size);
   const shown = two.join(', ') + (count > 2 ? ` and ${count - 2} more sizes` : '');
@@ -78,11 +74,12 @@ export function Next({ look, open }) {
   </section>`;
 }
 
-/** @param {{overview: Overview}} props */
+/** @param {{overview: Answers.Overview}} props */
 function Counts({ overview: { table, masks } }) {
   const labels = labelsOf(table);
   const cell = (/** @type {number} */ n) => html`<td class=${n ? 'num' : 'num zero'}>${n}</td>`;
-  const sum = (/** @type {(split: Split) => number} */ of) => SPLITS.reduce((total, split) => total + of(split), 0);
+  const sum = (/** @type {(split: Answers.Split) => number} */ of) =>
+    SPLITS.reduce((total, split) => total + of(split), 0);
   return html`<table class="counts panel">
     <tr>${['Cases', ...labels.map((l) => LABEL[l]), 'lesion masks'].map((t) => html`<th>${t}</th>`)}</tr>
     ${SPLITS.map((split) => html`<tr><td>${SPLIT[split]}</td>${labels.map((l) => cell(table[split][l]))}${cell(masks[split])}</tr>`)}
@@ -90,7 +87,7 @@ function Counts({ overview: { table, masks } }) {
   </table>`;
 }
 
-/** @param {{report: Overview['report']}} props */
+/** @param {{report: Answers.Overview['report']}} props */
 function Report({ report }) {
   if (!report) return html`<p class="dim">The report of this import was not kept.</p>`;
   const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [], odd = [] } = report;
@@ -137,9 +134,9 @@ export function Summary() {
   </div>`;
 }
 
-/** Shows a case's picture; its outlines load later. @param {{c: import('../../static/answers').SampleCase}} props */
+/** Shows a case's picture; its outlines load later. @param {{c: Answers.SampleCase}} props */
 function Tile({ c: { id, name, split, label, width, height } }) {
-  const [lines, setLines] = useState(/** @type {import('../../static/answers').Outlines | null} */ (null));
+  const [lines, setLines] = useState(/** @type {Answers.Outlines | null} */ (null));
   useEffect(() => {
     api(`/api/study/case/${id}/outlines`).then(setLines, () => {});
   }, [id]);

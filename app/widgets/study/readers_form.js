@@ -5,7 +5,7 @@ import { form } from './manage_parts.js';
 
 const NONE = 'No readers yet: add them under “Accounts”.';
 
-/** @param {import('../../static/answers').Assignments} dealt @param {{assign: (readers: string[], perCase: number) =>
+/** @param {Answers.Assignments} dealt @param {{assign: (readers: string[], perCase: number) =>
  * void, unassign: (reader: string) => void}} on */
 export function readersForm({ readers, free, cases }, { assign, unassign }) {
   if (!readers.length) return [el('p', { class: 'dim' }, NONE)];

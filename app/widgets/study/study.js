@@ -57,7 +57,7 @@ async function remove(id) {
   return true;
 }
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
   const { bring, join } = importing(root, studio);
@@ -152,7 +152,7 @@ function About({ look, train, open }) {
 }
 
 // During a blind session its tab shows no name and no label, only a message and a button to end the session.
-/** @param {{studio: import('../../static/types').Studio}} props */
+/** @param {{studio: Page.Studio}} props */
 function Covered({ studio }) {
   const end = async () => {
     await api('/api/reading/end', {});
@@ -168,18 +168,17 @@ function Covered({ studio }) {
 }
 
 // The bin: runs and studies removed within the last week, each with a button to restore it.
-/** @typedef {import('../../static/answers').Binned} Binned */
 
-/** @param {HTMLElement} panel @param {(row: Binned) => unknown} restored called after something was restored */
+/** @param {HTMLElement} panel @param {(row: Answers.Binned) => unknown} restored called after something was restored */
 export function bin(panel, restored) {
-  /** @param {Binned} row */
+  /** @param {Answers.Binned} row */
   const back = async (row) => {
     await api(`/api/bin/${row.kind}/${encodeURIComponent(row.id)}/restore`, {});
     toast(`“${row.name}” is back.`, 'good');
     restored(row);
     await show();
   };
-  /** @param {Binned} row */
+  /** @param {Answers.Binned} row */
   const line = (row) =>
     el(
       'li',

@@ -3,19 +3,17 @@ import { action, check, el, options } from '../../static/dom.js';
 import { day } from '../../static/format.js';
 import { form, path } from './manage_parts.js';
 
-/** @typedef {import('../../static/answers').Watch} Watch */
-
 const ABOUT =
   'Images and recordings put into this folder are added automatically, scored, and shown in Review. ' +
   'The folder is watched while the studio is open.';
 
-/** Describes the job of a watched folder. @param {NonNullable<Watch['job']>} job */
+/** Describes the job of a watched folder. @param {NonNullable<Answers.Watch['job']>} job */
 function doing({ status, message }) {
   if (status === 'running') return message;
   return status === 'queued' ? 'waiting for the job that is at work' : `${status}; resume it in Training`;
 }
 
-/** Describes the state of a watched folder. @param {Watch} watch */
+/** Describes the state of a watched folder. @param {Answers.Watch} watch */
 export function watchState({ active, counts, job, message, left_out: left }) {
   const waiting = (counts.waiting || 0) + (counts.ready || 0);
   const facts = [
@@ -38,7 +36,7 @@ export function watchState({ active, counts, job, message, left_out: left }) {
   ];
 }
 
-/** @param {Watch | null} watch @param {{id: string, name: string, created: string}[]} runs that can score new cases
+/** @param {Answers.Watch | null} watch @param {{id: string, name: string, created: string}[]} runs that can score new cases
  * @param {(values: {folder: string, run: string, copy: boolean, active: boolean}) => void} set */
 export function watchForm(watch, runs, set) {
   const folder = path('Folder on this machine', watch?.folder);

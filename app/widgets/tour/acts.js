@@ -31,8 +31,8 @@ function send(node, ...names) {
     node.dispatchEvent(new /** @type {Page} */ (node.ownerDocument.defaultView).Event(name, { bubbles: true }));
 }
 
-/** @param {HTMLIFrameElement} frame @param {import('../../static/answers').TourAct} one @param {() => boolean} going
- * false once another step is shown @param {() => import('../../static/answers').TourState | null} state the studio's
+/** @param {HTMLIFrameElement} frame @param {Answers.TourAct} one @param {() => boolean} going
+ * false once another step is shown @param {() => Answers.TourState | null} state the studio's
  * latest answer @returns {Promise<void>} */
 export async function act(frame, one, going, state) {
   const page = () => /** @type {Document} */ (frame.contentDocument);

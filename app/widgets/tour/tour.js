@@ -21,7 +21,7 @@ const DOING = {
 
 /** @type {HTMLIFrameElement} */
 const frame = $('iframe');
-/** @type {import('../../static/answers').TourStep[]} */
+/** @type {Answers.TourStep[]} */
 let steps = [];
 let at = 0;
 let turn = 0; // counts the steps shown: actions of earlier ones stop
@@ -34,7 +34,7 @@ const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessio
 const studio = () => frame.contentWindow?.Studio;
 let atWork = ''; // the chain's state, in words
 let waits = ''; // the message that the step is waiting for its subject
-/** @type {import('../../static/answers').TourState | null} the studio's latest answer */
+/** @type {Answers.TourState | null} the studio's latest answer */
 let now = null;
 let follows = 0; // the frame in which the ring is placed next
 /** Shows the running job and the tour's progress. @param {string} [text] instead of both */

@@ -4,17 +4,15 @@ import { Chart, COLOURS } from '../../static/chart.js';
 import { action, el, fill, finder, tr } from '../../static/dom.js';
 import { METRICS, metricName } from './figures.js';
 
-/** @typedef {import('../../static/answers').Compared} Compared */
-
 const UNSEEN = /^(epochs|epoch|seen|memory)$/;
-/** The metrics to compare, those with a name first. @param {import('../../static/types').Series[]} series */
+/** The metrics to compare, those with a name first. @param {Answers.Series[]} series */
 export function measuresOf(series) {
   const names = [...new Set(series.flatMap(Object.keys))].filter((n) => !UNSEEN.test(n)).sort();
   const rank = (/** @type {string} */ n) => Object.keys(METRICS).indexOf(n.replace('val_', '')) >>> 0; // none: last
   return names.sort((a, b) => rank(a) - rank(b));
 }
 
-/** @param {Compared} compared */
+/** @param {Answers.Compared} compared */
 function differences({ runs, differences: rows }) {
   if (!rows.length) return el('p', { class: 'dim' }, 'None: these runs have the same settings.');
   const show = (/** @type {any} */ v) => (v == null ? '–' : Array.isArray(v) ? v.join(', ') : String(v));
@@ -58,7 +56,7 @@ export class Comparison {
     this.paint(compared);
   }
 
-  /** @param {Compared} compared */
+  /** @param {Answers.Compared} compared */
   paint({ runs, series }) {
     const drawn = [...this.chosen].filter((name) => series.some((one) => one[name]));
     const charts = drawn.map((name) => {

@@ -4,7 +4,7 @@ import { Form } from '../../static/form.js';
 import { fitting } from '../../static/kind.js';
 
 /** The menu of the lesions that a lesion head learns from; it starts with those for the study's kind of image.
- * @param {import('../../static/answers').TrainingForms} forms */
+ * @param {Answers.TrainingForms} forms */
 export function lesionsLike(forms) {
   const look = { class: 'lesions-like', 'aria-label': 'Lesions as in' };
   const select = el('select', look, options(Object.entries(forms.lesions)));
@@ -12,7 +12,7 @@ export function lesionsLike(forms) {
   return select;
 }
 
-/** @param {import('../../static/answers').TrainingForms} forms */
+/** @param {Answers.TrainingForms} forms */
 export function detectorForms(forms) {
   const detectors = Object.entries(forms.detectors).map(([name, { title, form, defaults, lesions }], i) => {
     const groups = form.map((group) => ({ ...group, title }));

@@ -2,10 +2,9 @@
 import { el, matrix } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 
-/** @typedef {import('../../static/answers').Evaluation} Evaluation */
 /** @typedef {[name: string, value: string | number | null | undefined]} Pair */
 
-/** @type {[Exclude<keyof Evaluation, 'protocol' | 'roi' | 'cases' | 'masks' | 'set'>, string][]} */
+/** @type {[Exclude<keyof Answers.Evaluation, 'protocol' | 'roi' | 'cases' | 'masks' | 'set'>, string][]} */
 const FIGURES = [
   ['auroc', 'AUROC'],
   ['ap', 'AP'],
@@ -42,7 +41,7 @@ export function metricName(key) {
   return centre ? `Distance to centre ${centre}` : METRICS[key] || key.replaceAll('_', ' ');
 }
 
-/** The figures of an evaluation by name; null without any. @param {Evaluation} evaluation @returns {Pair[]} */
+/** The figures of an evaluation by name; null without any. @param {Answers.Evaluation} evaluation @returns {Pair[]} */
 export const figuresOf = (evaluation) => [
   ['test cases', evaluation.cases],
   ['lesion masks', evaluation.masks === 'readers' ? 'readers’' : evaluation.masks],

@@ -4,13 +4,10 @@ import { el, fill } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 import { block, figuresOf, metricName, table } from './figures.js';
 
-/** @typedef {import('../../static/answers').RunDetail} RunDetail */
-/** @typedef {import('../../static/types').Series} Series */
-
 const LOSS = /^(loss|l_|generator|critic|classifier|reconstruction)/;
 const SILENT = /^(step|steps|epoch|stage|seen)$/;
 
-/** Assigns the series of a fit to charts. @param {Series} series */
+/** Assigns the series of a fit to charts. @param {Answers.Series} series */
 export function chartsOf(series) {
   const names = Object.keys(series).filter((n) => !SILENT.test(n) && series[n].length > 1);
   const losses = names.filter((n) => LOSS.test(n));
@@ -38,7 +35,7 @@ export class FitBoard {
     for (const chart of Object.values(this.charts)) chart.put([]);
   }
 
-  /** @param {RunDetail} data @param {Series} series */
+  /** @param {Answers.RunDetail} data @param {Answers.Series} series */
   paint(data, series) {
     const wanted = chartsOf(series);
     for (const name of /** @type {const} */ (['losses', 'rate', 'rest'])) {
@@ -58,7 +55,7 @@ export class FitBoard {
     if (data.evaluation) fill(this.result.inside, table(figuresOf(data.evaluation)));
   }
 
-  /** @param {RunDetail} data @param {Series} series */
+  /** @param {Answers.RunDetail} data @param {Answers.Series} series */
   #fitted({ run, job }, series) {
     const at = Math.max(-1, ...Object.values(series).map((points) => points.at(-1)?.[0] ?? -1));
     const { images, scored, score_seconds: took, threshold_roi: threshold, rule } = run.summary;

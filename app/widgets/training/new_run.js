@@ -32,8 +32,8 @@ const WHEN = {
 /** Returns the settings that come from the MedMix tab. @param {Values} config */
 const augmentation = ({ strong, strong_options, medmix, weak, k }) => ({ strong, strong_options, medmix, weak, k });
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio @param
- * {import('../../static/answers').TrainingForms} forms @param {(made: {run: string}) => Promise<void>} started */
+/** @param {HTMLElement} root @param {Page.Studio} studio @param
+ * {Answers.TrainingForms} forms @param {(made: {run: string}) => Promise<void>} started */
 export function newRun(root, studio, forms, started) {
   const $ = finder(root);
   const usual = () => structuredClone(forms.presets[forms.usual] || Object.values(forms.presets)[0]);
@@ -142,7 +142,7 @@ export function newRun(root, studio, forms, started) {
   unfold(Boolean(localStorage.getItem(ADVANCED)));
 
   // Settings from the MedMix tab replace the augmentation and the weak views, and nothing else.
-  /** @param {import('../../static/types').Handed | null} handed */
+  /** @param {Page.Handed | null} handed */
   function take(handed) {
     if (!handed) return;
     studio.handed = null;
@@ -233,7 +233,7 @@ export function newRun(root, studio, forms, started) {
   put();
   check();
   return {
-    /** Loads a run's configuration into the form. @param {import('../../static/answers').Run} run */
+    /** Loads a run's configuration into the form. @param {Answers.Run} run */
     fill(run) {
       if (run.kind !== 'pretrain' || !run.config.epochs) {
         toast('Only a training can be cloned into the settings.');

@@ -4,8 +4,6 @@ import { el, finder, tr } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 
-/** @typedef {import('../../static/answers').RunRow} RunRow */
-
 const MOST = 6; // runs that can be compared
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
 /** States whose words differ from their names. @type {Record<string, string>} */
@@ -17,7 +15,7 @@ export const WORDS = {
   embed: 'drawing its map',
 };
 
-/** Returns the words and the style of a run's state. @param {string} status @param {RunRow['job']} job */
+/** Returns the words and the style of a run's state. @param {string} status @param {Answers.RunRow['job']} job */
 export function stateOf(status, job) {
   const here = job?.here ? job : null;
   if (here?.status === 'paused') return { look: 'paused', words: 'paused' };
@@ -28,7 +26,7 @@ export function stateOf(status, job) {
   return { look, words: WORDS[said] || said };
 }
 
-/** Returns each parent, newest first, followed by its fits, oldest first. @param {RunRow[]} runs newest first */
+/** Returns each parent, newest first, followed by its fits, oldest first. @param {Answers.RunRow[]} runs newest first */
 export function ordered(runs) {
   const parents = runs.filter((r) => !r.parent || !runs.some((p) => p.id === r.parent));
   return parents.flatMap((p) => [p, ...runs.filter((r) => r.parent === p.id).reverse()]);
@@ -37,14 +35,14 @@ export function ordered(runs) {
 const UNTRAINED = ['untrained', 'imagenet', 'auto', 'weights']; // encoders without a training, hence without curves
 
 /** Returns the running run; else the newest training, which has the most curves; else the newest fit, else any run.
- * @param {RunRow[]} runs newest first */
+ * @param {Answers.RunRow[]} runs newest first */
 export const firstShown = (runs) =>
   runs.find((r) => r.status === 'running') ||
   runs.find((r) => r.kind === 'pretrain' && !UNTRAINED.includes(r.method)) ||
   runs.find((r) => r.kind === 'fit') ||
   runs[0];
 
-/** Returns the run with the best image AUROC of two or more evaluated on the same cases. @param {RunRow[]} runs */
+/** Returns the run with the best image AUROC of two or more evaluated on the same cases. @param {Answers.RunRow[]} runs */
 export function bestOf(runs) {
   const known = runs.filter((r) => !r.archived && r.evaluation?.auroc != null);
   const best = known.reduce((a, b) => ((a?.evaluation?.auroc ?? -1) >= (b.evaluation?.auroc ?? -1) ? a : b), known[0]);
@@ -60,7 +58,7 @@ export class RunList {
   constructor(root, choose) {
     this.$ = finder(root);
     this.choose = choose;
-    /** @type {RunRow[]} */
+    /** @type {Answers.RunRow[]} */
     this.runs = [];
     /** @type {string | null} */
     this.chosen = null;
@@ -69,7 +67,7 @@ export class RunList {
     /** @type {string | null} */
     this.best = null;
     this.running = '';
-    /** @type {import('../../static/answers').Job | null} the job running during a training */
+    /** @type {Answers.Job | null} the job running during a training */
     this.beside = null;
   }
 
@@ -77,7 +75,7 @@ export class RunList {
     return this.$('.runs tbody');
   }
 
-  /** @param {RunRow[]} runs @param {string | null} chosen */
+  /** @param {Answers.RunRow[]} runs @param {string | null} chosen */
   show(runs, chosen) {
     const { $ } = this;
     this.runs = runs;
@@ -98,7 +96,7 @@ export class RunList {
     this.running = running;
   }
 
-  /** @param {import('../../static/answers').Job | null} beside */
+  /** @param {Answers.Job | null} beside */
   hint(beside) {
     this.beside = beside;
     const waiting = this.runs.filter((r) => r.status === 'queued').length;
@@ -110,7 +108,7 @@ export class RunList {
     this.$('.runs .hint').textContent = text.filter(Boolean).join(', ');
   }
 
-  /** @param {RunRow} run */
+  /** @param {Answers.RunRow} run */
   #tick(run) {
     const { ticked, $ } = this;
     const tick = el('input', {
@@ -132,7 +130,7 @@ export class RunList {
     return tick;
   }
 
-  /** @param {RunRow} run */
+  /** @param {Answers.RunRow} run */
   #progress({ job, left, seconds: took }) {
     const rest = left == null ? '' : about(left);
     if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued')
@@ -141,7 +139,7 @@ export class RunList {
     return [bar, rest && el('span', { class: 'dim' }, ` ${rest} left`)];
   }
 
-  /** @param {RunRow} run */
+  /** @param {Answers.RunRow} run */
   #row(run) {
     const { look, words } = stateOf(run.status, run.job);
     const { l_aug: loss, val_accuracy: held } = run.latest;

@@ -8,14 +8,11 @@ import { wireActions } from './run_actions.js';
 import { stateOf } from './run_list.js';
 import { TrainingBoard } from './training_board.js';
 
-/** @typedef {import('../../static/answers').RunDetail} RunDetail */
-/** @typedef {import('../../static/answers').Run} Run */
-
 const GOING = ['running', 'queued', 'paused', 'interrupted', 'failed'];
 
 export class RunView {
-  /** @param {HTMLElement} root @param {import('../../static/answers').TrainingForms} forms @param {{changed: (next?:
-   * string | null) => void, clone: (run: Run) => void}} on changed: reload the list, and select `next` if
+  /** @param {HTMLElement} root @param {Answers.TrainingForms} forms @param {{changed: (next?:
+   * string | null) => void, clone: (run: Answers.Run) => void}} on changed: reload the list, and select `next` if
    * given */
   constructor(root, forms, { changed, clone }) {
     this.root = root;
@@ -25,9 +22,9 @@ export class RunView {
     this.$ = finder(root);
     /** @type {string | null} */
     this.id = null;
-    /** @type {RunDetail | null} */
+    /** @type {Answers.RunDetail | null} */
     this.data = null;
-    /** @type {import('../../static/types').Series} */
+    /** @type {Answers.Series} */
     this.series = {};
     this.last = -1; // the last known step
     this.stride = 0;
@@ -40,7 +37,7 @@ export class RunView {
     wireActions(this);
   }
 
-  /** Returns the run on screen. @returns {Run} */
+  /** Returns the run on screen. @returns {Answers.Run} */
   run() {
     if (!this.data) throw new Error('No run is open.');
     return this.data.run;
@@ -88,7 +85,7 @@ export class RunView {
     }
   }
 
-  /** Adds new values to the known ones; returns whether there are any. @param {RunDetail} data */
+  /** Adds new values to the known ones; returns whether there are any. @param {Answers.RunDetail} data */
   #take({ series, reset, last, stride }) {
     if (reset) this.series = {};
     for (const [name, points] of Object.entries(series)) {
@@ -101,7 +98,7 @@ export class RunView {
     return moved;
   }
 
-  /** @param {RunDetail} data */
+  /** @param {Answers.RunDetail} data */
   paint(data) {
     const { $ } = this;
     const { run } = data;
@@ -123,7 +120,7 @@ export class RunView {
     this.#log(data);
   }
 
-  /** @param {RunDetail} data */
+  /** @param {Answers.RunDetail} data */
   #header(data) {
     const { $ } = this;
     const { run, job } = data;
@@ -146,7 +143,7 @@ export class RunView {
     $('.doing').textContent = [doing, status === 'running' ? this.#at(data) : ''].filter(Boolean).join(' · ');
   }
 
-  /** Shows epoch and speed; the time left is in the list. @param {RunDetail} data */
+  /** Shows epoch and speed; the time left is in the list. @param {Answers.RunDetail} data */
   #at({ plan }) {
     const epoch = this.series.epoch?.at(-1)?.[1];
     const speed = this.series.images_per_second?.at(-1)?.[1];
@@ -154,7 +151,7 @@ export class RunView {
     return [where, speed && `${Math.round(speed)} views/s`].filter(Boolean).join(' · ');
   }
 
-  /** @param {RunDetail} data */
+  /** @param {Answers.RunDetail} data */
   #log(data) {
     const log = data.log.map((l) => `${l.at.slice(11, 19)}  ${l.line}`).join('\n');
     const pre = this.$('.log pre');
@@ -175,7 +172,7 @@ export function flat(values, before = '') {
   });
 }
 
-/** @param {import('../../static/answers').RunDetail} detail */
+/** @param {Answers.RunDetail} detail */
 export function configuration({ run, data }) {
   const { marks, ...config } = run.config;
   /** @type {[string, unknown][]} */

@@ -8,11 +8,11 @@ import { newRun } from './new_run.js';
 import { firstShown, RunList } from './run_list.js';
 import { RunView } from './run_view.js';
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
   const $ = finder(root);
   const forms = await api('/api/training/forms');
-  /** @type {import('../../static/answers').RunRow[]} */
+  /** @type {Answers.RunRow[]} */
   let runs = [];
   /** @type {string | null} */
   let chosen = null;

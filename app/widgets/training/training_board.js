@@ -4,13 +4,10 @@ import { fill } from '../../static/dom.js';
 import { bytes, fixed, shareOf } from '../../static/format.js';
 import { block, confusionTable, figuresOf, metricName, table } from './figures.js';
 
-/** @typedef {import('../../static/answers').RunDetail} RunDetail */
-/** @typedef {import('../../static/types').Series} Series */
-
 const COLLAPSED = 0.1; // a spread below this share of the first steps' counts as a collapse
 const REST = 4000; // minimum milliseconds between two pictures of a batch
 
-/** The spread of collapsed features: a share of the median of the first five. @param {Series} series */
+/** The spread of collapsed features: a share of the median of the first five. @param {Answers.Series} series */
 export function collapseLevel({ spread = [] }) {
   const first = spread
     .slice(0, 5)
@@ -48,14 +45,14 @@ export class TrainingBoard {
     for (const chart of Object.values(this.charts)) chart.put([]);
   }
 
-  /** @param {RunDetail} data @param {Series} series @param {number} last step */
+  /** @param {Answers.RunDetail} data @param {Answers.Series} series @param {number} last step */
   paint(data, series, last) {
     this.#curves(data, series);
     this.#figures(data, series);
     this.#batch(data, last);
   }
 
-  /** @param {RunDetail} data @param {Series} s */
+  /** @param {Answers.RunDetail} data @param {Answers.Series} s */
   #curves(data, s) {
     const line = (/** @type {string} */ name, /** @type {string} */ key, /** @type {number} */ colour, more = {}) => ({
       name,
@@ -86,7 +83,7 @@ export class TrainingBoard {
     spread.put([line('spread', 'spread', 0, { thick: true })]);
   }
 
-  /** @param {RunDetail} data @param {Series} s */
+  /** @param {Answers.RunDetail} data @param {Answers.Series} s */
   #figures(data, s) {
     const now = (/** @type {string} */ name) => s[name]?.at(-1)?.[1] ?? null;
     const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
@@ -103,7 +100,7 @@ export class TrainingBoard {
   }
 
   /** Shows a step's samples, which follow from the run's seed; recomputed rarely, so as not to slow the training.
-   * @param {RunDetail} data @param {number} last */
+   * @param {Answers.RunDetail} data @param {number} last */
   #batch({ run }, last) {
     const step = Math.max(0, last);
     if (!run.config.epochs || this.stripStep === step || performance.now() < this.stripAfter) return;

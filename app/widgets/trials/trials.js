@@ -9,11 +9,6 @@ import { day, percent, plural } from '../../static/format.js';
 import { administers } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
 
-/** @typedef {import('../../static/answers').ReaderList} ReaderList */
-/** @typedef {import('../../static/answers').Trial} Trial */
-/** @typedef {import('../../static/answers').Trials} Trials */
-/** @typedef {import('../../static/answers').Power} Power */
-
 const PERIOD = 8000; // milliseconds between two checks of the readers' progress
 const NO_LIST = 'No list waits for you. Administrators plan trials here.';
 /** Fields that only some plans have. @type {Record<string, (plan: Values) => boolean>} */
@@ -28,10 +23,10 @@ const WHEN = {
 /** @type {Record<string, string>} */
 const STATE = { ready: 'Open list', open: 'Continue reading' };
 
-/** @param {{lists: ReaderList[], open: (list: ReaderList) => void}} props */
+/** @param {{lists: Answers.ReaderList[], open: (list: Answers.ReaderList) => void}} props */
 function Lists({ lists, open }) {
   if (!lists.length) return null;
-  const row = (/** @type {ReaderList} */ list) => html`<tr>
+  const row = (/** @type {Answers.ReaderList} */ list) => html`<tr>
     <td class="tr-strong">${list.name}</td><td>list ${list.part} of ${list.parts}</td><td class="num">${list.read} of ${list.cases} read</td>
     <td>${
       STATE[list.state]
@@ -45,7 +40,7 @@ function Lists({ lists, open }) {
     <table>${lists.map(row)}</table></section>`;
 }
 
-/** Shows how many readers and cases are needed to find a difference. @param {{rows: Power[]}} props */
+/** Shows how many readers and cases are needed to find a difference. @param {{rows: Answers.Power[]}} props */
 function Sizes({ rows }) {
   const cases = [...new Set(rows.map((r) => r.cases))];
   const readers = [...new Set(rows.map((r) => r.readers))];
@@ -73,7 +68,7 @@ function Names({ label, names, chosen, on }) {
   )}${!names.length && html`<span class="dim">Nobody yet: add readers in Study, Manage, Accounts.</span>`}</div></div>`;
 }
 
-/** @param {{about: Trials, sizes: Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void, resize: () => void}} props */
+/** @param {{about: Answers.Trials, sizes: Answers.Power[], plan: import('@preact/signals').Signal<Values>, keep: () => void, resize: () => void}} props */
 function NewPlan({ about, sizes, plan, keep, resize }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -104,7 +99,7 @@ function NewPlan({ about, sizes, plan, keep, resize }) {
     <div class="tr-acts"><button class="main" onClick=${keep}>Save plan</button></div></section>`;
 }
 
-/** @param {{trial: Trial, act: (trial: Trial, what: 'start' | 'close') => void}} props */
+/** @param {{trial: Answers.Trial, act: (trial: Answers.Trial, what: 'start' | 'close') => void}} props */
 function OneTrial({ trial, act }) {
   const { parts } = trial;
   /** @type {[name: string, done: unknown, when: string | null | undefined][]} */
@@ -133,11 +128,11 @@ function OneTrial({ trial, act }) {
     </div></section>`;
 }
 
-/** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
+/** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
-  const lists = signal(/** @type {ReaderList[]} */ ([]));
-  const about = signal(/** @type {Trials | null} */ (null));
-  const sizes = signal(/** @type {Power[]} */ ([]));
+  const lists = signal(/** @type {Answers.ReaderList[]} */ ([]));
+  const about = signal(/** @type {Answers.Trials | null} */ (null));
+  const sizes = signal(/** @type {Answers.Power[]} */ ([]));
   const plan = signal(/** @type {Values} */ ({}));
   const said = signal('');
   const question = questions();
@@ -145,7 +140,7 @@ export async function mount(root, studio) {
 
   const resize = () =>
     api(`/api/trials/sizes?difference=${plan.peek().difference}`).then(
-      (/** @type {{rows: Power[]}} */ answer) => (sizes.value = answer.rows),
+      (/** @type {{rows: Answers.Power[]}} */ answer) => (sizes.value = answer.rows),
       () => {},
     );
 
@@ -168,7 +163,7 @@ export async function mount(root, studio) {
     }
   }
 
-  const open = (/** @type {ReaderList} */ list) =>
+  const open = (/** @type {Answers.ReaderList} */ list) =>
     orToast(
       api('/api/trials/open', { trial: list.trial }).then(async (/** @type {{study: string}} */ { study }) => {
         await studio.renewStatus();
@@ -183,7 +178,7 @@ export async function mount(root, studio) {
         return look(true);
       }),
     );
-  async function act(/** @type {Trial} */ trial, /** @type {'start' | 'close'} */ what) {
+  async function act(/** @type {Answers.Trial} */ trial, /** @type {'start' | 'close'} */ what) {
     const question = {
       start: `Start “${trial.name}”? Until it is closed, its readers see only their lists; the first decision freezes the plan.`,
       close: `Close “${trial.name}”? Its readers see the whole study again; unread cases stay unread.`,
@@ -195,7 +190,7 @@ export async function mount(root, studio) {
   function Page() {
     const found = about.value;
     return html`<${Lists} lists=${lists.value} open=${open} />
-      ${found?.trials.map((/** @type {Trial} */ trial) => html`<${OneTrial} key=${trial.id} trial=${trial} act=${act} />`)}
+      ${found?.trials.map((/** @type {Answers.Trial} */ trial) => html`<${OneTrial} key=${trial.id} trial=${trial} act=${act} />`)}
       ${found && html`<${NewPlan} about=${found} sizes=${sizes.value} plan=${plan} keep=${keep} resize=${resize} />`}
       ${said.value && html`<p class="panel dim">${said.value}</p>`}`;
   }

@@ -29,7 +29,7 @@ const NOTHING = {
 };
 
 export class ClusterView {
-  /** @param {HTMLElement} root @param {import('../../../static/types').Studio} studio */
+  /** @param {HTMLElement} root @param {Page.Studio} studio */
   constructor(root, studio) {
     this.root = root;
     this.$ = finder(root);
@@ -42,7 +42,7 @@ export class ClusterView {
     /** @type {string | null} */
     this.study = null;
     this.tool = 'pan';
-    /** @type {import('../../../static/answers').MapRow[]} */
+    /** @type {Answers.MapRow[]} */
     this.maps = [];
     /** @type {string | null} the map that was requested here and is not ready yet */
     this.wanted = null;

@@ -3,10 +3,8 @@ import { api } from '../../../static/api.js';
 import { action, check, el } from '../../../static/dom.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
-/** @typedef {import('../../../static/answers').PointDetail} PointDetail */
-/** @typedef {Omit<PointDetail, 'ok' | 'case' | 'reading'> & Partial<Pick<PointDetail, 'reading'>> & {far?: boolean,
+/** @typedef {Omit<Answers.PointDetail, 'ok' | 'case' | 'reading'> & Partial<Pick<Answers.PointDetail, 'reading'>> & {far?: boolean,
  *   case: {name: string, split?: string, tags: string[]} | null}} Shown a point of the map, or a new image on it */
-/** @typedef {import('../../../static/answers').Neighbour} Neighbour */
 
 export class Detail {
   /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
@@ -46,7 +44,7 @@ export class Detail {
     this.render(said, base);
     const { neighbours } = await asked;
     if (token !== this.token) return;
-    pane.plot.neighbours = neighbours.map((/** @type {Neighbour} */ n) => n.point);
+    pane.plot.neighbours = neighbours.map((/** @type {Answers.Neighbour} */ n) => n.point);
     pane.plot.redraw(false);
     this.near(pane, neighbours);
   }
@@ -70,7 +68,7 @@ export class Detail {
       },
       base,
     );
-    pane.plot.neighbours = neighbours.map((/** @type {Neighbour} */ n) => n.point);
+    pane.plot.neighbours = neighbours.map((/** @type {Answers.Neighbour} */ n) => n.point);
     pane.plot.redraw(false);
     this.near(pane, neighbours);
   }
@@ -125,7 +123,7 @@ export class Detail {
     );
   }
 
-  /** @param {Pane} pane @param {Neighbour[]} neighbours */
+  /** @param {Pane} pane @param {Answers.Neighbour[]} neighbours */
   near(pane, neighbours) {
     this.root
       .querySelector('.near')
@@ -144,7 +142,7 @@ export class Detail {
       );
   }
 
-  /** @param {NonNullable<PointDetail['reading']>} reading */
+  /** @param {NonNullable<Answers.PointDetail['reading']>} reading */
   score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {
     const percent = percentile == null ? '\u2013' : percentile.toFixed(percentile > 99 && percentile < 100 ? 1 : 0);
     return el(

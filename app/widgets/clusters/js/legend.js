@@ -2,7 +2,6 @@
 import { action, el, finder } from '../../../static/dom.js';
 import { css, rampCss } from './palette.js';
 
-/** @typedef {import('../../../static/answers').Column} Column */
 /** @typedef {Required<import('./palette.js').Colouring>} Colouring */
 
 export class Legend {
@@ -35,7 +34,7 @@ export class Legend {
     );
   }
 
-  /** @param {Column} column @param {Colouring} colouring @param {Set<string>} hidden */
+  /** @param {Answers.Column} column @param {Colouring} colouring @param {Set<string>} hidden */
   categories(column, { table, counts }, hidden) {
     const { names = [] } = column;
     return names.map((name, c) => {

@@ -11,7 +11,7 @@ export class MapForm {
     this.root = root;
     this.asked = asked;
     this.$ = finder(root);
-    /** @type {import('../../../static/answers').EncoderRun[]} */
+    /** @type {Answers.EncoderRun[]} */
     this.runs = [];
     this.bare = false;
     this.$('.method').onchange = () => this.settle();
@@ -97,7 +97,7 @@ export class MapForm {
     else this.$('.go').disabled = false;
   }
 
-  /** @param {import('../../../static/answers').MapRow | null | undefined} state the row of a map that is not finished */
+  /** @param {Answers.MapRow | null | undefined} state the row of a map that is not finished */
   progress(state) {
     this.$('.working').hidden = !state;
     this.$('.go').disabled = Boolean(state) || !this.runs.length;

@@ -7,7 +7,7 @@ export class Menus {
   constructor(root, clusters) {
     this.root = root;
     this.clusters = clusters;
-    /** @type {import('../../../static/answers').SavedView[]} */
+    /** @type {Answers.SavedView[]} */
     this.views = [];
     this.$ = finder(root);
     this.all = finderOfAll(root);

@@ -2,13 +2,12 @@
 import { api, fetched } from '../../../static/api.js';
 import { join, loadSets, widen } from './projected.js';
 
-/** @typedef {import('../../../static/answers').MapAbout} MapAbout */
 /** @typedef {Awaited<ReturnType<typeof loadMap>>} MapData */
 
 /** @param {string} key */
 export async function loadMap(key) {
   const base = /** @type {const} */ (`/api/clusters/maps/${key}`);
-  /** @type {[MapAbout, Response, Awaited<ReturnType<typeof loadSets>>]} */
+  /** @type {[Answers.MapAbout, Response, Awaited<ReturnType<typeof loadSets>>]} */
   const [about, answer, { sets, waiting }] = await Promise.all([api(base), fetched(`${base}/coords`), loadSets(base)]);
   const coords = new Float32Array(await answer.arrayBuffer());
   const n = about.points.case_id.length;
@@ -41,7 +40,7 @@ export async function loadMap(key) {
 const METHODS = { tsne: 't-SNE', umap: 'UMAP', pca: 'PCA' };
 
 /** Returns a map's name in menus: method, features, run, epochs, seed.
- * @param {{config: import('../../../static/answers').MapConfig, run_name: string, epochs: (number | {epoch: number})[],
+ * @param {{config: Answers.MapConfig, run_name: string, epochs: (number | {epoch: number})[],
  *   count: number | null}} map */
 export function titleOf({ config, run_name: run, epochs, count }) {
   const e = epochs.map((x) => (typeof x === 'object' ? x.epoch : x));

@@ -89,7 +89,7 @@ export const rampCss = () => `linear-gradient(to right, ${RAMP.map((c) => css(pa
  * @property {number} [unknown]
  */
 
-/** @param {import('../../../static/answers').Column} column @param {Set<string>} hidden names that are switched off
+/** @param {Answers.Column} column @param {Set<string>} hidden names that are switched off
  * @returns {Colouring} */
 export function colouring(column, hidden) {
   if (column.codes && column.names) {

@@ -18,9 +18,9 @@ export class Pane {
     this.number = number;
     /** @type {import('./model.js').MapData} null until one is opened; `clusters.shown` lists the panes with a map */
     this.map = none;
-    /** @type {Map<string, import('../../../static/answers').Column>} */
+    /** @type {Map<string, Answers.Column>} */
     this.columns = new Map();
-    /** @type {import('../../../static/answers').Column} the column that colours the points on screen */
+    /** @type {Answers.Column} the column that colours the points on screen */
     this.column = none;
     /** @type {string | null} the run whose scores are among the columns */
     this.fit = null;
@@ -152,7 +152,7 @@ export class Pane {
 }
 
 // The tooltip at the pointer: the point's image and its class or number.
-/** Describes a point's colour in words. @param {import('../../../static/answers').Column} column @param {number} i */
+/** Describes a point's colour in words. @param {Answers.Column} column @param {number} i */
 export function valueText(column, i) {
   if (column.codes) {
     const name = column.names?.[column.codes[i]] || '';

@@ -1,7 +1,7 @@
 // New images on a map: they are appended to its points as a separate class, so that every tool handles them.
 import { api, fetched } from '../../../static/api.js';
 
-/** @typedef {import('../../../static/answers').Projection & {coords: Float32Array}} ProjectedSet */
+/** @typedef {Answers.Projection & {coords: Float32Array}} ProjectedSet */
 
 const PREFIX = 'Placed: ';
 /** Returns the class name of a set's points. @param {{title: string}} set */
@@ -72,7 +72,7 @@ export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
 }
 
 /** Extends columns to the new points: a separate class for categories, unknown for numbers.
- * @param {import('../../../static/answers').Column} column @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>}
+ * @param {Answers.Column} column @param {Pick<ReturnType<typeof join>, 'added' | 'sets'>}
  * map */
 export function widen(column, map) {
   if (!map.added.length) return column;

@@ -5,7 +5,7 @@ import { action, closing, el, finder, offer, onEnter, options } from '../../../s
 import { underWay } from '../../../static/plan.js';
 
 /** @typedef {import('./projected.js').ProjectedSet} ProjectedSet */
-/** @typedef {import('../../../static/answers').Projections['sets'][number]} Row */
+/** @typedef {Answers.Projections['sets'][number]} Row */
 
 export class Projecting {
   /** @param {HTMLDetailsElement} root @param {import('./cluster_view.js').ClusterView} clusters */

@@ -3,9 +3,7 @@ import { el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { nameOf } from './reference.js';
 
-/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
-
-/** @param {CaseDetail['spacing']} spacing */
+/** @param {Answers.CaseDetail['spacing']} spacing */
 function spaced(spacing) {
   if (!spacing) return '';
   const [x, y] = [spacing.x, spacing.y].map((v) => String(Number(v.toPrecision(4))));
@@ -13,7 +11,7 @@ function spaced(spacing) {
 }
 
 /** Builds the rows of the panel; unknown values are skipped.
- * @param {CaseDetail} detail @param {string} name as it may be shown @returns {[title: string, value: string, tip?:
+ * @param {Answers.CaseDetail} detail @param {string} name as it may be shown @returns {[title: string, value: string, tip?:
  * string][]} */
 export function known(detail, name) {
   const { about, width, height, bits } = detail;

@@ -7,7 +7,7 @@ import { masksShown, nameOf } from './reference.js';
 
 const SIDE = 150; // pixels of a square
 
-/** @param {ReviewView} review @param {import('../../../static/answers').LearntBeside} found @param {(id: number) =>
+/** @param {ReviewView} review @param {Answers.LearntBeside} found @param {(id: number) =>
  * void} open shows a case side by side */
 export function beforeAfter(review, { base, run, pictured, measures }, open) {
   const element = el('figure', { class: 'rv-before-after', hidden: true });

@@ -6,9 +6,6 @@ import { UPRIGHT } from './orientation.js';
 import { masksShown, masksWait } from './reference.js';
 import { prepare } from './snap.js';
 
-/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
-/** @typedef {import('../../../static/answers').Ahead} Ahead */
-
 export class CaseLoader {
   /** @param {ReviewView} review */
   constructor(review) {
@@ -17,7 +14,7 @@ export class CaseLoader {
     this.newest = null;
   }
 
-  /** Shows a case. @param {CaseDetail} detail @param {Ahead[]} [ahead]
+  /** Shows a case. @param {Answers.CaseDetail} detail @param {Answers.Ahead[]} [ahead]
    * @param {() => boolean} [still] whether it is still wanted once everything is loaded */
   async enter(detail, ahead = [], still = () => true) {
     const { review } = this;
@@ -67,7 +64,7 @@ export class CaseLoader {
 
   /** Fetches and prepares the next cases in order, while the reader looks at this one. The server omits what a blind
    * reader may not see yet.
-   * @param {Ahead[]} ahead */
+   * @param {Answers.Ahead[]} ahead */
   prefetch(ahead) {
     const { review } = this;
     const { run, show } = review;
@@ -89,7 +86,7 @@ export class CaseLoader {
     }
   }
 
-  /** Fetches the heat map of another detector, if one has scored the case. @param {CaseDetail} detail */
+  /** Fetches the heat map of another detector, if one has scored the case. @param {Answers.CaseDetail} detail */
   async secondHeat(detail) {
     const { setup, run } = this.review;
     const others = setup?.runs.filter((r) => r.id !== run && detail.readings?.[r.id]?.has_map) || [];

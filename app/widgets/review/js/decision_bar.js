@@ -2,13 +2,13 @@
 import { action, el } from '../../../static/dom.js';
 import { label } from './keys.js';
 
-/** @type {[import('../../../static/answers').Decision, string][]} */
+/** @type {[Answers.Decision, string][]} */
 export const DECISIONS = [
   ['normal', 'Normal'],
   ['abnormal', 'Abnormal'],
   ['unsure', 'Unsure'],
 ];
-/** The letter of a decision. @type {Record<import('../../../static/answers').Decision, string>} */
+/** The letter of a decision. @type {Record<Answers.Decision, string>} */
 export const MARK = { normal: 'N', abnormal: 'A', unsure: 'U' };
 const STEPS = [
   ['undo', 'Undo'],

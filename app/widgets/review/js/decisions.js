@@ -5,9 +5,7 @@ import { acts } from '../../../static/store.js';
 import { DECISIONS } from './decision_bar.js';
 import { stored } from './stored.js';
 
-/** @typedef {import('../../../static/answers').Decision} Decision */
-
-const TITLE = /** @type {Record<Decision, string>} */ (Object.fromEntries(DECISIONS));
+const TITLE = /** @type {Record<Answers.Decision, string>} */ (Object.fromEntries(DECISIONS));
 
 /** Returns what the reader saw when deciding, for the audit trail. @param {ReviewView} review */
 function shown(review) {
@@ -28,7 +26,7 @@ function shown(review) {
 const HASTY = 1000; // milliseconds after a decision during which a different one on the same case needs confirmation
 
 /** A second decision on the same case within a second is more often a slip than a change of mind.
- * @param {ReviewView} review @param {Decision} decision @param {number} at */
+ * @param {ReviewView} review @param {Answers.Decision} decision @param {number} at */
 async function meant({ last, detail }, decision, at) {
   if (!last || last.case !== detail?.id || last.decision === decision || at - last.at > HASTY) return true;
   const [was, now] = [TITLE[last.decision], TITLE[decision]];
@@ -36,7 +34,7 @@ async function meant({ last, detail }, decision, at) {
   return confirm(question, `Change to ${now}`, `Keep ${was}`);
 }
 
-/** @param {ReviewView} review @param {Decision} decision */
+/** @param {ReviewView} review @param {Answers.Decision} decision */
 export function decide(review, decision) {
   if (!review.detail) return null; // no decision on a case that is not on screen yet
   const at = performance.now();

@@ -117,7 +117,7 @@ export class Drafts {
     }
   }
 
-  /** Fetches the draft of a case, or null. @param {import('../../../static/answers').CaseDetail} detail */
+  /** Fetches the draft of a case, or null. @param {Answers.CaseDetail} detail */
   async fetch({ id, blind, width, height }) {
     if (blind || !this.cases.has(id)) return null;
     await this.sending;

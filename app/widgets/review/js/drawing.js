@@ -153,7 +153,7 @@ export async function takeNormal(review) {
   takeTool(review, 'brush');
 }
 
-/** @param {ReviewView} review @param {import('../../../static/answers').CaseDetail} detail @param {Uint8Array} drawn */
+/** @param {ReviewView} review @param {Answers.CaseDetail} detail @param {Uint8Array} drawn */
 async function keepNormal(review, detail, drawn) {
   const answer = await postBytes(`/api/review/normal/${detail.id}`, {}, pack(drawn));
   if (!answer.ok) return review.say(answer.error, 'bad');

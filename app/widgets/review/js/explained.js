@@ -4,13 +4,11 @@ import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { endOf, inMiddle } from './parts.js';
 
-/** @typedef {import('../../../static/answers').Explained} Explained */
-
 const AROUND = 1.2; // margin shown on each side of a patch, as a fraction of its side
 
 /** A patch with its surroundings, cut out of an image by the SVG's view box.
- * @param {{id: number, v?: string, width: number, height: number}} image @param {Explained['box']} box in fractions of
- * the image @param {string} text @param {import('../../../static/types').Child} [caption] */
+ * @param {{id: number, v?: string, width: number, height: number}} image @param {Answers.Explained['box']} box in fractions of
+ * the image @param {string} text @param {Page.Child} [caption] */
 function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text) {
   const [x, y, w, h] = [x0 * width, y0 * height, (x1 - x0) * width, (y1 - y0) * height];
   const side = Math.max(w, h) * (1 + 2 * AROUND);
@@ -25,7 +23,7 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text)
   return el('figure', {}, picture, el('figcaption', { class: 'dim', title: text }, caption));
 }
 
-/** Describes the distance, compared with distances of normal images. @param {Explained} found */
+/** Describes the distance, compared with distances of normal images. @param {Answers.Explained} found */
 function howFar({ distance, usual }) {
   if (!usual) return `Most similar, distance ${fixed(distance, 2)}.`;
   const times = distance / usual.largest;

@@ -6,8 +6,6 @@ import { newest, save, use } from './drawing.js';
 import { isBox } from './place.js';
 import { report } from './report.js';
 
-/** @typedef {import('../../../static/answers').Finding} Finding */
-
 /** Records a finding: for the drawn mask if there is one, else for the placed box or point, else for the point under
  * the pointer, else for the whole image.
  * @param {ReviewView} review @param {number} number of the label, from 1 */
@@ -41,7 +39,7 @@ export function record(review, number) {
   });
 }
 
-/** @param {ReviewView} review @param {number} id of the case @param {{ok: boolean, error?: string, findings?: Finding[]}} answer */
+/** @param {ReviewView} review @param {number} id of the case @param {{ok: boolean, error?: string, findings?: Answers.Finding[]}} answer */
 function took(review, id, answer) {
   if (!answer.ok) {
     review.say(answer.error || '', 'bad');
@@ -89,7 +87,7 @@ export function findingsPanel(review) {
     list,
   );
 
-  /** @param {Finding} f @param {number} i */
+  /** @param {Answers.Finding} f @param {number} i */
   function row(f, i) {
     const version = review.detail?.masks?.find((m) => m.version === f.mask_version);
     const where = version ? `mask v${version.version}` : !f.box ? 'whole image' : isBox(f.box) ? 'box' : 'point';

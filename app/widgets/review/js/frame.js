@@ -13,7 +13,7 @@ const CORNERS = 'M1.5 6V1.5H6M10 1.5h4.5V6M14.5 10v4.5H10M6 14.5H1.5V10';
 const NO_SECOND = 'No second detector has scored this case';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
-/** Describes this reader's state of a case. @param {import('../../../static/answers').CaseDetail | null} detail */
+/** Describes this reader's state of a case. @param {Answers.CaseDetail | null} detail */
 function standing(detail) {
   if (!detail) return { text: '', last: undefined };
   const mine = detail.mine.filter((r) => r.active);

@@ -8,8 +8,6 @@ import { clicked, enter, pressed, reach } from './grid_moves.js';
 import { selectionBar } from './selection_bar.js';
 import { tile } from './tile.js';
 
-/** @typedef {import('../../../static/answers').WorklistRow} Row */
-
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
 const SIZES = { small: 132, medium: 184, large: 280 };
 
@@ -31,7 +29,7 @@ export class Grid {
     this.selection = new Selection();
     /** @type {Map<number, HTMLElement>} */
     this.tiles = new Map();
-    /** @type {Pages<Row>} */
+    /** @type {Pages<Answers.WorklistRow>} */
     this.pages = new Pages(async (at, limit) => {
       const found = await get('/api/review/list', { ...review.list.params(), at, limit });
       return found.ok ? found.rows : null;

@@ -8,16 +8,12 @@ import { about, GOAL, underWay } from '../../../static/plan.js';
 import { beforeAfter } from './before_after.js';
 import { detectors } from './detector_choice.js';
 
-/** @typedef {import('../../../static/answers').Learning} Learning */
-/** @typedef {import('../../../static/answers').LearntRun} LearntRun */
-/** @typedef {import('../../../static/answers').MeasureBeside} Measure */
-
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
 const FIRST = 'Adopted: all readers of this study see it first.';
 const RULE =
   'It learns from lesion masks that readers saved on cases they called “abnormal”. The current detector stays in use until the new one is adopted.';
 
-/** @param {string} name @param {Measure} m */
+/** @param {string} name @param {Answers.MeasureBeside} m */
 function measure(name, m) {
   const sign = (/** @type {number} */ v) => `${v < 0 ? '−' : '+'}${fixed(Math.abs(v))}`;
   const range = m.interval && `${sign(m.interval[0])} to ${sign(m.interval[1])}`;
@@ -26,7 +22,7 @@ function measure(name, m) {
   return tr([el('th', {}, name), ...[fixed(m.old), fixed(m.new), apart, range || '–'].map(num), images]);
 }
 
-/** Shows the picture and the table of both detectors. @param {LearntRun} run @param {HTMLElement | null} picture */
+/** Shows the picture and the table of both detectors. @param {Answers.LearntRun} run @param {HTMLElement | null} picture */
 function comparison(run, picture) {
   const found = run.comparison;
   if (!found) return null;
@@ -51,7 +47,7 @@ function comparison(run, picture) {
 }
 
 /** Shows the progress, or the result. may: whether the reader may adopt it for all.
- * @param {LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act
+ * @param {Answers.LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act
  * @param {HTMLElement | null} picture */
 function latest(run, adopted, may, act, picture) {
   const { job } = run;
@@ -88,7 +84,7 @@ function latest(run, adopted, may, act, picture) {
   );
 }
 
-/** @param {Learning} found */
+/** @param {Answers.Learning} found */
 function offer(found) {
   if (found.none) return found.none;
   const of = found.patients === found.masks ? '' : ` of ${plural(found.patients, 'patient')}`;
@@ -107,7 +103,7 @@ async function open(review) {
   const last = el('div', {});
   const learn = () => act(api(`/api/learn/${study}`, { fit: fits.value }));
   const start = action('Learn', learn, { class: 'main' });
-  /** @type {Learning | null} */
+  /** @type {Answers.Learning | null} */
   let now = null;
   const timed = () => {
     const takes = now?.fits.find((f) => f.id === fits.value)?.seconds;
@@ -138,7 +134,7 @@ async function open(review) {
     await show();
   };
   const isAdopted = (/** @type {string} */ run) => Boolean(review.setup?.runs.find((r) => r.id === run)?.adopted);
-  const read = async (/** @type {LearntRun} */ run, beside = false, id = review.detail?.id) => {
+  const read = async (/** @type {Answers.LearntRun} */ run, beside = false, id = review.detail?.id) => {
     dialog.close();
     await renew(review, study);
     review.compareWith(beside ? run.base : null);
@@ -146,18 +142,18 @@ async function open(review) {
     if (beside) await review.display.setLayout('compare');
     if (id && id !== review.detail?.id) await review.goTo(id);
   };
-  const adopt = async (/** @type {LearntRun} */ run) => {
+  const adopt = async (/** @type {Answers.LearntRun} */ run) => {
     await act(api(`/api/learn/${study}/adopt`, { run: isAdopted(run.id) ? '' : run.id }));
     await renew(review, study);
     fill(last, told(run));
   };
-  const acts = (/** @type {LearntRun} */ run) => ({
+  const acts = (/** @type {Answers.LearntRun} */ run) => ({
     stop: () => act(api(`/api/training/run/${run.id}/cancel`, {})),
     read: () => read(run),
     beside: () => read(run, true),
     adopt: () => adopt(run),
   });
-  const told = (/** @type {LearntRun} */ run) => {
+  const told = (/** @type {Answers.LearntRun} */ run) => {
     const found = run.comparison;
     const picture = found?.pictured.length ? beforeAfter(review, found, (id) => read(run, true, id)) : null;
     return latest(run, isAdopted(run.id), Boolean(review.setup?.rights.administer), acts(run), picture);
@@ -201,7 +197,7 @@ export function learnOffer(review) {
   let due = 0;
   let goes = false; // learning in progress while reading
   review.studio.on('status', () => goes && look());
-  /** @param {string} key @param {import('../../../static/types').Child} words @param {HTMLElement | null} act @param {string} [no] */
+  /** @param {string} key @param {Page.Child} words @param {HTMLElement | null} act @param {string} [no] */
   const line = (key, words, act, no = 'Not now') => {
     const { study } = review;
     element.hidden = !study || away()[study] === key;

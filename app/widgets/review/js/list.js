@@ -10,12 +10,9 @@ import { rowName } from './reference.js';
 import { sessionBar } from './session.js';
 import { chips, tagsOf } from './tag_chips.js';
 
-/** @typedef {import('../../../static/answers').WorklistRow} Row */
-/** @typedef {import('../../../static/answers').Decision} Decision */
-
 const NONE = 'This study has no test cases yet.';
 
-/** Says whether more than half of the rows are above all held-out normals. @param {Row[]} rows */
+/** Says whether more than half of the rows are above all held-out normals. @param {Answers.WorklistRow[]} rows */
 export function alike(rows) {
   const known = rows.flatMap(({ percentile }) => (percentile == null ? [] : [percentile.toFixed(1)]));
   const most = known.filter((p) => p === '100.0').length;
@@ -26,11 +23,11 @@ export class Worklist {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {Map<number, {row: Row, element: HTMLElement}>} */
+    /** @type {Map<number, {row: Answers.WorklistRow, element: HTMLElement}>} */
     this.rows = new Map();
     /** @type {import('./list_filters.js').Asked} */
     this.asked = { ...NOTHING };
-    /** @type {import('../../../static/answers').Counts | null} */
+    /** @type {Answers.Counts | null} */
     this.counts = null;
     /** @type {unknown[] | null} start of the next page, or null */
     this.cursor = null;
@@ -87,7 +84,7 @@ export class Worklist {
     return Promise.all([get('/api/review/list', this.params()), get('/api/review/counts', this.params())]);
   }
 
-  /** @param {{rows: Row[], cursor: unknown[] | null}} list @param {{ok: false} | ({ok: true} & import('../../../static/answers').Counts)} counts */
+  /** @param {{rows: Answers.WorklistRow[], cursor: unknown[] | null}} list @param {{ok: false} | ({ok: true} & Answers.Counts)} counts */
   take(list, counts) {
     this.rows.clear();
     this.box.replaceChildren();
@@ -107,7 +104,8 @@ export class Worklist {
   /** Applies another window's changes without scrolling. @param {Awaited<ReturnType<Worklist['fetched']>>} answers */
   follow(...[list, counts]) {
     if (!list.ok || !counts.ok) return;
-    const said = (/** @type {Row} */ r) => JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
+    const said = (/** @type {Answers.WorklistRow} */ r) =>
+      JSON.stringify([r.id, r.decision, r.score, r.flagged, r.disagreement]);
     const { box, rows } = this;
     const { scrollTop } = box;
     const held = [...rows.values()].map(({ row }) => said(row));
@@ -143,7 +141,7 @@ export class Worklist {
     );
   }
 
-  /** @param {Row[]} rows */
+  /** @param {Answers.WorklistRow[]} rows */
   add(rows) {
     for (const row of rows) {
       const element = this.draw(row);
@@ -152,7 +150,7 @@ export class Worklist {
     }
   }
 
-  /** @param {Row} row */
+  /** @param {Answers.WorklistRow} row */
   draw(row) {
     const what = row.decision || 'unread';
     const name = rowName(this.review, row);
@@ -193,7 +191,7 @@ export class Worklist {
   }
 
   /** Returns the percentile, or the score if most rows have the same percentile, above all held-out normals.
-   * @param {Row} row */
+   * @param {Answers.WorklistRow} row */
   figure({ score, percentile }) {
     return this.byScore ? fixed(score, 2) : fixed(percentile, 1);
   }
@@ -211,7 +209,7 @@ export class Worklist {
   }
 
   /** Applies a decision to its row and the counts; nothing else moves.
-   * @param {number} id @param {Decision | null} decision @param {Partial<Row>} [extra] */
+   * @param {number} id @param {Answers.Decision | null} decision @param {Partial<Answers.WorklistRow>} [extra] */
   decided(id, decision, extra = {}) {
     const held = this.rows.get(id);
     if (held) {

@@ -110,7 +110,7 @@ export function maskPanel(review) {
     editing,
   );
 
-  const text = (/** @type {import('../../../static/answers').MaskVersion} */ m) =>
+  const text = (/** @type {Answers.MaskVersion} */ m) =>
     `v${m.version} ${FROM[m.source]}${m.reader ? `, ${m.reader}` : ''}${m.source === 'import' ? '' : `, ${moment(m.created)}`}${m.reference ? ' (reference)' : ''}`;
   function versions() {
     const masks = review.detail ? masksShown(review, review.detail) : [];

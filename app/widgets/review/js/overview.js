@@ -12,10 +12,10 @@ export class Overview {
   /** @param {ReviewView} review */
   constructor(review) {
     this.review = review;
-    /** @type {import('../../../static/answers').ListOverview | null} */
+    /** @type {Answers.ListOverview | null} */
     this.got = null;
     this.nonce = Symbol('overview');
-    /** @type {Promise<import('../../../static/answers').ListOverview | null> | null} */
+    /** @type {Promise<Answers.ListOverview | null> | null} */
     this.latest = null;
     this.place = { id: 0, at: -1 }; // of the case in the viewer
     this.facets = facets(review);
@@ -30,7 +30,7 @@ export class Overview {
     return this.latest;
   }
 
-  /** @returns {Promise<import('../../../static/answers').ListOverview | null>} */
+  /** @returns {Promise<Answers.ListOverview | null>} */
   async fetched() {
     const nonce = (this.nonce = Symbol('overview'));
     const found = await get('/api/review/overview', this.review.list.params());

@@ -1,24 +1,22 @@
 // Hides what gives a case's label away (the imported mask, a name such as "polyp-12") until the reader has decided or
 // asks for it.
 
-/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
-
 const WORDS = 'abnormal|normal|healthy|lesions?|polyps?|benign|malignant|cancer|tumou?rs?|diseased?|defects?|good|bad';
 const NAMED = new RegExp(`(^|[^a-z])(${WORDS})([^a-z]|$)`, 'i');
 
 /** Says whether a name reveals what the image shows. @param {string} name */
 export const namesLabel = (name) => NAMED.test(name);
 
-/** Whether the case awaits its reader's first decision. @param {ReviewView} review @param {CaseDetail} detail */
+/** Whether the case awaits its reader's first decision. @param {ReviewView} review @param {Answers.CaseDetail} detail */
 const undecided = ({ show, revealed }, detail) =>
   !show.truth && !revealed.has(detail.id) && !detail.mine.some((r) => r.active);
 
 /** Says whether masks that give the label away are withheld, even if the case has none.
- * @param {ReviewView} review @param {CaseDetail} detail */
+ * @param {ReviewView} review @param {Answers.CaseDetail} detail */
 export const masksWait = (review, detail) => Boolean(detail.masks) && undecided(review, detail);
 
 /** Returns the versions of the mask that may be shown now, newest first, numbered as if there were no others.
- * @param {ReviewView} review @param {CaseDetail} detail @returns {NonNullable<CaseDetail['masks']>} */
+ * @param {ReviewView} review @param {Answers.CaseDetail} detail @returns {NonNullable<Answers.CaseDetail['masks']>} */
 export function masksShown(review, detail) {
   if (!masksWait(review, detail)) return detail.masks || [];
   const own = (detail.masks || []).filter((m) => m.source !== 'import' && !m.reference);
@@ -28,11 +26,11 @@ export function masksShown(review, detail) {
 /** @param {string} v version of the image's file */
 const neutral = (v) => `Case ${v.slice(0, 6).toUpperCase()}`;
 
-/** Returns the name shown above the image. @param {ReviewView} review @param {CaseDetail} detail */
+/** Returns the name shown above the image. @param {ReviewView} review @param {Answers.CaseDetail} detail */
 export const nameOf = (review, detail) =>
   namesLabel(detail.name) && undecided(review, detail) ? neutral(detail.v) : detail.name;
 
-/** The name in the worklist. @param {ReviewView} review @param {import('../../../static/answers').WorklistRow} row */
+/** The name in the worklist. @param {ReviewView} review @param {Answers.WorklistRow} row */
 export const rowName = ({ show, revealed }, row) =>
   namesLabel(row.name) && !show.truth && !revealed.has(row.id) && !row.decision ? neutral(row.v) : row.name;
 

@@ -21,7 +21,7 @@ function picture(review, kind, show = {}) {
   return el('img', { src: canvas.toDataURL('image/png'), alt: kind });
 }
 
-/** @param {string} name @param {import('../../../static/types').Child} value */
+/** @param {string} name @param {Page.Child} value */
 export const row = (name, value) => value && el('tr', {}, el('th', {}, name), el('td', {}, value));
 
 /** @param {ReviewView} review */

@@ -19,7 +19,6 @@ import { Ruler } from './ruler.js';
 import { Threshold } from './threshold.js';
 import { View } from './view.js';
 
-/** @typedef {import('../../../static/answers').CaseDetail} CaseDetail */
 /** @typedef {{centre: number, width: number}} Window a window of grey values: its level and its width */
 /** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
  *   caption: HTMLElement}} Pane */
@@ -50,20 +49,20 @@ export const SHOW = {
 };
 
 export class ReviewView {
-  /** @param {import('../../../static/types').Studio} studio */
+  /** @param {Page.Studio} studio */
   constructor(studio) {
     this.studio = studio;
     /** @type {string | null} */
     this.study = null;
     /** @type {string | null} */
     this.run = null;
-    /** @type {import('../../../static/answers').ReviewSetup | null} */
+    /** @type {Answers.ReviewSetup | null} */
     this.setup = null;
     this.show = { ...SHOW };
     this.visit = Symbol('visit'); // different for each study and session
 
     // The case on screen and its layers.
-    /** @type {CaseDetail | null} */
+    /** @type {Answers.CaseDetail | null} */
     this.detail = null;
     /** @type {import('./image.js').Picture | null} */
     this.picture = null;
@@ -88,7 +87,7 @@ export class ReviewView {
     this.coming = false; // while a study's list and first case are loading
     this.since = 0; // when the case appeared, for the time of a decision
     this.shownAt = 0; // when its first frame was painted, for the bench
-    /** @type {{case: number, decision: import('../../../static/answers').Decision, at: number} | null} */
+    /** @type {{case: number, decision: Answers.Decision, at: number} | null} */
     this.last = null; // the last decision and when its key was pressed
     /** @type {Set<number>} cases whose imported mask and name were requested before a decision */
     this.revealed = new Set();
@@ -155,7 +154,7 @@ export class ReviewView {
     shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
   }
 
-  /** Applies the studio's data of a case, if it is still on screen. @param {number} id @param {Partial<CaseDetail>} parts */
+  /** Applies the studio's data of a case, if it is still on screen. @param {number} id @param {Partial<Answers.CaseDetail>} parts */
   told(id, parts) {
     if (this.detail?.id === id) Object.assign(this.detail, parts);
   }

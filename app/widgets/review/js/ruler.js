@@ -3,7 +3,7 @@
 import { LINES } from './colours.js';
 import { written } from './written.js';
 
-/** @typedef {import('../../../static/answers').CaseDetail['spacing']} Spacing */
+/** @typedef {Answers.CaseDetail['spacing']} Spacing */
 
 /** A length in words.
  * @param {Spot} a @param {Spot} b in image pixels @param {Spacing} [spacing] millimetres of a pixel */

@@ -20,7 +20,7 @@ export function percentileScale() {
     remarks.members,
     remarks.steady,
   );
-  /** @param {import('../../../static/answers').Reading | null | undefined} reading */
+  /** @param {Answers.Reading | null | undefined} reading */
   const set = (reading) => {
     const percentile = reading?.percentile;
     const known = percentile != null;

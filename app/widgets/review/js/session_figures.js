@@ -2,18 +2,15 @@
 import { el, num, tr } from '../../../static/dom.js';
 import { fixed, percent, plural, seconds, shareOf } from '../../../static/format.js';
 
-/** @typedef {import('../../../static/answers').Share} Share */
-/** @typedef {import('../../../static/answers').SessionSummary} Summary */
-
-/** @param {Share} share */
+/** @param {Answers.Share} share */
 const range = ({ value, low, high, hits, n }) =>
   value == null ? '–' : `${percent(value)} (${percent(low)} to ${percent(high)}; ${hits} of ${n})`;
 
-/** @param {string} name @param {import('../../../static/types').Child} value @param {string} [note] */
+/** @param {string} name @param {Page.Child} value @param {string} [note] */
 const row = (name, value, note = '') =>
   tr([el('th', {}, name), num([value, note && el('small', { class: 'dim' }, ` ${note}`)])]);
 
-/** @param {Summary} s @param {string} [whose] of the reader's figures */
+/** @param {Answers.SessionSummary} s @param {string} [whose] of the reader's figures */
 export function figures(s, whose = 'Your') {
   const { normal, abnormal, unsure } = s.decisions;
   const rows = [
@@ -45,7 +42,7 @@ export function figures(s, whose = 'Your') {
   return el('table', { class: 'rv-summary' }, rows);
 }
 
-/** Describes the reference of the figures. @param {Summary} s */
+/** Describes the reference of the figures. @param {Answers.SessionSummary} s */
 export const against = (s) =>
   s.point
     ? 'Against the imported labels, by last decisions; “unsure” counts as neither. 95 % Wilson intervals.'

@@ -5,10 +5,7 @@ import { fixed, moment, plural, seconds } from '../../../static/format.js';
 import { printed, RESEARCH, row } from './report.js';
 import { against, figures } from './session_figures.js';
 
-/** @typedef {import('../../../static/answers').SessionReport} Report */
-/** @typedef {import('../../../static/answers').SheetRow} SheetRow */
-
-/** @param {Report} found */
+/** @param {Answers.SessionReport} found */
 function about({ session, run, code, ...found }) {
   const how = [
     session.blind ? 'blind first' : 'not blind',
@@ -30,7 +27,7 @@ function about({ session, run, code, ...found }) {
   );
 }
 
-/** @param {SheetRow} one */
+/** @param {Answers.SheetRow} one */
 function cells({ name, first, decision, seconds: took, percentile, flagged }) {
   const said = first !== decision ? `${first}, then ${decision}` : decision || 'not read';
   const reading = percentile == null ? '–' : `${fixed(percentile, 1)} %`;

@@ -5,11 +5,9 @@ import { MARK } from './decision_bar.js';
 import { rowName } from './reference.js';
 import { chips, tagsOf } from './tag_chips.js';
 
-/** @typedef {import('../../../static/answers').WorklistRow} Row */
-
 const SIDES = [192, 320, 512]; // sizes in which pictures are requested: few, so that the browser's cache is used
 
-/** A tile picture's address. @param {ReviewView} review @param {Row} row @param {number} side in CSS pixels */
+/** A tile picture's address. @param {ReviewView} review @param {Answers.WorklistRow} row @param {number} side in CSS pixels */
 export function address({ run, show }, row, side) {
   const wanted = side * Math.min(devicePixelRatio || 1, 2);
   const size = SIDES.find((s) => s >= wanted) || SIDES[SIDES.length - 1];
@@ -17,7 +15,7 @@ export function address({ run, show }, row, side) {
   return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
 }
 
-/** @param {ReviewView} review @param {Row | undefined} row undefined while its page is loading @param {{at: number,
+/** @param {ReviewView} review @param {Answers.WorklistRow | undefined} row undefined while its page is loading @param {{at: number,
  * total: number, side: number, selected: boolean, now: boolean}} where */
 export function tile(review, row, { at, total, side, selected, now }) {
   const element = el('div', {

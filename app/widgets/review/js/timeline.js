@@ -7,7 +7,7 @@ const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 
 /** @param {ReviewView} review @param {HTMLElement} line its element */
 export function timeline(review, line) {
-  /** @type {import('../../../static/answers').Frame[]} */
+  /** @type {Answers.Frame[]} */
   let frames = [];
   let held = '';
   let last = 0;
