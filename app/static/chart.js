@@ -131,15 +131,10 @@ export class Chart {
   // The legend names each line with its value at the crosshair, or its last.
   /** @param {number | null} at */
   #names(at) {
-    const names = this.series.map((s) =>
-      el(
-        'span',
-        {},
-        el('i', { style: `background:${s.colour}` }),
-        `${s.name} `,
-        el('b', { class: 'num' }, label(valueAt(s, at))),
-      ),
-    );
+    const names = this.series.map((s) => {
+      const value = el('b', { class: 'num' }, label(valueAt(s, at)));
+      return el('span', {}, el('i', { style: `background:${s.colour}` }), `${s.name} `, value);
+    });
     fill(this.legend, at == null ? null : el('span', { class: 'num' }, `step ${Math.round(at)}`), names);
   }
 }

@@ -1,5 +1,6 @@
 // The page's messages and questions: notes in a corner, questions in a dialog.
-import { action, check, el } from './dom.js';
+import { check, el } from './dom.js';
+import { dom } from './view.js';
 
 // Maximum number of notes, except errors: they share one line of the page, too narrow for more.
 const most = () => (matchMedia('(max-width: 1100px)').matches ? 1 : 2);
@@ -25,45 +26,25 @@ export const orToast = (work) =>
     return null;
   });
 
-/** The element that contains dialogs: inside the page, so that its styles apply. */
-const stage = () => document.querySelector('.gradio-container') || document.body;
-
 /**
  * Shows a modal form. Resolves to `answer()` when it is submitted, to `otherwise` when it is cancelled.
  * @template A, B
- * @param {{content: Page.Child[], answer: () => A, otherwise: B, yes: string, no?: string,
- *   danger?: boolean}} question danger: the action cannot be undone, and the button is red
+ * @param {{content: Page.Child[], answer: () => A, otherwise: B, yes: string, no?: string, danger?: boolean}} question
+ * danger: the action cannot be undone, and the button is red
  * @returns {Promise<A | B>}
  */
 export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger = false }) {
   return new Promise((resolve) => {
-    /** @param {A | B} result */
-    const done = (result) => {
-      dialog.close();
-      dialog.remove();
-      resolve(result);
-    };
-    const send = (/** @type {Event} */ event) => {
-      event.preventDefault();
-      done(answer());
-    };
-    const dialog = el(
-      'dialog',
-      { class: 'ask widget', oncancel: () => done(otherwise) },
-      el(
-        'form',
-        { onsubmit: send },
-        content,
-        el(
-          'menu',
-          {},
-          action(no, () => done(otherwise), { class: 'plain' }),
-          el('button', { class: danger ? 'danger' : 'main' }, yes),
-        ),
-      ),
-    );
-    stage().append(dialog);
-    dialog.showModal();
+    /** @type {A | B} */
+    let result = otherwise;
+    const form = dom`<form method="dialog" onsubmit=${() => (result = answer())}>
+      ${content}
+      <menu>
+        <button type="button" class="plain" onclick=${() => dialog.close()}>${no}</button>
+        <button class=${danger ? 'danger' : 'main'}>${yes}</button>
+      </menu>
+    </form>`;
+    const dialog = sheet('', [form], () => resolve(result));
   });
 }
 
@@ -75,7 +56,8 @@ export function sheet(look, content, closed) {
     closed?.();
   };
   const dialog = el('dialog', { class: `ask widget ${look}`, onclose }, content);
-  stage().append(dialog);
+  // Inside the page, so that its styles apply.
+  (document.querySelector('.gradio-container') || document.body).append(dialog);
   dialog.showModal();
   return dialog;
 }
@@ -87,9 +69,8 @@ export const confirm = (text, yes = 'Yes', no = 'Cancel', danger = false) =>
 /** Asks for a text (long: several lines). Resolves to it, or null if cancelled.
  * @param {string} text @param {string} [value] @param {{long?: boolean, yes?: string, maxlength?: number}} [options] */
 export function ask(text, value = '', { long = false, yes = 'Save', maxlength } = {}) {
-  const box = long
-    ? el('textarea', { rows: 4, 'aria-label': text, maxlength })
-    : el('input', { type: 'text', 'aria-label': text, maxlength });
+  const look = { 'aria-label': text, maxlength };
+  const box = long ? el('textarea', { rows: 4, ...look }) : el('input', { type: 'text', ...look });
   box.value = value;
   const answer = asked({ content: [el('label', {}, text, box)], answer: () => box.value, otherwise: null, yes });
   box.select();
@@ -102,7 +83,8 @@ export function ask(text, value = '', { long = false, yes = 'Save', maxlength } 
 export function choose(text, ways, first, yes) {
   const rows = Object.entries(ways).map(([name, [title, note]]) => {
     const input = el('input', { type: 'radio', name: 'way', value: name, checked: name === first });
-    return { name, input, label: el('label', { class: 'check' }, input, el('span', {}, title, el('small', {}, note))) };
+    const label = dom`<label class="check">${input}<span>${title}<small>${note}</small></span></label>`;
+    return { name, input, label };
   });
   return asked({
     content: [el('h2', {}, text), rows.map((r) => r.label)],
@@ -116,10 +98,8 @@ export function choose(text, ways, first, yes) {
  * @param {string} text @param {Record<string, string>} options their titles by name @param {string[]} chosen @param
  * {string} yes @param {Page.Child} [more] */
 export function pick(text, options, chosen, yes, more = null) {
-  const boxes = Object.entries(options).map(([name, title]) => ({
-    name,
-    ...check(title, { checked: chosen.includes(name) }),
-  }));
+  const box = (/** @type {string} */ name) => ({ name, ...check(options[name], { checked: chosen.includes(name) }) });
+  const boxes = Object.keys(options).map(box);
   return asked({
     content: [el('p', {}, text), boxes.map((b) => b.label), more],
     answer: () => boxes.filter((b) => b.box.checked).map((b) => b.name),

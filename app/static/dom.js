@@ -88,23 +88,17 @@ export function check(words, more = {}) {
 /** A cell of figures. @param {Page.Child} cell */
 export const num = (cell) => el('td', { class: 'num' }, cell);
 
+/** @param {Page.Child} cell */
+const td = (cell) => (cell instanceof HTMLTableCellElement ? cell : el('td', {}, cell));
+
 /** Builds a row of a table from its cells or their contents. @param {readonly Page.Child[]} cells
  * @param {Page.Attributes} [attributes] */
-export const tr = (cells, attributes = {}) =>
-  el(
-    'tr',
-    attributes,
-    cells.map((cell) => (cell instanceof HTMLTableCellElement ? cell : el('td', {}, cell))),
-  );
+export const tr = (cells, attributes = {}) => el('tr', attributes, cells.map(td));
 
 /** Builds a table, with a row of headings if there are any. @param {readonly string[]} heads
  * @param {Page.Child} lines @param {Page.Attributes} [attributes] */
 export function table(heads, lines, attributes = {}) {
-  const head = el(
-    'tr',
-    {},
-    heads.map((words) => el('th', { scope: 'col' }, words)),
-  );
+  const head = tr(heads.map((words) => el('th', { scope: 'col' }, words)));
   return el('table', attributes, heads.length > 0 && el('thead', {}, head), el('tbody', {}, lines));
 }
 
@@ -119,13 +113,8 @@ export function matrix(rows, corner, text, title) {
     return [head(n), row.map((v) => el('span', { style: shade(v) }, text(v, sum)))];
   });
   const look = { class: 'matrix', style: `grid-template-columns: repeat(${rows.length + 1}, auto)`, title };
-  return el(
-    'div',
-    look,
-    el('span', { class: 'dim' }, corner),
-    rows.map((_, n) => head(n)),
-    lines,
-  );
+  const heads = rows.map((_, n) => head(n));
+  return el('div', look, el('span', { class: 'dim' }, corner), heads, lines);
 }
 
 /** Runs an action when Enter is pressed. @param {HTMLElement} box @param {() => unknown} act */

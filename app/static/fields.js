@@ -1,10 +1,10 @@
 // The controls of a form's fields: one function per kind. Each returns the elements next to the label, below it or
 // before it, and `put`, which shows a value.
 import { api } from './api.js';
-import { el } from './dom.js';
+import { el, options } from './dom.js';
 
 /** @typedef {{beside?: HTMLElement, body?: HTMLElement, inline?: HTMLElement, put: (value: any) => void}} Control */
-/** @template {Answers.Field} [F=Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
+/** @template {Answers.Field} [F=Answers.Field] @typedef {(field: F, id: string, changed: (value: any) => void) => Control} Maker */
 
 /** Formats a number without needless digits. @param {number} v */
 export const tidy = (v) => (Math.abs(v) >= 100 || Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(4))));
@@ -21,80 +21,52 @@ export function sliderScale({ log, min, kind }) {
 
 /** @type {Maker<Answers.NumberField>} */
 function number(f, id, changed) {
-  const box = el('input', { type: 'number', id, step: f.log ? 'any' : f.step, min: f.min, max: f.max });
-  const { min, max } = f;
+  const { min, max, log } = f;
+  const box = el('input', { type: 'number', id, step: log ? 'any' : f.step, min, max });
   if (min === null || max === null || (f.kind === 'integer' && max - min > 1000)) {
     box.onchange = () => changed(Number(box.value));
-    return {
-      beside: box,
-      put: (v) => {
-        box.value = v;
-      },
-    };
+    return { beside: box, put: (v) => (box.value = v) };
   }
-  const scale = sliderScale({ ...f, min });
-  const bar = el('input', {
-    type: 'range',
-    min: scale.place(min),
-    max: scale.place(max),
-    step: f.log ? 0.01 : f.step,
-    'aria-label': f.label,
-  });
+  const { place, value, round } = sliderScale({ ...f, min });
+  const ends = { min: place(min), max: place(max), step: log ? 0.01 : f.step };
+  const bar = el('input', { type: 'range', ...ends, 'aria-label': f.label });
+  const inBox = (/** @type {number} */ v) => (box.value = tidy(v));
+  const onBar = (/** @type {number} */ v) => (bar.value = String(place(v)));
   bar.oninput = () => {
-    const v = scale.value(Number(bar.value));
-    box.value = tidy(v);
+    const v = value(Number(bar.value));
+    inBox(v);
     changed(v);
   };
   box.onchange = () => {
-    const v = scale.round(Number(box.value));
-    bar.value = String(scale.place(v));
+    const v = round(Number(box.value));
+    onBar(v);
     changed(v);
   };
-  return {
-    beside: box,
-    body: bar,
-    put: (v) => {
-      box.value = tidy(v);
-      bar.value = String(scale.place(v));
-    },
-  };
+  return { beside: box, body: bar, put: (v) => [inBox(v), onBar(v)] };
 }
 
 /** @type {Maker<Answers.RangeField>} */
 function range(f, id, changed) {
+  const { min, max, step } = f;
   const bars = ['lowest', 'highest'].map((name, i) =>
-    el('input', {
-      type: 'range',
-      id: i ? `${id}-high` : id,
-      min: f.min,
-      max: f.max,
-      step: f.step,
-      'aria-label': `${f.label}, ${name}`,
-    }),
+    el('input', { type: 'range', id: i ? `${id}-high` : id, min, max, step, 'aria-label': `${f.label}, ${name}` }),
   );
   const values = el('output', { class: 'num' });
   const track = el('div', { class: 'two' }, el('i'), bars);
-  const show = (/** @type {number} */ low, /** @type {number} */ high) => {
-    values.textContent = `${tidy(low)} – ${tidy(high)}`;
-    const part = (/** @type {number} */ v) => (100 * (v - f.min)) / (f.max - f.min);
-    track.style.setProperty('--low', `${part(low)}%`);
-    track.style.setProperty('--high', `${part(high)}%`);
-    bars[0].style.zIndex = low > (f.min + f.max) / 2 ? '2' : '1';
-  };
-  const put = (/** @type {number[]} */ [low, high]) => {
-    bars[0].value = String(low);
-    bars[1].value = String(high);
-    show(low, high);
+  const put = (/** @type {number[]} */ ends) => {
+    ends.forEach((v, i) => {
+      bars[i].value = String(v);
+      track.style.setProperty(['--low', '--high'][i], `${(100 * (v - min)) / (max - min)}%`);
+    });
+    values.textContent = ends.map(tidy).join(' – ');
+    bars[0].style.zIndex = ends[0] > (min + max) / 2 ? '2' : '1';
   };
   bars.forEach((bar, i) => {
     bar.oninput = () => {
-      let [low, high] = bars.map((b) => Number(b.value));
-      if (low > high) {
-        if (i) low = high;
-        else high = low;
-      }
-      put([low, high]);
-      changed([low, high]);
+      const ends = bars.map((b) => Number(b.value));
+      if (ends[0] > ends[1]) ends[1 - i] = ends[i]; // the bars push each other
+      put(ends);
+      changed(ends);
     };
   });
   return { beside: values, body: track, put };
@@ -108,8 +80,7 @@ const putOption = (select) => (/** @type {string} */ v) => {
 
 /** @type {Maker<Answers.ChoiceField>} */
 function choice(f, id, changed) {
-  const options = f.options.map((o) => el('option', { value: o }, o));
-  const select = el('select', { id, onchange: () => changed(select.value) }, options);
+  const select = el('select', { id, onchange: () => changed(select.value) }, options(f.options.map((o) => [o, o])));
   return { beside: select, put: putOption(select) };
 }
 
@@ -120,10 +91,7 @@ function study(_, id, changed) {
     const { studies } = await api('/api/medmix/donors').catch(() => ({ studies: [] }));
     const now = select.value;
     const known = studies.some((s) => s.id === now) || !now ? studies : [...studies, { id: now, name: now }];
-    select.replaceChildren(
-      el('option', { value: '' }, 'none'),
-      ...known.map((s) => el('option', { value: s.id }, s.name)),
-    );
+    select.replaceChildren(...options([['', 'none'], ...known.map((s) => /** @type {const} */ ([s.id, s.name]))]));
     select.value = now;
   };
   select.onpointerdown = select.onfocus = fill;
@@ -144,12 +112,8 @@ function several(f, id, changed) {
         if (pressed(button) && buttons.filter(pressed).length === 1) return;
         press(button, !pressed(button));
       } else for (const b of buttons) press(b, b === button);
-      changed(
-        buttons
-          .filter(pressed)
-          .map((b) => b.dataset.option)
-          .join('+'),
-      );
+      const chosen = buttons.filter(pressed);
+      changed(chosen.map((b) => b.dataset.option).join('+'));
     };
   }
   const group = { class: 'several', role: 'group', 'aria-label': f.label, title: 'Shift-click to choose several' };
@@ -165,46 +129,26 @@ function several(f, id, changed) {
 /** @type {Maker} */
 function flag(_, id, changed) {
   const box = el('input', { type: 'checkbox', id, onchange: () => changed(box.checked) });
-  return {
-    inline: box,
-    put: (v) => {
-      box.checked = v;
-    },
-  };
+  return { inline: box, put: (v) => (box.checked = v) };
 }
 
 /** @type {Maker<Answers.NumbersField>} */
 function numbers(f, id, changed) {
-  const { names } = f;
-  const boxes = names.map((name, i) =>
-    el('input', {
-      type: 'number',
-      id: i ? null : id,
-      min: f.min,
-      max: f.max,
-      step: f.step || 'any',
-      'aria-label': `${f.label}, ${name}`,
-      onchange: () => changed(boxes.map((x) => Number(x.value))),
-    }),
-  );
+  const { min, max, step, names } = f;
+  const onchange = () => changed(boxes.map((x) => Number(x.value)));
+  const boxes = names.map((name, i) => {
+    const look = { id: i ? null : id, min, max, step: step || 'any', 'aria-label': `${f.label}, ${name}` };
+    return el('input', { type: 'number', ...look, onchange });
+  });
   const labels = boxes.map((box, i) => el('label', {}, names[i], box));
-  return {
-    body: el('div', { class: 'numbers' }, labels),
-    put: (/** @type {number[]} */ values) =>
-      values.forEach((v, i) => {
-        boxes[i].value = tidy(v);
-      }),
-  };
+  const put = (/** @type {number[]} */ values) => values.forEach((v, i) => (boxes[i].value = tidy(v)));
+  return { body: el('div', { class: 'numbers' }, labels), put };
 }
 
 /** A text, or several separated by commas. @type {Maker} */
 function text(_, id, changed) {
   let list = false;
-  const split = (/** @type {string} */ s) =>
-    s
-      .split(',')
-      .map((t) => t.trim())
-      .filter(Boolean);
+  const split = (/** @type {string} */ s) => s.split(',').flatMap((t) => t.trim() || []);
   const box = el('input', { type: 'text', id, onchange: () => changed(list ? split(box.value) : box.value) });
   return {
     beside: box,

@@ -1,6 +1,7 @@
 // Forms made from descriptions by core/studio: groups of sliders, ranges, choices, each with its help.
 import { el } from './dom.js';
 import { CONTROLS } from './fields.js';
+import { dom } from './view.js';
 
 let serial = 0;
 
@@ -19,15 +20,12 @@ export class Form {
     this.values = {};
     this.changed = changed;
     this.prefix = prefix;
-    this.element = el(
-      'div',
-      { class: 'form' },
-      groups.map(({ title, fields }, i) => {
-        const group = el('details', { open: i < open, class: 'group' }, el('summary', {}, title));
-        group.append(...fields.map((f) => this.#row(f, group)));
-        return group;
-      }),
-    );
+    const folded = (/** @type {Answers.Group} */ { title, fields }, /** @type {number} */ i) => {
+      const group = el('details', { open: i < open, class: 'group' }, el('summary', {}, title));
+      group.append(...fields.map((f) => this.#row(f, group)));
+      return group;
+    };
+    this.element = el('div', { class: 'form' }, groups.map(folded));
     this.set(values);
   }
 
@@ -80,16 +78,10 @@ export class Form {
     });
     const error = el('p', { class: 'error', role: 'alert' });
     const head = inline
-      ? el('label', { class: 'line', for: id }, inline, el('span', {}, f.label))
-      : el('div', { class: 'line' }, el('label', { for: id }, f.label), beside);
-    const row = el(
-      'div',
-      { class: `field ${f.kind}`, 'data-key': this.prefix + f.key, title: f.help || null },
-      head,
-      body,
-      f.help ? el('p', { class: 'help' }, f.help) : null,
-      error,
-    );
+      ? dom`<label class="line" for=${id}>${inline}<span>${f.label}</span></label>`
+      : dom`<div class="line"><label for=${id}>${f.label}</label>${beside}</div>`;
+    const look = { class: `field ${f.kind}`, 'data-key': this.prefix + f.key, title: f.help || null };
+    const row = el('div', look, head, body, f.help ? el('p', { class: 'help' }, f.help) : null, error);
     this.controls[f.key] = { put, row, error, group };
     return row;
   }

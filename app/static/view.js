@@ -1,10 +1,21 @@
-// Tools for the page's views: Preact elements from templates (htm), and `show`, which renders a view in place.
+// Templates (htm): of the page's elements, and of Preact views, which `show` renders in place.
 import htm from 'htm';
 import { h, render } from 'preact';
 import '@preact/signals'; // a view that reads a signal is redrawn when the signal changes
+import { el } from './dom.js';
 
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind(h);
+
+/** Builds elements as `el` does, from a template: dom`<p class="dim">${text}</p>`; of several elements, a list.
+ * @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
+export const dom = htm.bind(
+  /** @this {number[]} @param {any} tag @param {Page.Attributes | null} attributes @param {Page.Child[]} children */
+  function (tag, attributes, ...children) {
+    this[0] = 3; // without it, htm would use one element in two places
+    return el(tag, attributes || {}, ...children);
+  },
+);
 
 /** Renders a view into an element of the frame, which it then owns.
  * @param {Element} element @param {import('preact').ComponentType<any>} View @param {Record<string, unknown>} [props] */

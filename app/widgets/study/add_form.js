@@ -1,5 +1,6 @@
 // Adding cases to an existing study: one file, or all below a folder.
 import { action, check, dropZone, el, options } from '../../static/dom.js';
+import { dom } from '../../static/view.js';
 import { chosenFiles, droppedFiles } from './files.js';
 import { form, path } from './manage_parts.js';
 
@@ -29,40 +30,18 @@ function annotations(annotate) {
 export function addForm(add, join, annotate) {
   const where = path('File or folder on this machine');
   const keep = check('Copy into the studio');
-  const rate = el('input', {
-    type: 'number',
-    class: 'per-second',
-    min: 0.01,
-    max: 1000,
-    step: 'any',
-    value: 1,
-    'aria-label': 'Frames a second',
-  });
+  const rate = el('input', { type: 'number', class: 'per-second', min: 0.01, max: 1000, step: 'any', value: 1 });
+  rate.ariaLabel = 'Frames a second';
   const input = el('input', { type: 'file', multiple: true, hidden: true, onchange: () => taken(chosenFiles(input)) });
   const taken = (/** @type {import('./files.js').Upload[]} */ files) => files.length && join(files);
-  const zone = el(
-    'div',
-    { class: 'drop' },
-    el('b', {}, 'Drop images, a folder or a zip here'),
-    el(
-      'span',
-      { class: 'dim' },
-      'or ',
-      action('choose files', () => input.click(), { class: 'link' }),
-    ),
-    input,
-  );
+  const zone = dom`<div class="drop">
+    <b>Drop images, a folder or a zip here</b>
+    <span class="dim">or <button type="button" class="link" onclick=${() => input.click()}>choose files</button></span>
+    ${input}
+  </div>`;
   dropZone(zone, async (event) => taken(await droppedFiles(event)));
-  return [
-    zone,
-    form(
-      () => add({ path: where.box.value, keep: keep.box.checked, per_second: Number(rate.value) || 1 }),
-      where.label,
-      el('label', {}, 'Recordings, frames a second ', rate),
-      keep.label,
-      el('button', {}, 'Add'),
-    ),
-    el('p', { class: 'dim' }, ABOUT),
-    annotations(annotate),
-  ];
+  const send = () => add({ path: where.box.value, keep: keep.box.checked, per_second: Number(rate.value) || 1 });
+  const rated = el('label', {}, 'Recordings, frames a second ', rate);
+  const fields = [where.label, rated, keep.label, el('button', {}, 'Add')];
+  return [zone, form(send, fields), el('p', { class: 'dim' }, ABOUT), annotations(annotate)];
 }

@@ -1,7 +1,8 @@
 // The audit trail, for administrators: who did what and when, newest first, a page at a time.
 import { fetched } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
-import { action, check, el, finder, offer, options, table, tr } from '../../static/dom.js';
+import { action, check, el, fill, finder, offer, options, table, tr } from '../../static/dom.js';
+import { dom } from '../../static/view.js';
 
 const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'From and to'];
 
@@ -15,10 +16,7 @@ export function words(value) {
   if (Array.isArray(value)) return value.map(words).filter(Boolean).join(', ');
   if (typeof value !== 'object') return String(value);
   const parts = Object.entries(value).map(([key, inner]) => [key, words(inner)]);
-  return parts
-    .filter(([, text]) => text)
-    .map(([key, text]) => `${key} ${text}`)
-    .join(', ');
+  return parts.flatMap(([key, text]) => (text ? `${key} ${text}` : [])).join(', ');
 }
 
 /** Describes the change: "before → after", or whichever exists. @param {{before?: unknown, after?: unknown}} event */
@@ -41,13 +39,10 @@ export function audit(root, studio) {
   let last = 0; // start of the next page
   const older = action('Older', () => orToast(load(last)), { class: 'link', hidden: true });
   const none = el('p', { class: 'dim', hidden: true }, 'No such events.');
-  const filters = [el('label', {}, 'from ', since), el('label', {}, 'to ', until)];
-  panel.replaceChildren(
-    el('div', { class: 'filters' }, kind, who, filters, allStudies),
-    el('div', { class: 'trail' }, trail),
-    none,
-    older,
-  );
+  const filters = dom`<div class="filters">
+    ${kind}${who}<label>from ${since}</label><label>to ${until}</label>${allStudies}
+  </div>`;
+  panel.replaceChildren(filters, el('div', { class: 'trail' }, trail), none, older);
 
   /** @param {Event_} event */
   function row(event) {
@@ -59,30 +54,23 @@ export function audit(root, studio) {
 
   async function load(before = 0) {
     const { study } = studio;
-    const asked = new URLSearchParams({
-      study: everywhere.checked ? '' : study || '',
-      kind: kind.value,
-      who: who.value,
-      since: since.value,
-      until: until.value,
-      before: String(before),
-    });
+    const of = everywhere.checked ? '' : study || '';
+    const chosen = { kind: kind.value, who: who.value, since: since.value, until: until.value };
+    const asked = new URLSearchParams({ study: of, ...chosen, before: String(before) });
     const got = await (await fetched(`/api/audit?${asked}`)).json();
     if (study !== studio.study) return;
-    const named = (/** @type {string[]} */ names) => options(names.map((name) => [name, name]));
-    offer(kind, el('option', { value: '' }, 'everything'), named(got.kinds));
-    offer(who, el('option', { value: '' }, 'everybody'), named(got.people));
-    const found = got.events.map(row);
-    if (before) rows.append(...found);
-    else rows.replaceChildren(...found);
+    const named = (/** @type {string} */ all, /** @type {string[]} */ names) =>
+      options([['', all], ...names.map((name) => /** @type {const} */ ([name, name]))]);
+    offer(kind, named('everything', got.kinds));
+    offer(who, named('everybody', got.people));
+    if (!before) fill(rows);
+    rows.append(...got.events.map(row));
     none.hidden = rows.children.length > 0;
     older.hidden = !got.next;
     last = got.next;
   }
 
-  const show = () => {
-    if (!panel.hidden) again();
-  };
+  const show = () => panel.hidden || again();
   $('[data-opens="audit"]').addEventListener('click', show);
   return { show };
 }

@@ -3,6 +3,7 @@ import { api } from '../../static/api.js';
 import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
+import { dom } from '../../static/view.js';
 import { form } from './manage_parts.js';
 
 const ABOUT =
@@ -21,15 +22,11 @@ export function eraseForm(panel, erased) {
     const what = plural(trace.cases, 'case');
     if (!(await confirm(`Erase ${what} for good?`, `Erase ${what}`, 'Keep', true))) return;
     const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
-    fill(
-      said,
-      open.map((/** @type {string} */ line) => el('p', {}, line)),
-      el(
-        'p',
-        {},
-        still.length ? `Erased. Still named in: ${still.join(', ')}` : 'Erased; no file in this home mentions it.',
-      ),
-    );
+    const rest = still.length
+      ? `Erased. Still named in: ${still.join(', ')}`
+      : 'Erased; no file in this home mentions it.';
+    const paragraph = (/** @type {string} */ line) => el('p', {}, line);
+    fill(said, [...open, rest].map(paragraph));
     toast(`${what} erased.`, 'good');
     erased();
   }
@@ -38,25 +35,12 @@ export function eraseForm(panel, erased) {
     const who = asked();
     const { trace, lines } = await api('/api/erase/find', who);
     const go = () => orToast(erase(who, trace));
-    fill(
-      said,
-      el(
-        'ul',
-        {},
-        lines.map((/** @type {string} */ line) => el('li', {}, line)),
-      ),
-      action('Erase this', go, { class: 'danger' }),
-    );
+    const list = dom`<ul>${lines.map((/** @type {string} */ line) => el('li', {}, line))}</ul>`;
+    fill(said, list, action('Erase this', go, { class: 'danger' }));
   }
-  fill(
-    panel,
-    form(
-      () => orToast(find()),
-      el('label', {}, 'Patient, as the import named it', patient),
-      el('label', {}, 'or number of a case', number),
-      el('button', {}, 'Find'),
-    ),
-    said,
-    el('p', { class: 'dim' }, ABOUT),
-  );
+  const fields = dom`<label>Patient, as the import named it${patient}</label>
+    <label>or number of a case${number}</label>
+    <button>Find</button>`;
+  const search = () => orToast(find());
+  fill(panel, form(search, fields), said, el('p', { class: 'dim' }, ABOUT));
 }

@@ -28,13 +28,6 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
   const heads = ['Reader', '', 'assigned', 'of these read', 'read in all', ''];
   const chosen = () => boxes.filter((b) => b.box.checked).map((b) => b.name);
   const about = `${plural(free, 'test case')} of ${cases} unassigned. Cases are dealt evenly; earlier assignments stay.`;
-  return [
-    form(
-      () => assign(chosen(), Number(twice.value)),
-      table(heads, rows),
-      el('label', {}, 'Readers per case ', twice),
-      el('button', {}, 'Assign'),
-    ),
-    el('p', { class: 'dim' }, about),
-  ];
+  const fields = [table(heads, rows), el('label', {}, 'Readers per case ', twice), el('button', {}, 'Assign')];
+  return [form(() => assign(chosen(), Number(twice.value)), fields), el('p', { class: 'dim' }, about)];
 }

@@ -1,6 +1,7 @@
 // The watched folder: files dropped into it are imported automatically.
 import { action, check, el, options } from '../../static/dom.js';
 import { day } from '../../static/format.js';
+import { dom } from '../../static/view.js';
 import { form, path } from './manage_parts.js';
 
 const ABOUT =
@@ -27,12 +28,7 @@ export function watchState({ active, counts, job, message, left_out: left }) {
   return [
     el('p', { class: active ? 'good' : 'dim', role: 'status' }, facts.filter(Boolean).join(' · ')),
     message && el('p', { class: 'dim' }, message),
-    left.length > 0 &&
-      el(
-        'ul',
-        { class: 'dim' },
-        left.map((f) => el('li', {}, `${f.name}: ${f.note}`)),
-      ),
+    left.length > 0 && dom`<ul class="dim">${left.map((f) => el('li', {}, `${f.name}: ${f.note}`))}</ul>`,
   ];
 }
 
@@ -40,26 +36,16 @@ export function watchState({ active, counts, job, message, left_out: left }) {
  * @param {(values: {folder: string, run: string, copy: boolean, active: boolean}) => void} set */
 export function watchForm(watch, runs, set) {
   const folder = path('Folder on this machine', watch?.folder);
-  const run = el(
-    'select',
-    { 'aria-label': 'Scored by' },
-    el('option', { value: '' }, 'the run that Review opens with'),
-    options(runs.map((r) => [r.id, `${r.name} · ${day(r.created)}`])),
-  );
+  const named = runs.map((r) => /** @type {const} */ ([r.id, `${r.name} · ${day(r.created)}`]));
+  const run = el('select', { 'aria-label': 'Scored by' }, options([['', 'the run that Review opens with'], ...named]));
   run.value = watch?.run || '';
   const copy = check('Copy into the studio', { checked: watch?.copy });
   const send = (/** @type {boolean} */ active) =>
     set({ folder: folder.box.value, run: run.value, copy: copy.box.checked, active });
   const active = watch?.active;
-  return [
-    form(
-      () => send(true),
-      folder.label,
-      el('label', {}, 'Scored by ', run),
-      copy.label,
-      el('button', { class: active ? null : 'main' }, active ? 'Keep changes' : 'Watch'),
-      active && action('Stop watching', () => send(false)),
-    ),
-    el('div', { class: 'state' }, watch ? watchState(watch) : el('p', { class: 'dim' }, ABOUT)),
-  ];
+  const fields = dom`${folder.label}<label>Scored by ${run}</label>${copy.label}
+    <button class=${active ? null : 'main'}>${active ? 'Keep changes' : 'Watch'}</button>
+    ${active && action('Stop watching', () => send(false))}`;
+  const state = watch ? watchState(watch) : el('p', { class: 'dim' }, ABOUT);
+  return [form(() => send(true), fields), el('div', { class: 'state' }, state)];
 }
