@@ -1,8 +1,9 @@
 // One table of the report: rows of methods, our figures next to the paper's, a button for each seed; missing rows are
 // grey, with the time that they take.
-import { action, el, num, table, tr } from '../../static/dom.js';
+import { action, el, num, table } from '../../static/dom.js';
 import { fixed, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
+import { dom } from '../../static/view.js';
 
 /** Returns the highest mean of a column, to three decimals. @param {Answers.ReportTable} table @param {string} metric */
 export const best = ({ rows }, metric) =>
@@ -18,48 +19,37 @@ export function board(shown, open, costs) {
     const text = ours && fixed(ours.mean);
     const spread = ours?.deviation == null ? '' : ` ± ${fixed(ours.deviation)}`;
     const paper = row.paper[metric];
-    return el(
-      'td',
-      { class: text === top[metric] ? 'num rp-best' : 'num' },
-      `${text || '–'}${spread} `,
-      paper != null &&
-        el('small', { title: 'Published in the paper' }, `${fixed(paper)}${row.paper_starred ? '*' : ''}`),
-    );
+    const published = () =>
+      dom`<small title="Published in the paper">${fixed(paper)}${row.paper_starred && '*'}</small>`;
+    const look = text === top[metric] ? 'num rp-best' : 'num';
+    return dom`<td class=${look}>${text || '–'}${spread} ${paper != null && published()}</td>`;
   }
 
   /** @param {Answers.ReportRow} row */
   const dots = (row) =>
-    row.seeds.map((one) =>
-      one.fit
-        ? action(String(one.seed), () => open(one), {
-            title: `Seed ${one.seed}: open`,
-            'aria-label': `${row.label}, seed ${one.seed}`,
-          })
-        : el('i', { title: `Seed ${one.seed}: not made yet` }),
-    );
+    row.seeds.map((one) => {
+      if (!one.fit) return el('i', { title: `Seed ${one.seed}: not made yet` });
+      const look = { title: `Seed ${one.seed}: open`, 'aria-label': `${row.label}, seed ${one.seed}` };
+      return action(String(one.seed), () => open(one), look);
+    });
 
   /** @param {Answers.ReportRow} row */
   const time = (row) => (row.seconds == null && costs[row.label] ? about(costs[row.label]) : seconds(row.seconds));
+  const wide = shown.heads.length + 1;
   /** @param {Answers.ReportRow} row */
-  const line = (row) =>
-    tr(
-      [
-        [
-          `${row.label}${row.starred ? '*' : ''}`,
-          row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`),
-        ],
-        ...(row.failed
-          ? [el('td', { class: 'rp-failed', colspan: shown.heads.length + 1 }, `Failed: ${row.failed}`)]
-          : [...shown.heads.map(({ metric }) => value(row, metric)), num(time(row))]),
-        el('span', { class: 'rp-seeds' }, dots(row)),
-      ],
-      { class: row.seeds.some((one) => one.fit) || row.failed ? null : 'rp-none' },
-    );
+  const line = (row) => dom`<tr class=${row.seeds.some((one) => one.fit) || row.failed ? null : 'rp-none'}>
+    <td>
+      ${row.label}${row.starred && '*'}
+      ${row.collapsed > 0 && el('small', { class: 'warn' }, `${row.collapsed} collapsed`)}
+    </td>
+    ${
+      row.failed
+        ? el('td', { class: 'rp-failed', colspan: wide }, `Failed: ${row.failed}`)
+        : [shown.heads.map(({ metric }) => value(row, metric)), num(time(row))]
+    }
+    <td><span class="rp-seeds">${dots(row)}</span></td>
+  </tr>`;
 
-  return el(
-    'section',
-    { class: 'panel rp-board' },
-    el('h2', {}, shown.title),
-    table(['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'], shown.rows.map(line)),
-  );
+  const heads = ['Method', ...shown.heads.map(({ title }) => title), 'Time', 'Seeds'];
+  return dom`<section class="panel rp-board"><h2>${shown.title}</h2>${table(heads, shown.rows.map(line))}</section>`;
 }

@@ -1,7 +1,7 @@
 // The Report tab: the paper's tables as far as they exist, and the job that makes the rest.
 import { api, questions } from '../../static/api.js';
 import { choose, confirm, orToast } from '../../static/dialogs.js';
-import { action, el, fill, finder } from '../../static/dom.js';
+import { action, el, fill, finder, options } from '../../static/dom.js';
 import { moment, plural } from '../../static/format.js';
 import { about } from '../../static/plan.js';
 import { administers } from '../../static/store.js';
@@ -77,9 +77,8 @@ export async function mount(root, studio) {
     const chosen = $('.network').value;
     const own = report.choices.networks.find((network) => network.budget === budget);
     const offered = report.choices.networks.filter((network) => network !== own);
-    const option = (/** @type {{name: string, title: string}} */ { name, title }) =>
-      el('option', { value: name }, title);
-    fill($('.network'), own && option({ name: '', title: own.title }), offered.map(option));
+    const named = offered.map(({ name, title }) => /** @type {const} */ ([name, title]));
+    fill($('.network'), options([...(own ? [/** @type {const} */ (['', own.title])] : []), ...named]));
     $('.network').value = offered.some(({ name }) => name === chosen) ? chosen : '';
   }
 
@@ -121,11 +120,11 @@ export async function mount(root, studio) {
     going({ ...report, wanted: cells.length, done: cells.filter((c) => c.fit).length });
     const body = { ...asked, seeds: Number(asked.seeds), tables: wanted(report) };
     $('.make').onclick = () => orToast(make(body));
-    const draw = (/** @type {Record<string, Record<string, number>>} */ costs) =>
-      fill(
-        $('.rp-boards'),
-        some.map((table) => board(table, (seed) => orToast(open(seed)), costs[table.name] || {})),
-      );
+    const opened = (/** @type {Answers.ReportSeed} */ seed) => orToast(open(seed));
+    const draw = (/** @type {Record<string, Record<string, number>>} */ costs) => {
+      const boards = some.map((table) => board(table, opened, costs[table.name] || {}));
+      fill($('.rp-boards'), boards);
+    };
     draw(costs);
     if (administers.peek() === false || !$('.rp-going').hidden) return;
     ({ rows: costs } = await api(`${base()}/time`, body));

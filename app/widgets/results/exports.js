@@ -1,7 +1,8 @@
 // Exports: decisions, masks, the whole study; and the switch for blind reading.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { el, fill } from '../../static/dom.js';
+import { check, el, fill, options } from '../../static/dom.js';
+import { dom } from '../../static/view.js';
 
 const WHOLE = 'Whole study';
 /** The exports and their formats. @type {Record<string, Record<string, string>>} */
@@ -17,6 +18,12 @@ const KINDS = {
   },
   [WHOLE]: { bundle: 'bundle' },
 };
+/** @type {[string, string][]} */
+const MASKS = [
+  ['', 'reference, else newest'],
+  ['reference', 'reference'],
+  ['readers', 'readers’ newest'],
+];
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
 const KEPT = 'Names are kept: for moving a study between installations';
 
@@ -27,7 +34,7 @@ let namedStudy = ''; // whose names stay: a redrawn page keeps the ticks
  * page's contents, which may be redrawn before the answer arrives. */
 function listen() {
   if (document.querySelector(`iframe[name=${ANSWERS}]`)) return;
-  const answers = /** @type {HTMLIFrameElement} */ (el('iframe', { name: ANSWERS, hidden: true }));
+  const answers = el('iframe', { name: ANSWERS, hidden: true });
   answers.addEventListener('load', () => {
     const said = answers.contentDocument?.body?.textContent;
     if (!said) return;
@@ -44,17 +51,15 @@ function listen() {
  * @param {string} study @param {string | null} run @param {HTMLInputElement} named whether names stay @param
  * {string[]} servers */
 function send(study, run, named, servers) {
-  const options = servers.map((name) => el('option', {}, name));
-  const which = /** @type {HTMLSelectElement} */ (el('select', { 'aria-label': 'DICOMweb server' }, options));
+  const which = el('select', { 'aria-label': 'DICOMweb server' }, options(servers.map((name) => [name, name])));
   const title = 'DICOM-SEG, heat maps and DICOM-SR, by STOW; names and UIDs as the box above says';
-  const button = el('button', { title }, 'Send to');
-  button.onclick = async () => {
+  const onclick = async () => {
     const body = { server: which.value, kinds: ['seg', 'map', 'sr'], names: named.checked, run: run || '' };
     if (await orToast(api(`/api/export/${encodeURIComponent(study)}/send`, body))) {
       toast(`Queued for ${which.value}; see its progress in Training.`, 'good');
     }
   };
-  return [button, which];
+  return [el('button', { title, onclick }, 'Send to'), which];
 }
 
 /** @param {string} study @param {string | null} run whose scores accompany the decisions @param {{blind: boolean,
@@ -62,54 +67,38 @@ function send(study, run, named, servers) {
  * number, name: string) => HTMLElement} link to a case @param {() => void} changed */
 export function exports(study, run, { blind, may }, link, changed) {
   listen();
-  const named = el('input', { type: 'checkbox', class: 'rs-named' });
-  named.checked = namedStudy === study;
-  named.onchange = () => {
-    namedStudy = named.checked ? study : '';
-  };
-  const keep = el('label', { class: 'check', title: 'A bundle always keeps them' }, named, 'Keep names and dates');
-  const which = /** @type {HTMLSelectElement} */ (
-    el(
-      'select',
-      { 'aria-label': 'Masks to export' },
-      el('option', { value: '' }, 'reference, else newest'),
-      el('option', { value: 'reference' }, 'reference'),
-      el('option', { value: 'readers' }, 'readers’ newest'),
-    )
-  );
-  const sending = el('span', { class: 'rs-way', hidden: true });
-  const kinds = Object.entries(KINDS).filter(([what]) => may || what !== WHOLE);
-  const ways = kinds.map(([what, forms]) => {
-    const links = Object.entries(forms).map(([kind, text]) => {
-      const action = `./api/export/${encodeURIComponent(study)}/${kind}`;
-      const title = kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are`;
-      const button = el('button', { title, 'aria-label': `${what}, ${text}` }, text);
-      const form = el('form', { method: 'post', action, target: ANSWERS }, button);
-      form.onsubmit = () => {
-        const asked = { names: String(Number(named.checked)), run: run || '', masks: which.value };
-        form.action = `${action}?${new URLSearchParams(asked)}`;
-      };
-      return form;
-    });
-    return el(
-      'span',
-      { class: 'rs-way' },
-      el('span', { class: 'dim' }, what),
-      links,
-      what === 'Masks' && which,
-      what === 'DICOM' && sending,
-    );
+  const { box: named, label: keep } = check('Keep names and dates', {
+    class: 'rs-named',
+    checked: namedStudy === study,
+    onchange: () => (namedStudy = named.checked ? study : ''),
   });
+  keep.title = 'A bundle always keeps them';
+  const which = el('select', { 'aria-label': 'Masks to export' }, options(MASKS));
+  const sending = el('span', { class: 'rs-way', hidden: true });
+  const form = (/** @type {string} */ what, /** @type {string} */ kind, /** @type {string} */ text) => {
+    const action = `./api/export/${encodeURIComponent(study)}/${kind}`;
+    const title = kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are`;
+    const made = dom`<form method="post" action=${action} target=${ANSWERS}>
+      <button title=${title} aria-label="${what}, ${text}">${text}</button>
+    </form>`;
+    made.onsubmit = () => {
+      const asked = { names: String(Number(named.checked)), run: run || '', masks: which.value };
+      made.action = `${action}?${new URLSearchParams(asked)}`;
+    };
+    return made;
+  };
+  const way = (/** @type {[string, Record<string, string>]} */ [what, forms]) => dom`<span class="rs-way">
+    <span class="dim">${what}</span>${Object.entries(forms).map(([kind, text]) => form(what, kind, text))}
+    ${what === 'Masks' && which}${what === 'DICOM' && sending}
+  </span>`;
   const turn = async () => {
     await orToast(api('/api/review/settings', { study, blind: !blind }));
     changed();
   };
-  const look = {
-    'aria-pressed': String(blind),
-    title: 'Readers decide before they see the score, heat map and mask',
-    onclick: turn,
-  };
-  const button = el('button', look, `Blind-first reading: ${blind ? 'on' : 'off'}`);
+  const title = 'Readers decide before they see the score, heat map and mask';
+  const button = dom`<button aria-pressed=${String(blind)} title=${title} onclick=${turn}>
+    Blind-first reading: ${blind ? 'on' : 'off'}
+  </button>`;
   const careful = el('p', { class: 'warn rs-careful', hidden: true });
   api(`/api/export/${encodeURIComponent(study)}/warning`).then(
     ({ text, cases, servers }) => {
@@ -120,11 +109,10 @@ export function exports(study, run, { blind, may }, link, changed) {
     },
     () => {},
   );
-  return el(
-    'section',
-    { class: 'panel rs-wide' },
-    el('div', { class: 'rs-head' }, el('h2', {}, 'Export'), may && [keep, button]),
-    el('div', { class: 'rs-head rs-ways' }, ways),
-    careful,
-  );
+  const kinds = Object.entries(KINDS).filter(([what]) => may || what !== WHOLE);
+  return dom`<section class="panel rs-wide">
+    <div class="rs-head"><h2>Export</h2>${may && [keep, button]}</div>
+    <div class="rs-head rs-ways">${kinds.map(way)}</div>
+    ${careful}
+  </section>`;
 }

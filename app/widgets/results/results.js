@@ -5,6 +5,7 @@ import { action, el, fill, finder } from '../../static/dom.js';
 import { day, fixed, percent, plural } from '../../static/format.js';
 import { unscored } from '../../static/plan.js';
 import { administers } from '../../static/store.js';
+import { dom } from '../../static/view.js';
 import { badge, believed, guaranteed } from './believe.js';
 import { exports } from './exports.js';
 import { diceBySize, predictions, roc } from './plots.js';
@@ -54,93 +55,66 @@ export async function mount(root, studio) {
       said.textContent = `Sensitivity ${percent(y)}, specificity ${percent(1 - x)}`;
       if (done) orToast(keep({ source: 'dragged', threshold: labels.cuts[place] }));
     };
-    const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {object} */ body) =>
-      action(text, () => orToast(keep({ ...body })), { title });
-    const set = chosen.source !== 'default';
-    return el(
-      'section',
-      { class: 'panel' },
-      el('div', { class: 'rs-head' }, el('h2', {}, 'Operating point')),
-      roc(labels, may ? moved : null),
-      said,
-      el('p', { class: 'num rs-chosen' }, `In effect: ${inEffect(chosen)}. Higher scores are flagged.`),
-      history.length > 1 &&
-        el(
-          'details',
-          { class: 'num' },
-          el('summary', {}, plural(history.length - 1, 'earlier operating point')),
-          history.slice(1).map((point) => el('p', { class: 'dim' }, `${inEffect(point)}.`)),
-        ),
-      el(
-        'p',
-        { class: 'dim num' },
-        labels.auroc === null
-          ? ''
-          : `AUROC ${fixed(labels.auroc)}. ${may ? DRAG : 'An administrator moves the operating point.'}`,
-      ),
-      may &&
-        el(
-          'div',
-          { class: 'rs-head' },
-          way('Limit false alarms to 5 %', 'Flags at most 5 % of normal images like the held-out ones', {
-            source: 'limit',
-          }),
-          way('Fit to readers', 'Sets the threshold that agrees best with the readers’ decisions', {
-            source: 'readers',
-          }),
-          set && way('Reset', 'Flags above the 95th percentile of held-out normals again', { source: 'default' }),
-        ),
-      guarantee,
-    );
+    const way = (/** @type {string} */ text, /** @type {string} */ title, /** @type {string} */ source) =>
+      action(text, () => orToast(keep({ source })), { title });
+    const ways = () => dom`<div class="rs-head">
+      ${way('Limit false alarms to 5 %', 'Flags at most 5 % of normal images like the held-out ones', 'limit')}
+      ${way('Fit to readers', 'Sets the threshold that agrees best with the readers’ decisions', 'readers')}
+      ${
+        chosen.source !== 'default' &&
+        way('Reset', 'Flags above the 95th percentile of held-out normals again', 'default')
+      }
+    </div>`;
+    const earlier = () => dom`<details class="num">
+      <summary>${plural(history.length - 1, 'earlier operating point')}</summary>
+      ${history.slice(1).map((point) => el('p', { class: 'dim' }, `${inEffect(point)}.`))}
+    </details>`;
+    const how = may ? DRAG : 'An administrator moves the operating point.';
+    return dom`<section class="panel">
+      <div class="rs-head"><h2>Operating point</h2></div>
+      ${roc(labels, may ? moved : null)}
+      ${said}
+      <p class="num rs-chosen">In effect: ${inEffect(chosen)}. Higher scores are flagged.</p>
+      ${history.length > 1 && earlier()}
+      <p class="dim num">${labels.auroc === null ? '' : `AUROC ${fixed(labels.auroc)}. ${how}`}</p>
+      ${may && ways()}${guarantee}
+    </section>`;
   }
 
   /** @param {Answers.ResultsOfRun} r */
   function flagged(r) {
     const kinds = /** @type {const} */ ({ reference: 'reference masks', readers: 'readers’ accepted masks' });
-    const kind = el(
-      'select',
-      {
-        'aria-label': 'Lesion masks',
-        title: 'The lesion masks that Dice, pixel AUROC and PRO are computed against',
-        onchange: () => {
-          masks = kind.value;
-          show(true);
-        },
+    const kind = el('select', {
+      'aria-label': 'Lesion masks',
+      title: 'The lesion masks that Dice, pixel AUROC and PRO are computed against',
+      onchange: () => {
+        masks = kind.value;
+        show(true);
       },
-      Object.entries(kinds).map(([value, text]) =>
-        el('option', { value, selected: value === r.masks }, `Against ${r.counts[value]} ${text}`),
-      ),
-    );
+    });
+    const against = (/** @type {keyof typeof kinds} */ name) =>
+      el('option', { value: name, selected: name === r.masks }, `Against ${r.counts[name]} ${kinds[name]}`);
+    kind.append(against('reference'), against('readers'));
     const again = async () => {
       const { job } = await api(`/api/results/${encodeURIComponent(studio.study || '')}/evaluate`, { masks: r.masks });
       toast(`Job ${job} evaluates all runs.`, 'good');
     };
-    return el(
-      'div',
-      { class: 'panel' },
-      el('h2', {}, 'At the operating point'),
-      el(
-        'div',
-        { class: 'rs-two' },
-        figures('Against the labels', r.labels, { 'Normal images outlined': r.outlined }),
-        figures('Against the readers', r.readers),
-      ),
-      el(
-        'div',
-        { class: 'rs-head' },
-        el('h2', {}, 'Detectors compared'),
-        kind,
-        may &&
-          action('Evaluate all', () => orToast(again()), {
-            title: 'Computes these figures again for all runs, with the current cases, labels and masks',
-          }),
-      ),
-      detectors(r.compared, r.run, choose),
-      el('h2', {}, 'Agreement of readers'),
-      agreement(r.agreement, link),
-      el('h2', {}, 'Decisions changed after seeing the score'),
-      changedMinds(r.minds),
-    );
+    const title = 'Computes these figures again for all runs, with the current cases, labels and masks';
+    return dom`<div class="panel">
+      <h2>At the operating point</h2>
+      <div class="rs-two">
+        ${figures('Against the labels', r.labels, { 'Normal images outlined': r.outlined })}
+        ${figures('Against the readers', r.readers)}
+      </div>
+      <div class="rs-head">
+        <h2>Detectors compared</h2>${kind}${may && action('Evaluate all', () => orToast(again()), { title })}
+      </div>
+      ${detectors(r.compared, r.run, choose)}
+      <h2>Agreement of readers</h2>
+      ${agreement(r.agreement, link)}
+      <h2>Decisions changed after seeing the score</h2>
+      ${changedMinds(r.minds)}
+    </div>`;
   }
 
   /** Clears the previous study while another one's figures are loading. @param {string | null} study */
@@ -204,33 +178,27 @@ export async function mount(root, studio) {
       verdicts(r.verdicts, r.run, choose),
       operatingPoint(r, guarantee),
       flagged(r),
-      wide(
-        'Predictions by score, highest first',
-        predictions(r.panel, (id) => studio.openCase(id)),
-      ),
+      wide('Predictions by score, highest first', predictions(r.panel, studio.openCase)),
       wide('Reliability', doubts),
       wide('Dice by lesion size', sizes),
       out,
     );
+    const why = (/** @type {HTMLElement} */ place) => (/** @type {Error} */ error) => {
+      fill(place, el('p', {}, error.message));
+    };
     later = async () => {
-      api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then(
-        (/** @type {Answers.Believed} */ found) => {
-          fill(doubts, believed(found, may && plant));
-          fill(guarantee, guaranteed(found.promise)).hidden = !found.promise;
-          const changed = badge(found);
-          fill(alarm, changed).hidden = !changed;
+      api(`${of}/believe?run=${encodeURIComponent(r.run)}`).then((/** @type {Answers.Believed} */ found) => {
+        fill(doubts, believed(found, may && plant));
+        fill(guarantee, guaranteed(found.promise)).hidden = !found.promise;
+        const changed = badge(found);
+        fill(alarm, changed).hidden = !changed;
+      }, why(doubts));
+      await api(`${of}/sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`).then(
+        (/** @type {Answers.Sizes} */ found) => {
+          fill(sizes, diceBySize(found));
         },
-        (/** @type {Error} */ error) => fill(doubts, el('p', {}, error.message)),
+        why(sizes),
       );
-      /** @type {Answers.Sizes} */
-      let found;
-      try {
-        found = await api(`${of}/sizes?run=${encodeURIComponent(r.run)}&masks=${r.masks}`);
-      } catch (error) {
-        fill(sizes, el('p', {}, error.message));
-        return;
-      }
-      fill(sizes, diceBySize(found));
     };
     await later();
   }

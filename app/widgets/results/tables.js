@@ -1,6 +1,7 @@
 // Tables of the Results tab: figures at the threshold, comparisons of detectors and of readers.
 import { action, el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent, plural, shareOf } from '../../static/format.js';
+import { dom } from '../../static/view.js';
 
 /** @typedef {Pick<Answers.FleissKappa, 'kappa' | 'low' | 'high'>} Kappa */
 
@@ -18,18 +19,16 @@ const kappa = ({ kappa: value, low, high }) =>
 /** @param {string} words */
 const dim = (words) => el('td', { class: 'num dim' }, words);
 
+/** A button that shows a run. @param {string} run @param {string} title @param {string | null} now the run whose
+ * results are shown @param {(run: string) => void} show */
+const choice = (run, title, now, show) =>
+  action(title, () => show(run), { 'aria-pressed': String(run === now), title: 'Show the results of this run' });
+
 /** @param {string} title @param {Answers.OperatingPoint} point @param {Record<string, Answers.Share>} [more] */
 export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}) {
-  const rows = Object.entries({ Sensitivity: sensitivity, Specificity: specificity, PPV: ppv, NPV: npv, ...more });
-  return el(
-    'div',
-    {},
-    el('h3', {}, title),
-    table(
-      [],
-      rows.map(([name, s]) => tr([el('th', { scope: 'row' }, name), num(share(s)), dim(interval(s))])),
-    ),
-  );
+  const shares = Object.entries({ Sensitivity: sensitivity, Specificity: specificity, PPV: ppv, NPV: npv, ...more });
+  const rows = shares.map(([name, s]) => tr([el('th', { scope: 'row' }, name), num(share(s)), dim(interval(s))]));
+  return dom`<div><h3>${title}</h3>${table([], rows)}</div>`;
 }
 
 /** @param {Answers.Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
@@ -50,13 +49,11 @@ export function agreement({ pairs, fleiss, differ }, link) {
     ]);
   });
   const all = fleiss && `All ${fleiss.readers} readers: Fleiss’ κ ${kappa(fleiss)} on ${plural(fleiss.n, 'case')}`;
-  return el(
-    'div',
-    {},
-    table(['Readers', 'Cohen’s κ (95 %)', 'Agreement (95 %)', 'Cases', 'Confusion N A U'], rows),
-    all && el('p', { class: 'num' }, all),
-    el('details', {}, el('summary', {}, `${plural(differ.length, 'case')} with different decisions`), table([], cases)),
-  );
+  return dom`<div>
+    ${table(['Readers', 'Cohen’s κ (95 %)', 'Agreement (95 %)', 'Cases', 'Confusion N A U'], rows)}
+    ${all && el('p', { class: 'num' }, all)}
+    <details><summary>${plural(differ.length, 'case')} with different decisions</summary>${table([], cases)}</details>
+  </div>`;
 }
 
 /** Second decisions of a blind study against the first. @param {Answers.ResultsOfRun['minds']} minds */
@@ -82,11 +79,7 @@ export function detectors(rows, now, show) {
     const title = ci ? `95 % interval ${ci.map((v) => fixed(v)).join(' to ')}` : null;
     return el('td', { class: `num${r.best.includes(m) ? ' rs-best' : ''}`, title }, fixed(r[m]));
   };
-  const name = (/** @type {Answers.ComparedRow} */ { run, title }) => {
-    if (!run) return title;
-    const pressed = String(run === now);
-    return action(title, () => show(run), { 'aria-pressed': pressed, title: 'Show the results of this run' });
-  };
+  const name = (/** @type {Answers.ComparedRow} */ { run, title }) => (run ? choice(run, title, now, show) : title);
   const others = /** @type {const} */ (['pixel_auroc', 'dice', 'pro', 'pro_all']);
   const lines = rows.map((r) => {
     const run = el('td', { class: 'dim' }, r.encoder ? `${r.name} on ${r.encoder}` : r.name);
@@ -98,17 +91,9 @@ export function detectors(rows, now, show) {
   });
   const heads = ['Detector', 'Run', 'Cases', 'Image AUROC', '95 %', 'With a mask', 'Pixel AUROC', 'Dice', 'PRO'];
   const sets = new Set(rows.filter((r) => r.cases).map((r) => r.set));
-  return el(
-    'div',
-    { class: 'rs-compared' },
-    sets.size > 1 &&
-      el(
-        'p',
-        { class: 'warn' },
-        'These runs were evaluated on different cases, labels or masks, so none is marked as best.',
-      ),
-    table([...heads, 'PRO, all images'], lines),
-  );
+  const apart = 'These runs were evaluated on different cases, labels or masks, so none is marked as best.';
+  const compared = table([...heads, 'PRO, all images'], lines);
+  return el('div', { class: 'rs-compared' }, sets.size > 1 && el('p', { class: 'warn' }, apart), compared);
 }
 
 // One verdict in plain words on each detector, above all figures.
@@ -118,18 +103,11 @@ const MEANING = { good: 'holds', warn: 'with care', bad: 'does not hold', none: 
 /** @param {Answers.Verdict[]} rows @param {string | null} now the run whose results are shown
  * @param {(run: string) => void} show */
 export function verdicts(rows, now, show) {
-  const line = (/** @type {Answers.Verdict} */ { run, title, level, words, advice }) =>
-    el(
-      'li',
-      { class: `rs-verdict ${level}` },
-      el('span', { class: 'rs-sign', role: 'img', 'aria-label': MEANING[level] }, SIGN[level]),
-      action(title, () => show(run), { 'aria-pressed': String(run === now), title: 'Show the results of this run' }),
-      el('p', { class: 'num' }, words, advice && el('span', { class: 'rs-advice' }, ` ${advice}`)),
-    );
-  return el(
-    'section',
-    { class: 'panel rs-wide' },
-    el('h2', {}, 'Verdict'),
-    el('ul', { class: 'rs-verdicts' }, rows.map(line)),
-  );
+  const line = (/** @type {Answers.Verdict} */ { run, title, level, words, advice }) => dom`
+    <li class="rs-verdict ${level}">
+      <span class="rs-sign" role="img" aria-label=${MEANING[level]}>${SIGN[level]}</span>
+      ${choice(run, title, now, show)}
+      <p class="num">${words}${advice && el('span', { class: 'rs-advice' }, ` ${advice}`)}</p>
+    </li>`;
+  return dom`<section class="panel rs-wide"><h2>Verdict</h2><ul class="rs-verdicts">${rows.map(line)}</ul></section>`;
 }

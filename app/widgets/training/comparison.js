@@ -40,15 +40,15 @@ export class Comparison {
     if (!newest()) return;
     const names = measuresOf(compared.series);
     if (!names.some((name) => chosen.has(name)) && names[0]) chosen.add(names[0]);
-    const turn =
-      (/** @type {string} */ name) =>
-      (/** @type {any} */ { currentTarget: button }) => {
+    const button = (/** @type {string} */ name) => {
+      const turn = () => {
         if (!chosen.delete(name)) chosen.add(name);
-        button.setAttribute('aria-pressed', String(chosen.has(name)));
+        made.ariaPressed = String(chosen.has(name));
         this.paint(compared);
       };
-    const button = (/** @type {string} */ name) =>
-      action(metricName(name), turn(name), { 'aria-pressed': String(chosen.has(name)) });
+      const made = action(metricName(name), turn, { 'aria-pressed': String(chosen.has(name)) });
+      return made;
+    };
     fill($('.measures'), names.map(button));
     fill($('.differences'), el('h2', {}, 'Settings that differ'), differences(compared));
     $('.detail').hidden = true;

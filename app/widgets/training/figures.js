@@ -1,6 +1,7 @@
 // Names, figures and tables shared by the boards of a run.
 import { el, matrix } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
+import { dom } from '../../static/view.js';
 
 /** @typedef {[name: string, value: string | number | null | undefined]} Pair */
 
@@ -45,26 +46,21 @@ export function metricName(key) {
 export const figuresOf = (evaluation) => [
   ['test cases', evaluation.cases],
   ['lesion masks', evaluation.masks === 'readers' ? 'readers’' : evaluation.masks],
-  .../** @type {Pair[]} */ (
-    FIGURES.map(([key, name]) => [name, evaluation[key] == null ? null : fixed(evaluation[key])])
+  ...FIGURES.map(
+    ([key, name]) => /** @type {Pair} */ ([name, evaluation[key] == null ? null : fixed(evaluation[key])]),
   ),
 ];
 
 /** Shows two columns of names and values; pairs without a value are skipped. @param {Pair[]} pairs */
-export const table = (pairs) =>
-  el(
-    'div',
-    { class: 'speed' },
-    pairs
-      .filter(([, value]) => value != null && value !== '')
-      .map(([name, value]) => [el('span', { class: 'dim' }, name), el('span', {}, String(value))]),
-  );
+export function table(pairs) {
+  const known = pairs.filter(([, value]) => value != null && value !== '');
+  return dom`<div class="speed">${known.map(([name, value]) => dom`<span class="dim">${name}</span><span>${value}</span>`)}</div>`;
+}
 
 /** Builds a titled block of a board. @param {string} title @param {string} name */
 export function block(title, name) {
   const inside = el('div', { class: 'in' });
-  const element = el('div', { class: `block ${name}` }, el('b', {}, title), inside);
-  return { element, inside };
+  return { element: el('div', { class: `block ${name}` }, el('b', {}, title), inside), inside };
 }
 
 /** Shows the confusion matrix. @param {{step: number, rows: (number | null)[][]}} confusion */

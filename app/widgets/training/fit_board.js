@@ -1,5 +1,5 @@
 // The board of a detector's fit: its losses and its results.
-import { Chart, COLOURS } from '../../static/chart.js';
+import { Chart } from '../../static/chart.js';
 import { el, fill } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 import { block, figuresOf, metricName, table } from './figures.js';
@@ -23,12 +23,8 @@ export class FitBoard {
     };
     this.fitted = block('Fit', 'fitted');
     this.result = block('On the test images', 'result');
-    this.element = el(
-      'div',
-      { class: 'board of-fit', hidden: true },
-      Object.values(this.charts).map((chart) => chart.element),
-      [this.fitted, this.result].map((b) => b.element),
-    );
+    const parts = [...Object.values(this.charts), this.fitted, this.result].map(({ element }) => element);
+    this.element = el('div', { class: 'board of-fit', hidden: true }, parts);
   }
 
   clear() {
@@ -40,15 +36,13 @@ export class FitBoard {
     const wanted = chartsOf(series);
     for (const name of /** @type {const} */ (['losses', 'rate', 'rest'])) {
       const chart = this.charts[name];
+      const line = (/** @type {string} */ key) => ({
+        name: metricName(key),
+        points: series[key],
+        thick: key === 'loss',
+      });
       chart.element.hidden = !wanted[name].length;
-      chart.put(
-        wanted[name].map((key, i) => ({
-          name: metricName(key),
-          points: series[key],
-          colour: COLOURS[i % COLOURS.length],
-          thick: key === 'loss',
-        })),
-      );
+      chart.put(wanted[name].map(line));
     }
     this.#fitted(data, series);
     this.result.element.hidden = !data.evaluation;

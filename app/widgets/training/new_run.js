@@ -1,7 +1,7 @@
 // The form of a new run: objective, preset, groups of settings checked at once, a dry run, and the steps that follow.
 import { api } from '../../static/api.js';
 import { toast } from '../../static/dialogs.js';
-import { el, finder } from '../../static/dom.js';
+import { el, finder, options } from '../../static/dom.js';
 import { Form } from '../../static/form.js';
 import { bytes, seconds } from '../../static/format.js';
 import { detectorForms } from './detector_forms.js';
@@ -39,10 +39,10 @@ export function newRun(root, studio, forms, started) {
   const usual = () => structuredClone(forms.presets[forms.usual] || Object.values(forms.presets)[0]);
   /** @type {Values} */
   let config = usual();
-  const objectives = Object.entries(forms.objectives);
-  $('.objective').append(...objectives.map(([name, o]) => el('option', { value: name }, o.title)));
+  const objectives = Object.entries(forms.objectives).map(([name, { title }]) => /** @type {const} */ ([name, title]));
+  $('.objective').append(...options(objectives));
   const noted = (/** @type {string} */ name) => (forms.notes[name] ? `${name}: ${forms.notes[name]}` : name);
-  $('.preset').append(...Object.keys(forms.presets).map((name) => el('option', { value: name }, noted(name))));
+  $('.preset').append(...options(Object.keys(forms.presets).map((name) => [name, noted(name)])));
 
   const set = (/** @type {() => Values} */ part) => (/** @type {string} */ key, /** @type {any} */ value) => {
     part()[key] = value;
@@ -50,33 +50,15 @@ export function newRun(root, studio, forms, started) {
       config.steps = 0; // which would take precedence
       main.set(config);
     }
+    const arch = key === 'init' && forms.archs[value]; // a file added with its backbone selects it
+    if (arch) encoder.set(Object.assign(config.encoder, { arch }));
     changed();
   };
-  /** @type {Form} */
-  const main = new Form(
-    forms.form,
-    config,
-    set(() => config),
-  );
-  const encoderOptions = { open: 0, prefix: 'encoder.' };
-  const encoder = new Form(
-    forms.encoder,
-    config.encoder,
-    (key, value) => {
-      config.encoder[key] = value;
-      const arch = key === 'init' && forms.archs[value]; // a file added with its backbone selects it
-      if (arch) encoder.set(Object.assign(config.encoder, { arch }));
-      changed();
-    },
-    encoderOptions,
-  );
-  const weakOptions = { open: 0, prefix: 'weak.' };
-  const weak = new Form(
-    forms.weak.form,
-    config.weak,
-    set(() => config.weak),
-    weakOptions,
-  );
+  /** @param {Answers.Group[]} groups @param {() => Values} part @param {string} [prefix] */
+  const formOf = (groups, part, prefix) => new Form(groups, part(), set(part), prefix ? { open: 0, prefix } : {});
+  const main = formOf(forms.form, () => config);
+  const encoder = formOf(forms.encoder, () => config.encoder, 'encoder.');
+  const weak = formOf(forms.weak.form, () => config.weak, 'weak.');
   const detectors = detectorForms(forms);
   const lesions = el('p', { class: 'dim lesions' });
   $('.detectors').append(...detectors.boxes);
@@ -93,9 +75,8 @@ export function newRun(root, studio, forms, started) {
     encoder.set(config.encoder);
     weak.set(config.weak);
     main.only(WHEN, config);
-    const preset = forms.presets[config.preset];
-    const usual =
-      config.strong === 'medmix' && preset && JSON.stringify(config.medmix) === JSON.stringify(preset.medmix);
+    const medmix = JSON.stringify(forms.presets[config.preset]?.medmix);
+    const usual = config.strong === 'medmix' && JSON.stringify(config.medmix) === medmix;
     const name = (usual && forms.pasted[config.preset]) || '';
     lesions.textContent = `Strong augmentation: ${forms.strong[config.strong] || config.strong}${name && ` “${name}”`}`;
   }
@@ -167,6 +148,7 @@ export function newRun(root, studio, forms, started) {
     button.disabled = true;
     button.textContent = text;
     try {
+      if (!studio.study) throw new Error('Choose a study first.');
       await work();
     } catch (error) {
       if (!complain(error.message)) toast(error.message, 'bad');
@@ -177,7 +159,6 @@ export function newRun(root, studio, forms, started) {
   }
   $('.dry').onclick = () =>
     busy($('.dry'), 'Trying…', async () => {
-      if (!studio.study) throw new Error('Choose a study first.');
       $('.estimate').className = 'estimate dim';
       $('.estimate').textContent = 'A few real steps on this device…';
       const r = await api('/api/training/dry', { study: studio.study, config }).catch((e) => {
@@ -185,22 +166,17 @@ export function newRun(root, studio, forms, started) {
         throw e;
       });
       $('.estimate').className = `estimate ${r.fits ? 'good' : 'bad'}`;
-      $('.estimate').textContent =
-        r.seconds_step == null
-          ? r.message
-          : `${seconds(r.seconds_epoch)} an epoch, ${seconds(r.seconds_total)} in all (${r.steps} steps on ${r.images} images), ${bytes(r.memory)} of memory on ${r.device}. ${r.message}`;
+      const steps = `${r.steps} steps on ${r.images} images`;
+      const time = `${seconds(r.seconds_epoch)} an epoch, ${seconds(r.seconds_total)} in all (${steps})`;
+      const memory = `${bytes(r.memory)} of memory on ${r.device}`;
+      $('.estimate').textContent = r.seconds_step == null ? r.message : `${time}, ${memory}. ${r.message}`;
       $('.estimate').dataset.done = String(Date.now());
     });
   /** @param {HTMLButtonElement} button */
   const start = (button) =>
     busy(button, 'Queueing…', async () => {
-      if (!studio.study) throw new Error('Choose a study first.');
-      const made = await api('/api/training/start', {
-        study: studio.study,
-        config,
-        name: $('.name').value.trim(),
-        detectors: detectors.chosen(),
-      });
+      const asked = { study: studio.study, config, name: $('.name').value.trim(), detectors: detectors.chosen() };
+      const made = await api('/api/training/start', asked);
       $('.name').value = '';
       await started(made);
     });
@@ -214,7 +190,6 @@ export function newRun(root, studio, forms, started) {
   };
   $('.go-look').onclick = () =>
     busy($('.go-look'), 'Queueing…', async () => {
-      if (!studio.study) throw new Error('Choose a study first.');
       await api(`/api/study/${studio.study}/look`, {});
       await studio.renewStatus();
     });

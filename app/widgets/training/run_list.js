@@ -1,8 +1,9 @@
 // The study's runs as a table: parents with their fits below them, state, progress, figures.
 import { toast } from '../../static/dialogs.js';
-import { el, finder, tr } from '../../static/dom.js';
+import { el, finder, onEnter } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
+import { dom } from '../../static/view.js';
 
 const MOST = 6; // runs that can be compared
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
@@ -111,12 +112,8 @@ export class RunList {
   /** @param {Answers.RunRow} run */
   #tick(run) {
     const { ticked, $ } = this;
-    const tick = el('input', {
-      type: 'checkbox',
-      checked: ticked.has(run.id),
-      'aria-label': `Compare ${run.name}`,
-      onclick: (/** @type {Event} */ event) => event.stopPropagation(),
-    });
+    const tick = el('input', { type: 'checkbox', checked: ticked.has(run.id), 'aria-label': `Compare ${run.name}` });
+    tick.onclick = (event) => event.stopPropagation();
     tick.onchange = () => {
       if (tick.checked && ticked.size === MOST) {
         tick.checked = false;
@@ -146,26 +143,21 @@ export class RunList {
     const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
     const first = run.id === this.best;
     const kind = [first && 'best', run.parent && 'child', run.archived && 'old', run.id === this.chosen && 'chosen'];
-    const attributes = {
-      'data-run': run.id,
-      class: kind.filter(Boolean).join(' '),
-      tabindex: 0,
-      title: run.note || null,
-      onclick: () => this.choose(run.id),
-      onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && this.choose(run.id),
-    };
-    const cells = [
-      run.kind === 'pretrain' && this.#tick(run),
-      el('td', { class: 'name' }, run.parent ? `└ ${run.name}` : run.name),
-      el('td', { class: 'dim' }, run.method),
-      el('span', { class: `state ${look}` }, words),
-      this.#progress(run),
-      fixed(loss),
-      held == null ? '–' : accuracy(held),
-      el('td', { title: first ? 'Best of this study' : null }, fixed(auroc), first && el('b', {}, ' best')),
-      fixed(pixels),
-      fixed(pro),
-    ];
-    return tr(cells, attributes);
+    const choose = () => this.choose(run.id);
+    const kinds = kind.filter(Boolean).join(' ');
+    const row = dom`<tr data-run=${run.id} class=${kinds} tabindex="0" title=${run.note || null} onclick=${choose}>
+      <td>${run.kind === 'pretrain' && this.#tick(run)}</td>
+      <td class="name">${run.parent ? `└ ${run.name}` : run.name}</td>
+      <td class="dim">${run.method}</td>
+      <td><span class="state ${look}">${words}</span></td>
+      <td>${this.#progress(run)}</td>
+      <td>${fixed(loss)}</td>
+      <td>${held == null ? '–' : accuracy(held)}</td>
+      <td title=${first ? 'Best of this study' : null}>${fixed(auroc)}${first && dom`<b> best</b>`}</td>
+      <td>${fixed(pixels)}</td>
+      <td>${fixed(pro)}</td>
+    </tr>`;
+    onEnter(row, choose);
+    return row;
   }
 }

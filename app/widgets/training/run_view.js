@@ -175,6 +175,7 @@ export function flat(values, before = '') {
 /** @param {Answers.RunDetail} detail */
 export function configuration({ run, data }) {
   const { marks, ...config } = run.config;
+  const packages = Object.entries(run.packages || {}).map(([name, version]) => `${name} ${version}`);
   /** @type {[string, unknown][]} */
   const pairs = [
     ['seed', run.config.seed],
@@ -182,12 +183,7 @@ export function configuration({ run, data }) {
     ['device', run.device],
     ['data', data ? `${data.name}, fingerprint ${(data.fingerprint || '').slice(0, 16)}` : ''],
     ['created', moment(run.created)],
-    [
-      'packages',
-      Object.entries(run.packages || {})
-        .map(([name, version]) => `${name} ${version}`)
-        .join(', '),
-    ],
+    ['packages', packages.join(', ')],
     ['marks', marks ? `${/** @type {{ masks: number[] }} */ (marks).masks.length} masks that readers drew` : null],
     ...flat(config),
   ];

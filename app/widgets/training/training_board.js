@@ -116,9 +116,7 @@ export class TrainingBoard {
       this.stripAfter = performance.now() + Math.max(REST, 15 * took);
       if (id === this.id) fill(this.strip.inside, picture);
     };
-    picture.onerror = () => {
-      this.stripAfter = performance.now() + 10_000;
-    };
+    picture.onerror = () => (this.stripAfter = performance.now() + 10_000);
     picture.src = `./api/training/run/${id}/batch.png?step=${step}`;
   }
 }
