@@ -170,7 +170,7 @@ export async function mount(root, studio) {
   const stage = frame(review, keys, act);
   const help = helpSheet(review, keys);
   const recording = timeline(review, stage.line);
-  review.wire({
+  review.put({
     act,
     goTo: (id) => goTo(review, id),
     entered: () => recording.follow(),

@@ -115,7 +115,7 @@ def test_pairs_of_requests_a_thousand_times(home, page, rounds):
 def test_what_the_page_asks_of_a_case_is_listed():
     """An address of a case that a script of Review gets, and that is not in REVIEW, fails here."""
     scripts = "".join(file.read_text("utf-8") for file in (ROOT / "app/widgets/review/js").glob("*.js"))
-    named = set(re.findall(r"`/api/case/\$\{[\w.]+\}/([a-z]+)", scripts))
+    named = set(re.findall(r"/api/case/\$\{[\w.]+\}/([a-z]+)", scripts))
     listed = {re.sub(r".*\{case\}/([a-z]+).*", r"\1", address) for address in REVIEW}
     assert named - listed == set(), named - listed
 

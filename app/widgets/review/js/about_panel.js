@@ -1,6 +1,7 @@
 // Metadata of the case on screen: file, size, spacing, patient's key, import. In a blind reading only its size.
 import { el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import { nameOf } from './reference.js';
 
 /** @param {Answers.CaseDetail['spacing']} spacing */
@@ -16,6 +17,8 @@ function spaced(spacing) {
 export function known(detail, name) {
   const { about, width, height, bits } = detail;
   const black = about?.shown_from;
+  const keyed = 'Start of a keyed hash: the same for all images of a patient; it cannot be reversed';
+  const burned = 'Burned-in text may name a patient: check before sharing images';
   /** @type {[string, string, string?][]} */
   const rows = [
     ['File', name],
@@ -25,24 +28,12 @@ export function known(detail, name) {
     ['Format', about?.format || ''],
     ['Modality', detail.modality || ''],
     ['Spacing', spaced(detail.spacing)],
-    [
-      'Shown',
-      black ? `${black[0]} to ${black[1]}` : '',
-      'Stored values shown as black and white; one scale per scanner',
-    ],
+    ['Shown', black ? black.join(' to ') : '', 'Stored values shown as black and white; one scale per scanner'],
     ['Series', about && (detail.frames || 0) > 1 ? `one of ${detail.frames} images` : ''],
-    [
-      'Patient',
-      about?.patient || '',
-      'Start of a keyed hash: the same for all images of a patient; it cannot be reversed',
-    ],
+    ['Patient', about?.patient || '', keyed],
     ['Study', about ? `${about.study}, ${detail.split}` : ''],
     ['Imported', about ? moment(about.added) : ''],
-    [
-      'Text',
-      about?.text ? 'likely in the image' : '',
-      'Burned-in text may name a patient: check before sharing images',
-    ],
+    ['Text', about?.text ? 'likely in the image' : '', burned],
     ['Header', (about?.odd ?? []).join('; '), 'Implausible values in the file'],
   ];
   return rows.filter(([, value]) => value);
@@ -53,9 +44,11 @@ export function aboutPanel(review) {
   const rows = el('dl', { class: 'rv-about-rows' });
   const note = el('p', { class: 'dim', hidden: true }, 'More is shown when cases have their own names.');
   const element = el('details', { class: 'rv-about' }, el('summary', {}, 'About the image'), rows, note);
-  element.addEventListener('toggle', () => {
+  element.ontoggle = () => {
     if (element.open !== review.show.about) review.display.set({ about: element.open });
-  });
+  };
+  const row = (/** @type {(string | undefined)[]} */ [title, value, tip]) =>
+    dom`<div title=${tip}><dt>${title}</dt><dd>${value}</dd></div>`;
   return {
     element,
     reflect() {
@@ -64,12 +57,7 @@ export function aboutPanel(review) {
       element.open = show.about;
       if (!detail) return;
       note.hidden = Boolean(detail.about);
-      fill(
-        rows,
-        known(detail, nameOf(review, detail)).map(([title, value, tip]) =>
-          el('div', { title: tip }, el('dt', {}, title), el('dd', {}, value)),
-        ),
-      );
+      fill(rows, known(detail, nameOf(review, detail)).map(row));
     },
   };
 }

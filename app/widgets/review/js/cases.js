@@ -37,7 +37,7 @@ export class CaseLoader {
     if (review.detail?.id !== detail.id) {
       review.editor.close();
       review.editor.tool = null;
-      review.showNearest(null);
+      review.put({ nearest: null });
       review.ruler.line = null;
       review.place.clear();
       review.view.turn = UPRIGHT;
@@ -48,7 +48,7 @@ export class CaseLoader {
     review.display.dress({ heat, second });
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);
-    review.seenSince();
+    review.put({ since: performance.now() });
     review.display.windowControls();
     review.threshold.settle();
     review.named();
@@ -56,7 +56,7 @@ export class CaseLoader {
     review.list.mark(detail.id);
     review.redraw();
     await new Promise((done) => requestAnimationFrame(done));
-    review.firstFrame();
+    review.put({ shownAt: performance.now() });
     this.prefetch(ahead);
     prepare([detail.id, ...ahead.map((next) => next.id)]);
     this.fetchNearest();
@@ -100,7 +100,7 @@ export class CaseLoader {
     const { detail, run } = review;
     review.side.compared.follow();
     if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
-    review.showNearest(null);
+    review.put({ nearest: null });
     const stale = () => review.detail?.id !== detail.id || review.run !== run;
     const found = await get(`/api/case/${detail.id}/nearest`, { run });
     if (stale()) return;
@@ -109,7 +109,7 @@ export class CaseLoader {
     if (!first) return review.say('The study has no normal training images.');
     const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null);
     if (stale() || !picture) return;
-    review.showNearest({ ...first, of: `${detail.id}/${run}`, picture });
+    review.put({ nearest: { ...first, of: `${detail.id}/${run}`, picture } });
     review.named();
     review.draw();
   }

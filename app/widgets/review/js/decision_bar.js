@@ -1,5 +1,6 @@
 // The bar below the image: the three decisions, the comment, undo, and navigation between cases.
 import { action, el } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 import { label } from './keys.js';
 
 /** @type {[Answers.Decision, string][]} */
@@ -19,30 +20,21 @@ const STEPS = [
 
 /** @param {import('./keys.js').Keys} keys @param {(name: string) => void} act */
 export function decisionBar(keys, act) {
-  const comment = el('input', {
-    type: 'text',
-    class: 'rv-comment',
-    placeholder: 'Comment',
-    'aria-label': 'Comment',
-    maxlength: 4000,
-  });
-  const rating = el('input', { type: 'range', min: 0, max: 100, step: 1, value: 50, 'aria-label': 'Rating' });
+  const comment = dom`
+    <input type="text" class="rv-comment" placeholder="Comment" aria-label="Comment" maxlength="4000" />`;
+  const rating = dom`<input type="range" min="0" max="100" step="1" value="50" aria-label="Rating" />`;
   const rated = el('output', { class: 'num' }, '–');
   let moved = false;
-  rating.addEventListener('input', () => {
+  rating.oninput = () => {
     moved = true;
     rated.textContent = rating.value;
-  });
-  const scale = el(
-    'label',
-    { class: 'rv-rating', hidden: true, title: '0: surely normal; 100: surely abnormal' },
-    rating,
-    rated,
-  );
+  };
+  const ends = '0: surely normal; 100: surely abnormal';
+  const scale = el('label', { class: 'rv-rating', hidden: true, title: ends }, rating, rated);
   const decisions = DECISIONS.map(([name, text]) => {
     const key = el('kbd');
-    const attributes = { type: 'button', class: `rv-say ${name}`, 'data-say': name, onclick: () => act(name) };
-    return { name, text, key, button: el('button', attributes, key, text) };
+    const look = { class: `rv-say ${name}`, 'data-say': name };
+    return { name, text, key, button: action([key, text], () => act(name), look) };
   });
   const steps = STEPS.map(([name, text]) => ({ name, text, button: action(text, () => act(name)) }));
   const buttons = (/** @type {{button: HTMLButtonElement}[]} */ items) => items.map((item) => item.button);

@@ -58,7 +58,7 @@ export function decide(review, decision) {
     const stays = next?.id === detail.id;
     const reading = stays && run ? next.readings?.[run] : null;
     const seen = reading ? { percentile: reading.percentile, flagged: Number(reading.flagged) } : {};
-    review.decided({ case: detail.id, decision, at });
+    review.put({ last: { case: detail.id, decision, at } });
     const again = (/** @type {'undo' | 'redo'} */ which) => () => undoOrRedo(review, which);
     review.history.add({ words: TITLE[decision], case: detail.id, undo: again('undo'), redo: again('redo') });
     review.list.decided(detail.id, decision, seen);
@@ -118,7 +118,7 @@ export async function again(review) {
     list.follow(...answers);
     if (!found?.ok || review.editor.mask || JSON.stringify(found.case) === JSON.stringify(detail)) return true;
     await review.cases.enter(found.case, [], still);
-    review.seenSince(since);
+    review.put({ since });
     return true;
   });
   return (await renewed) || false;
@@ -134,7 +134,7 @@ export async function undoOrRedo(review, which) {
     return false;
   }
   const { decision } = answer;
-  review.decided(null);
+  review.put({ last: null });
   review.list.decided(answer.case, decision);
   await review.cases.enter(answer.next);
   return decision ? TITLE[decision] : 'undecided';

@@ -90,7 +90,7 @@ export class Display {
     this.raw = { ...this.raw, ...maps };
     const made = (/** @type {Heat | null} */ map) =>
       map && picture ? layers.layer(map, picture, show.colours, show.inside ? roi : null) : null;
-    review.showHeat({ heat: made(this.raw.heat), second: made(this.raw.second) });
+    review.put({ heat: made(this.raw.heat), second: made(this.raw.second) });
     if (review.second) layers.cutAt(review.second, review.threshold.step);
   }
 

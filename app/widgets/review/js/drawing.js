@@ -193,7 +193,7 @@ export async function use(review, id) {
   if (!detail) return;
   const lesion = await version(detail.id, id);
   if (review.detail?.id !== detail.id) return;
-  review.showMask(lesion, id);
+  review.put({ lesion, maskId: id, waits: review.waits && !id });
   if (review.heat) review.threshold.settle();
   review.redraw();
 }
@@ -204,7 +204,7 @@ export async function compare(review, id) {
   if (!detail) return;
   const other = await version(detail.id, id);
   if (review.detail?.id !== detail.id) return;
-  review.showOther(other, id);
+  review.put({ other, otherId: id });
   review.redraw();
   if (other && review.lesion) {
     const { dice, iou } = overlap(review.lesion.pixels, other.pixels);

@@ -2,6 +2,7 @@
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import { endOf, inMiddle } from './parts.js';
 
 const AROUND = 1.2; // margin shown on each side of a patch, as a fraction of its side
@@ -14,23 +15,21 @@ function patch({ id, v, width, height }, [x0, y0, x1, y1], text, caption = text)
   const side = Math.max(w, h) * (1 + 2 * AROUND);
   const left = Math.min(Math.max(0, x + w / 2 - side / 2), Math.max(0, width - side));
   const top = Math.min(Math.max(0, y + h / 2 - side / 2), Math.max(0, height - side));
-  const picture = el(
-    'svg',
-    { viewBox: `${left} ${top} ${side} ${side}`, role: 'img', 'aria-label': text },
-    el('image', { href: `/api/case/${id}/image.png${v ? `?v=${v}` : ''}`, width, height }),
-    el('rect', { x, y, width: w, height: h }),
-  );
-  return el('figure', {}, picture, el('figcaption', { class: 'dim', title: text }, caption));
+  return dom`<figure>
+    <svg viewBox="${left} ${top} ${side} ${side}" role="img" aria-label=${text}>
+      <image href="/api/case/${id}/image.png${v ? `?v=${v}` : ''}" width=${width} height=${height} />
+      <rect x=${x} y=${y} width=${w} height=${h} />
+    </svg>
+    <figcaption class="dim" title=${text}>${caption}</figcaption>
+  </figure>`;
 }
 
 /** Describes the distance, compared with distances of normal images. @param {Answers.Explained} found */
 function howFar({ distance, usual }) {
   if (!usual) return `Most similar, distance ${fixed(distance, 2)}.`;
-  const times = distance / usual.largest;
   const beside = `${usual.count} held-out normals: median ${fixed(usual.median, 2)}, maximum ${fixed(usual.largest, 2)}`;
-  return times > 1
-    ? `Most similar, distance ${fixed(distance, 2)} (${beside}).`
-    : `Most similar, distance ${fixed(distance, 2)}, as between normal images (${beside}).`;
+  const like = distance > usual.largest ? '' : ', as between normal images';
+  return `Most similar, distance ${fixed(distance, 2)}${like} (${beside}).`;
 }
 
 /** Builds a panel that is shown with the nearest normal image. @param {ReviewView} review */
@@ -58,22 +57,16 @@ export function explained(review) {
       return;
     }
     const { width, height } = detail;
+    const { name } = found.case;
+    const caption = inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7));
     fill(
       element,
-      el(
-        'div',
-        { class: 'rv-pair' },
-        patch({ id: detail.id, width, height }, found.box, 'most abnormal'),
-        patch(
-          found.case,
-          found.there,
-          found.case.name,
-          inMiddle(found.case.name.replace(/\.[a-z]{2,5}$/i, ''), endOf(found.case.name, 7)),
-        ),
-      ),
-      el('p', { class: 'dim' }, howFar(found)),
-    );
-    element.hidden = false;
+      dom`<div class="rv-pair">
+          ${patch({ id: detail.id, width, height }, found.box, 'most abnormal')}
+          ${patch(found.case, found.there, name, caption)}
+        </div>
+        <p class="dim">${howFar(found)}</p>`,
+    ).hidden = false;
   }
   return { element, follow };
 }

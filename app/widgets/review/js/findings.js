@@ -2,7 +2,9 @@
 import { discard, enqueue, post } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import { newest, save, use } from './drawing.js';
+import { button, press } from './parts.js';
 import { isBox } from './place.js';
 import { report } from './report.js';
 
@@ -73,19 +75,12 @@ export function takePlace(review) {
 
 /** @param {ReviewView} review */
 export function findingsPanel(review) {
-  const print = action('Report', () => report(review), { title: 'Report of this case, to print or save as PDF' });
-  const box = action('Mark location', () => takePlace(review), {
-    title: "Place the next finding: drag for a box, click for a point (')",
-  });
+  const print = button('Report', 'Report of this case, to print or save as PDF', () => report(review));
+  const how = "Place the next finding: drag for a box, click for a point (')";
+  const box = button('Mark location', how, () => takePlace(review));
   const labels = el('div', { class: 'rv-head rv-labels' });
   const list = el('ul', { class: 'rv-findings' });
-  const element = el(
-    'section',
-    {},
-    el('div', { class: 'rv-head' }, el('h3', {}, 'Findings'), box, print),
-    labels,
-    list,
-  );
+  const element = dom`<section><div class="rv-head"><h3>Findings</h3>${box}${print}</div>${labels}${list}</section>`;
 
   /** @param {Answers.Finding} f @param {number} i */
   function row(f, i) {
@@ -110,34 +105,25 @@ export function findingsPanel(review) {
           redo: () => takeBack(review, id, again),
         });
       });
-    const title = `${f.reader}, ${moment(f.created)}`;
-    return el(
-      'li',
-      { title },
-      el('span', { class: 'rv-number' }, String(i + 1)),
-      action(f.label, show, { class: 'rv-found', disabled: !version }),
-      el('span', { class: 'dim' }, where),
-      f.reader === review.setup?.reader &&
-        action('×', remove, { class: 'rv-icon', title: 'Take it back', 'aria-label': `Remove ${f.label}` }),
-    );
+    const own = f.reader === review.setup?.reader;
+    return dom`<li title="${f.reader}, ${moment(f.created)}">
+      <span class="rv-number">${i + 1}</span>
+      ${action(f.label, show, { class: 'rv-found', disabled: !version })}
+      <span class="dim">${where}</span>
+      ${own && button('×', 'Take it back', remove, { class: 'rv-icon', 'aria-label': `Remove ${f.label}` })}
+    </li>`;
   }
+  const key = (/** @type {string} */ name, /** @type {number} */ i) =>
+    button([el('kbd', {}, `${i + 1}`), name], `Record this finding (${i + 1})`, () => record(review, i + 1));
   return {
     element,
     reflect() {
       const { detail, setup } = review;
       element.hidden = !detail;
       print.hidden = Boolean(detail?.blind);
-      box.setAttribute('aria-pressed', String(review.place.active));
+      press(box, review.place.active);
       box.hidden = labels.hidden = Boolean(setup?.trial && !setup.trial.marks);
-      const names = (setup?.labels || []).slice(0, 9);
-      fill(
-        labels,
-        names.map((name, i) =>
-          action([el('kbd', {}, String(i + 1)), name], () => record(review, i + 1), {
-            title: `Record this finding (${i + 1})`,
-          }),
-        ),
-      );
+      fill(labels, (setup?.labels || []).slice(0, 9).map(key));
       fill(list, (detail?.findings || []).map(row));
     },
   };

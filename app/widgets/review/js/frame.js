@@ -1,11 +1,12 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
-import { action, el, fill } from '../../../static/dom.js';
+import { el, fill } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 import { decisionBar } from './decision_bar.js';
 import { label } from './keys.js';
+import { inWords } from './orientation.js';
 import { LAYOUTS } from './paint.js';
-import { choice, endOf, inMiddle } from './parts.js';
+import { button, choice, endOf, icon, inMiddle, press } from './parts.js';
 import { nameOf } from './reference.js';
-import { turnedMark } from './turning.js';
 import { gestures } from './view.js';
 
 const RULER = 'M1 11.5 11.5 1 15 4.5 4.5 15ZM4 8.5l1.6 1.6M6.5 6l1.6 1.6M9 3.5l1.6 1.6';
@@ -19,8 +20,8 @@ function standing(detail) {
   const mine = detail.mine.filter((r) => r.active);
   const last = mine[mine.length - 1];
   const first = mine.find((r) => r.stage === 'first');
-  const own =
-    last?.stage === 'second' ? `first ${first?.decision}, then ${last.decision}` : `you said ${last?.decision}`;
+  const once = `you said ${last?.decision}`;
+  const own = last?.stage === 'second' ? `first ${first?.decision}, then ${last.decision}` : once;
   const others = (detail.others || []).map((o) => `${o.reader}: ${o.decision}`).join(', ');
   return { text: [last ? own : 'unread', others].filter(Boolean).join(' · '), last };
 }
@@ -29,11 +30,8 @@ function standing(detail) {
 export function frame(review, keys, act) {
   const title = el('b', { class: 'rv-title' });
   const state = el('span', { class: 'rv-state dim' });
-  const drafted = el(
-    'span',
-    { class: 'rv-drafted', title: 'Saved automatically; not part of any export' },
-    'draft, not saved',
-  );
+  const why = 'Saved automatically; not part of any export';
+  const drafted = el('span', { class: 'rv-drafted', title: why }, 'draft, not saved');
   const zoom = el('span', { class: 'rv-zoom num dim' });
   const layouts = choice(
     'Panes',
@@ -46,55 +44,29 @@ export function frame(review, keys, act) {
     (key) => review.display.setLayout(key),
     review.show.layout,
   );
-  const judge = action(
-    'Adjudicate',
-    () => {
-      judge.setAttribute('aria-pressed', String(review.adjudicate()));
-    },
-    { hidden: true, title: 'Your decisions settle disagreements between readers' },
-  );
-  const button = (/** @type {string} */ text, /** @type {string} */ tip, /** @type {string} */ name) =>
-    action(text, () => act(name), { title: tip });
-  const icon = (
-    /** @type {string} */ d,
-    /** @type {string} */ name,
-    /** @type {string} */ tip,
-    /** @type {string} */ key,
-  ) =>
-    action(el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d })), () => act(key), {
-      class: 'rv-glyph',
-      'aria-label': name,
-      title: tip,
-    });
-  const ruler = icon(RULER, 'Ruler', 'Measure a length (W)', 'ruler');
-  const top = el(
-    'div',
-    { class: 'rv-top' },
-    title,
-    state,
-    drafted,
-    el('span', { class: 'rv-gap' }),
-    judge,
-    zoom,
-    button('Fit', 'Fit the image, upright (F)', 'fit'),
-    button('1:1', 'One image pixel per screen pixel (0)', 'full'),
-    ruler,
-    icon(CORNERS, 'Whole screen', 'Full screen, and back (V)', 'screen'),
-    layouts.row,
-    button('?', 'Keys (?)', 'help'),
-  );
+  const settle = () => {
+    review.put({ adjudicating: !review.adjudicating });
+    press(judge, review.adjudicating);
+  };
+  const judge = button('Adjudicate', 'Your decisions settle disagreements between readers', settle, { hidden: true });
+  const ruler = icon(RULER, 'Ruler', 'Measure a length (W)', () => act('ruler'));
+  const top = dom`<div class="rv-top">
+    ${title}${state}${drafted}<span class="rv-gap" />${judge}${zoom}
+    ${button('Fit', 'Fit the image, upright (F)', () => act('fit'))}
+    ${button('1:1', 'One image pixel per screen pixel (0)', () => act('full'))}
+    ${ruler}${icon(CORNERS, 'Whole screen', 'Full screen, and back (V)', () => act('screen'))}
+    ${layouts.row}${button('?', 'Keys (?)', () => act('help'))}
+  </div>`;
   const panes = el('div', { class: 'rv-panes' });
   const flash = el('div', { class: 'rv-flash', 'aria-live': 'polite' });
-  const turned = turnedMark(act);
+  const asStored = 'Not as the image is stored; click, or F, shows it upright';
+  const turned = button('', asStored, () => act('fit'), { class: 'rv-turned', hidden: true });
   const bar = decisionBar(keys, act);
   const line = el('div', { class: 'rv-timeline', hidden: true });
-  const stage = el(
-    'div',
-    { class: 'rv-view', tabindex: 0, role: 'application', 'aria-label': 'Image: decision keys work here' },
-    panes,
-    turned.element,
-    flash,
-  );
+  const stage = dom`
+    <div class="rv-view" tabindex="0" role="application" aria-label="Image: decision keys work here">
+      ${panes}${turned}${flash}
+    </div>`;
   stage.addEventListener('pointerdown', () => stage.focus({ preventScroll: true }));
   const element = el('section', { class: 'rv-stage', 'aria-label': 'Case' }, top, stage, line, bar.element);
 
@@ -157,27 +129,27 @@ export function frame(review, keys, act) {
   let commented = 0; // the case of the comment in the box
   let flashing = 0;
   let rated = '';
-  review.wire({
+  review.put({
     arrange: () => {
       layouts.set(review.show.layout);
       observer.disconnect();
-      review.showPanes([...LAYOUTS[review.show.layout], ...(review.show.nearest ? ['nearest'] : [])].map(pane));
-      fill(
-        panes,
-        review.panes.map((p) => p.box),
-      );
+      const kinds = [...LAYOUTS[review.show.layout], ...(review.show.nearest ? ['nearest'] : [])];
+      review.put({ panes: kinds.map(pane) });
+      panes.replaceChildren(...review.panes.map((p) => p.box));
       panes.dataset.count = String(review.panes.length);
       review.named();
       review.cursor();
       sized();
     },
     cursor: () => {
-      ruler.setAttribute('aria-pressed', String(review.ruler.active));
+      press(ruler, review.ruler.active);
       for (const { canvas } of review.panes)
         canvas.style.cursor = review.editor.tool || inHand() ? 'crosshair' : 'grab';
     },
     painted: () => {
-      turned.show(review.view.turn);
+      const words = inWords(review.view.turn);
+      turned.hidden = !words;
+      if (turned.textContent !== words) turned.textContent = words;
       zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
     },
     comment: () => bar.comment.value.trim(),
@@ -207,9 +179,7 @@ export function frame(review, keys, act) {
       if (text) flash.textContent = text; // an empty note fades with its text
       flash.className = text ? `rv-flash on ${kind}` : 'rv-flash';
       clearTimeout(flashing);
-      flashing = setTimeout(() => {
-        flash.className = 'rv-flash';
-      }, ms);
+      flashing = setTimeout(() => (flash.className = 'rv-flash'), ms);
     },
   });
   const screen = () => (document.fullscreenElement ? document.exitFullscreen() : element.requestFullscreen());

@@ -1,12 +1,17 @@
 // The worklist as a grid of pictures, in place of image and panel. Only visible tiles exist, and their pictures are
 // fetched once scrolling stops.
 import { get } from '../../../static/api.js';
-import { el } from '../../../static/dom.js';
+import { el, fill } from '../../../static/dom.js';
+import { fixed } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
+import { dom } from '../../../static/view.js';
+import { MARK } from './decision_bar.js';
 import { inSight, layout, Pages, Selection } from './grid_model.js';
 import { clicked, enter, pressed, reach } from './grid_moves.js';
+import { signs } from './list.js';
+import { rowName } from './reference.js';
 import { selectionBar } from './selection_bar.js';
-import { tile } from './tile.js';
+import { chips, tagsOf } from './tags.js';
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
 const SIZES = { small: 132, medium: 184, large: 280 };
@@ -35,21 +40,11 @@ export class Grid {
       return found.ok ? found.rows : null;
     });
     this.space = el('div', { class: 'rv-space', role: 'presentation' });
-    this.box = el(
-      'div',
-      {
-        class: 'rv-tiles',
-        role: 'listbox',
-        'aria-label': 'Worklist as a grid',
-        'aria-multiselectable': 'true',
-        tabindex: 0,
-        onscroll: () => this.draw(),
-        onkeydown: (/** @type {KeyboardEvent} */ event) => pressed(this, event),
-        onclick: (/** @type {MouseEvent} */ event) => clicked(this, event),
-        ondblclick: (/** @type {MouseEvent} */ event) => !event.shiftKey && enter(this),
-      },
-      this.space,
-    );
+    const look = { role: 'listbox', 'aria-label': 'Worklist as a grid', 'aria-multiselectable': 'true', tabindex: 0 };
+    this.box = el('div', { class: 'rv-tiles', ...look, onscroll: () => this.draw() }, this.space);
+    this.box.onkeydown = (event) => pressed(this, event);
+    this.box.onclick = (event) => clicked(this, event);
+    this.box.ondblclick = (event) => !event.shiftKey && enter(this);
     this.bar = selectionBar(this);
     this.none = el('p', { class: 'dim rv-none', hidden: true }, 'No case matches these filters.');
     this.element = el('section', { class: 'rv-grid', hidden: true }, this.bar.element, this.none, this.box);
@@ -183,13 +178,8 @@ export class Grid {
   /** @param {number} at */
   put(at) {
     const row = this.pages.row(at);
-    const where = {
-      at,
-      total: this.pages.total,
-      side: this.shape.tile,
-      selected: Boolean(row && this.selection.ids.has(row.id)),
-      now: at === this.at,
-    };
+    const selected = Boolean(row && this.selection.ids.has(row.id));
+    const where = { at, total: this.pages.total, side: this.shape.tile, selected, now: at === this.at };
     const element = tile(this.review, row, where);
     const image = element.querySelector('img');
     const src = image?.getAttribute('data-src') || '';
@@ -231,4 +221,41 @@ export class Grid {
     this.bar.reflect();
     this.review.overview.mark();
   }
+}
+
+// One tile: a small picture with its heat map, and the case's data from the list.
+const SIDES = [192, 320, 512]; // sizes in which pictures are requested: few, so that the browser's cache is used
+
+/** A tile picture's address. @param {ReviewView} review @param {Answers.WorklistRow} row @param {number} side in CSS pixels */
+function address({ run, show }, row, side) {
+  const wanted = side * Math.min(devicePixelRatio || 1, 2);
+  const size = SIDES.find((s) => s >= wanted) || SIDES[SIDES.length - 1];
+  const heat = show.heat && run && row.map ? `&run=${encodeURIComponent(run)}&m=${encodeURIComponent(row.map)}` : '';
+  return `./api/case/${row.id}/tile.webp?size=${size}&v=${row.v}${heat}`;
+}
+
+/** @param {ReviewView} review @param {Answers.WorklistRow | undefined} row undefined while its page is loading @param {{at: number,
+ * total: number, side: number, selected: boolean, now: boolean}} where */
+function tile(review, row, { at, total, side, selected, now }) {
+  const element = dom`
+    <div id="rv-tile-${at}" class="rv-tile${row?.flagged ? ' flagged' : ''}${row ? '' : ' waits'}" role="option"
+      aria-selected=${String(selected)} aria-posinset=${at + 1} aria-setsize=${total}
+      data-at=${at} data-id=${row?.id} data-now=${now} />`;
+  if (!row) return fill(element, el('span', { class: 'rv-picture' }));
+  const what = row.decision || 'unread';
+  const name = rowName(review, row);
+  const said = [name, what, row.percentile != null && `${fixed(row.percentile, 1)} %`, row.flagged && 'flagged'];
+  element.setAttribute('aria-label', said.filter(Boolean).join(', '));
+  element.title = name;
+  const content = dom`<span class="rv-picture">
+      <img data-src=${address(review, row, side)} alt="" decoding="async" draggable="false" />
+      <span class="rv-pick" data-pick title="Select (Shift+Space)" />
+      <span class="rv-mark ${what}" title=${what}>${row.decision && MARK[row.decision]}</span>
+      ${signs(review, row)}${chips(tagsOf(review, row, Boolean(row.decision)), 2)}
+    </span>
+    <span class="rv-caption-line">
+      <span class="rv-front">${name.replace(/\.[a-z]{2,5}$/i, '')}</span>
+      <span class="rv-pct num" title=${row.flagged ? 'Flagged' : ''}>${fixed(row.percentile, 1)}</span>
+    </span>`;
+  return fill(element, content);
 }

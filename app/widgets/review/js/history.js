@@ -1,6 +1,7 @@
 // The reader's actions since the page was opened, in order: strokes, mask versions, findings, display, decisions. Undo
 // reverts the last one, on any case; redo restores it until there is a new action.
-import { action, el, fill } from '../../../static/dom.js';
+import { el, fill } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 import { enterCase, undoOrRedo } from './decisions.js';
 import { nameOf } from './reference.js';
 
@@ -99,26 +100,15 @@ export class History {
 
   reflect() {
     const { done, undone } = this;
-    const row = (
-      /** @type {Act & {name: string}} */ act,
-      /** @type {'undo' | 'redo'} */ which,
-      /** @type {number} */ times,
-    ) =>
-      el(
-        'li',
-        { class: which },
-        action([act.words, el('span', { class: 'dim' }, act.name)], () => this.go(which, times), {
-          title: `${which === 'undo' ? 'Undo' : 'Redo'} up to here`,
-        }),
-      );
-    fill(
-      this.list,
-      undone.slice(-LISTED).map((act, i, all) => row(act, 'redo', all.length - i)),
-      done
-        .slice(-LISTED)
-        .reverse()
-        .map((act, i) => row(act, 'undo', i + 1)),
-      !done.length && !undone.length && el('li', { class: 'dim' }, 'Nothing yet.'),
-    );
+    const row = (/** @type {Act & {name: string}} */ act, /** @type {'undo' | 'redo'} */ which, times = 1) => dom`
+      <li class=${which}>
+        <button type="button" title="${which === 'undo' ? 'Undo' : 'Redo'} up to here" onclick=${() => this.go(which, times)}>
+          ${act.words}<span class="dim">${act.name}</span>
+        </button>
+      </li>`;
+    const next = undone.slice(-LISTED).map((act, i, all) => row(act, 'redo', all.length - i));
+    const past = done.slice(-LISTED).reverse();
+    const rows = [...next, ...past.map((act, i) => row(act, 'undo', i + 1))];
+    fill(this.list, rows.length ? rows : el('li', { class: 'dim' }, 'Nothing yet.'));
   }
 }

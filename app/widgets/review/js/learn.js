@@ -5,8 +5,12 @@ import { action, el, fill, num, options, table, tr } from '../../../static/dom.j
 import { fixed, moment, plural } from '../../../static/format.js';
 import { keep, kept } from '../../../static/kept.js';
 import { about, GOAL, underWay } from '../../../static/plan.js';
-import { beforeAfter } from './before_after.js';
+import { dom } from '../../../static/view.js';
 import { detectors } from './detector_choice.js';
+import * as layers from './layers.js';
+import { sketch } from './paint.js';
+import { button } from './parts.js';
+import { masksShown, nameOf } from './reference.js';
 
 const TITLES = { auroc: 'Image AUROC', pixel_auroc: 'Pixel AUROC', dice: 'Dice', pro: 'PRO' };
 const FIRST = 'Adopted: all readers of this study see it first.';
@@ -31,19 +35,15 @@ function comparison(run, picture) {
     const figures = found.measures[key];
     return figures ? [measure(title, figures)] : [];
   });
-  return [
-    picture,
-    el('p', { class: 'rv-learn-words' }, found.words),
-    run.share === 0 &&
-      el('p', {}, 'Learning did not help on the held-out marked cases: the new detector scores as before.'),
-    el(
-      'details',
-      {},
-      el('summary', {}, 'All figures'),
-      run.gain && el('p', { class: 'rv-learn-words' }, run.gain.words),
-      rows.length > 0 && table(head, rows, { class: 'rv-summary' }),
-    ),
-  ];
+  const vain = 'Learning did not help on the held-out marked cases: the new detector scores as before.';
+  return dom`${picture}
+    <p class="rv-learn-words">${found.words}</p>
+    ${run.share === 0 && el('p', {}, vain)}
+    <details>
+      <summary>All figures</summary>
+      ${run.gain && el('p', { class: 'rv-learn-words' }, run.gain.words)}
+      ${rows.length > 0 && table(head, rows, { class: 'rv-summary' })}
+    </details>`;
 }
 
 /** Shows the progress, or the result. may: whether the reader may adopt it for all.
@@ -54,34 +54,32 @@ function latest(run, adopted, may, act, picture) {
   const going = job && underWay(job.status);
   const title = `${run.name}, ${moment(run.created)}`;
   const halted = run.status !== 'done' && (job?.error || job?.message || `It is ${run.status}.`);
-  return el(
-    'section',
-    { class: 'rv-learnt', 'aria-label': 'Last learning' },
-    el('h3', {}, (!going && run.headline) || title),
-    going
-      ? [
-          el('p', { role: 'status' }, job.status === 'queued' ? 'Waiting in the queue' : job.message),
-          el('progress', { max: 1, value: job.share, 'aria-label': 'Learning' }),
-          action('Stop', act.stop, { class: 'danger' }),
-        ]
-      : [
-          run.headline && el('p', { class: 'dim' }, title),
-          comparison(run, picture) || el('p', { class: 'rv-learn-words' }, halted || 'There is no comparison.'),
-          run.fault && el('p', { class: 'warn' }, run.fault),
-          run.comparison && [
-            action('Use the new detector', act.read),
-            action('Side by side', act.beside, { title: 'Shows both maps side by side' }),
-            may
-              ? action(adopted ? 'Roll back' : 'Adopt', act.adopt, {
-                  'aria-pressed': String(adopted),
-                  title: adopted
-                    ? 'Shows the old detector first again; this one stays in the list'
-                    : 'All readers of the study see it first; one click brings the old one back',
-                })
-              : el('p', { class: 'dim' }, adopted ? FIRST : 'An administrator can adopt it for all readers.'),
-          ],
-        ],
-  );
+  const why = adopted
+    ? 'Shows the old detector first again; this one stays in the list'
+    : 'All readers of the study see it first; one click brings the old one back';
+  const adopting = () =>
+    may
+      ? button(adopted ? 'Roll back' : 'Adopt', why, act.adopt, { 'aria-pressed': String(adopted) })
+      : el('p', { class: 'dim' }, adopted ? FIRST : 'An administrator can adopt it for all readers.');
+  const progress = () => dom`
+    <p role="status">${job?.status === 'queued' ? 'Waiting in the queue' : job?.message}</p>
+    <progress max="1" value=${job?.share} aria-label="Learning" />
+    ${action('Stop', act.stop, { class: 'danger' })}`;
+  const result = () => dom`
+    ${run.headline && el('p', { class: 'dim' }, title)}
+    ${comparison(run, picture) || el('p', { class: 'rv-learn-words' }, halted || 'There is no comparison.')}
+    ${run.fault && el('p', { class: 'warn' }, run.fault)}
+    ${
+      run.comparison && [
+        action('Use the new detector', act.read),
+        button('Side by side', 'Shows both maps side by side', act.beside),
+        adopting(),
+      ]
+    }`;
+  return dom`<section class="rv-learnt" aria-label="Last learning">
+    <h3>${(!going && run.headline) || title}</h3>
+    ${going ? progress() : result()}
+  </section>`;
 }
 
 /** @param {Answers.Learning} found */
@@ -137,7 +135,7 @@ async function open(review) {
   const read = async (/** @type {Answers.LearntRun} */ run, beside = false, id = review.detail?.id) => {
     dialog.close();
     await renew(review, study);
-    review.compareWith(beside ? run.base : null);
+    review.put({ beside: beside ? run.base : null });
     await review.useRun(run.id);
     if (beside) await review.display.setLayout('compare');
     if (id && id !== review.detail?.id) await review.goTo(id);
@@ -160,20 +158,11 @@ async function open(review) {
   };
   await show();
   if (!now) return quiet();
-  const content = [
-    el('h2', {}, 'Learn from marks'),
-    last,
-    offered,
-    el('p', { class: 'dim' }, RULE),
-    el('label', {}, 'Start from', fits),
-    time,
-    el(
-      'menu',
-      {},
-      action('Close', () => dialog.close(), { class: 'plain' }),
-      start,
-    ),
-  ];
+  const content = dom`<h2>Learn from marks</h2>
+    ${last}${offered}
+    <p class="dim">${RULE}</p>
+    <label>Start from${fits}</label>${time}
+    <menu>${action('Close', () => dialog.close(), { class: 'plain' })}${start}</menu>`;
   const dialog = sheet('rv-over rv-learn', content, quiet);
 }
 
@@ -208,8 +197,7 @@ export function learnOffer(review) {
     const later = action(no, put, { class: 'plain', title: 'Hides this until there are more marks' });
     fill(element, el('span', {}, words), act, later);
   };
-  const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => unknown} */ onclick) =>
-    action(text, onclick, { title });
+  const show = () => open(review);
   const look = async () => {
     clearTimeout(due);
     goes = false;
@@ -223,12 +211,7 @@ export function learnOffer(review) {
     if (underWay(run?.job?.status)) {
       const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.share)} %` : ', in its turn';
       const words = `Learning from ${plural(run.masks, 'mask')}${far}`;
-      line(
-        `${run.id} goes`,
-        words,
-        button('Show', run.name, () => open(review)),
-        'Hide',
-      );
+      line(`${run.id} goes`, words, button('Show', run.name, show), 'Hide');
       goes = true;
     } else if (found.due && fit) {
       const start = async () => {
@@ -243,25 +226,63 @@ export function learnOffer(review) {
       const bar = el('progress', { max: GOAL, value: found.masks, 'aria-label': 'Lesions marked' });
       const far = el('span', { class: 'rv-far num' }, `${found.masks} of ${GOAL}`);
       line('goal', ['Mark five lesions: it will learn from them.', el('span', {}, bar, far)], null);
-    } else if (run?.headline && !setup.runs.some((r) => r.id === run.id && r.adopted))
-      line(
-        run.id,
-        el('b', {}, run.headline),
-        button('Before and after', 'Shows unseen cases before and after learning', () => open(review)),
-      );
+    } else if (run?.headline && !setup.runs.some((r) => r.id === run.id && r.adopted)) {
+      const compare = button('Before and after', 'Shows unseen cases before and after learning', show);
+      line(run.id, el('b', {}, run.headline), compare);
+    }
   };
-  review.wire({
-    marked: () => {
-      clearTimeout(due);
-      due = setTimeout(look, 500);
-    },
-  });
+  const marked = () => {
+    clearTimeout(due);
+    due = setTimeout(look, 500);
+  };
+  review.put({ marked });
   return element;
 }
 
 /** @param {ReviewView} review */
 export const learnButton = (review) =>
-  action('Learn from marks', () => open(review), {
+  button('Learn from marks', 'Train a new detector on the readers’ lesion masks', () => open(review), {
     class: 'rv-learn-open',
-    title: 'Train a new detector on the readers’ lesion masks',
   });
+
+// What learning from marks changed: unseen cases, outlined before and after, as one picture.
+const SIDE = 150; // pixels of a square
+
+/** @param {ReviewView} review @param {Answers.LearntBeside} found @param {(id: number) =>
+ * void} open shows a case side by side */
+function beforeAfter(review, { base, run, pictured, measures }, open) {
+  const element = el('figure', { class: 'rv-before-after', hidden: true });
+  const column = async (/** @type {number} */ id) => {
+    const found = await get(`/api/review/case/${id}`, { run });
+    if (!found.ok || found.case.study !== review.study || found.case.blind) return null;
+    const detail = found.case;
+    const mask = masksShown(review, detail)[0];
+    const [picture, roi, lesion, ...heats] = await Promise.all([
+      layers.pictures.get(`${id}/${detail.v}`, detail),
+      layers.rois.get(`${id}/${detail.v}`, id, detail.v),
+      mask ? layers.masks.get(`${id}/${mask.id}`, id, mask.id) : null,
+      ...[base, run].map((one) => layers.heats.get(`${id}/${one}`, id, one)),
+    ]);
+    const cells = heats.map((heat, i) => {
+      const side = SIDE * (devicePixelRatio || 1);
+      const canvas = el('canvas', { width: side, height: side, role: 'img' });
+      canvas.setAttribute('aria-label', `${nameOf(review, detail)}, ${i ? 'after' : 'before'}`);
+      const made = heat && layers.layer({ ...heat, made: undefined }, picture, review.show.colours, roi);
+      if (made) layers.cutAt(made, null);
+      const context = canvas.getContext('2d');
+      if (context) sketch(context, picture, made, lesion);
+      return canvas;
+    });
+    const title = `Compare on ${nameOf(review, detail)}`;
+    return button(cells, title, () => open(id), { class: 'plain', 'aria-label': title });
+  };
+  Promise.all(pictured.map((id) => column(id).catch(() => null))).then((columns) => {
+    const there = columns.filter((one) => one !== null);
+    element.hidden = !there.length;
+    const which = measures.dice?.new == null ? 'with the highest scores' : 'from the best change to the worst';
+    const content = dom`<div><div aria-hidden="true"><span>Before</span><span>After</span></div>${there}</div>
+      <figcaption class="dim">Unseen cases, ${which}. White: detector; blue: mask, if shown.</figcaption>`;
+    fill(element, content);
+  });
+  return element;
+}

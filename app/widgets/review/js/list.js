@@ -3,14 +3,21 @@
 import { get } from '../../../static/api.js';
 import { action, el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import { MARK } from './decision_bar.js';
 import { filters, NOTHING } from './list_filters.js';
 import { endOf, inMiddle } from './parts.js';
 import { rowName } from './reference.js';
 import { sessionBar } from './session.js';
-import { chips, tagsOf } from './tag_chips.js';
+import { chips, tagsOf } from './tags.js';
 
 const NONE = 'This study has no test cases yet.';
+
+/** Signs of an unsaved drawing and of readers who differ. @param {ReviewView} review @param {Answers.WorklistRow} row */
+export const signs = (review, row) => [
+  review.drafts.cases.has(row.id) && el('span', { class: 'rv-draft', title: 'Unsaved drawing' }, '✎'),
+  (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
+];
 
 /** Says whether more than half of the rows are above all held-out normals. @param {Answers.WorklistRow[]} rows */
 export function alike(rows) {
@@ -36,11 +43,8 @@ export class Worklist {
     this.nonce = Symbol('load');
     /** @type {symbol | null} identifies the newest request for the counts, until it is answered */
     this.counting = null;
-    this.filters = filters(
-      this.asked,
-      (values) => this.change(values),
-      () => review.act('grid'),
-    );
+    const grid = () => review.act('grid');
+    this.filters = filters(this.asked, (values) => this.change(values), grid);
     this.box = el('div', {
       class: 'rv-rows',
       role: 'list',
@@ -135,10 +139,8 @@ export class Worklist {
     this.rows.clear();
     this.counts = null;
     fill(this.tally);
-    fill(
-      this.box,
-      Array.from({ length: 8 }, () => el('div', { class: 'rv-row skeleton' }, el('span'), el('span'))),
-    );
+    const empty = Array.from({ length: 8 }, () => dom`<div class="rv-row skeleton"><span /><span /></div>`);
+    fill(this.box, empty);
   }
 
   /** @param {Answers.WorklistRow[]} rows */
@@ -152,42 +154,23 @@ export class Worklist {
 
   /** @param {Answers.WorklistRow} row */
   draw(row) {
+    const { review, byScore } = this;
     const what = row.decision || 'unread';
-    const name = rowName(this.review, row);
-    return el(
-      'div',
-      {
-        class: `rv-row ${row.flagged ? 'flagged' : ''}`,
-        role: 'listitem',
-        tabIndex: -1,
-        'data-id': row.id,
-        title: row.why ? `${name}: ${row.why}` : name,
-        onclick: () => this.review.goTo(row.id),
-      },
-      el('img', {
-        src: `/api/case/${row.id}/thumb.png?size=80&v=${row.v}`,
-        width: 40,
-        height: 34,
-        loading: 'lazy',
-        alt: '',
-        decoding: 'async',
-      }),
-      el(
-        'span',
-        { class: 'rv-what' },
-        el('span', { class: 'rv-name' }, inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7))),
-        chips(tagsOf(this.review, row, Boolean(row.decision)), 2),
-        row.why && el('span', { class: 'dim' }, row.why),
-      ),
-      el(
-        'span',
-        { class: 'rv-pct num', title: `${this.byScore ? 'Score' : 'Percentile'}${row.flagged ? ', flagged' : ''}` },
-        this.figure(row),
-      ),
-      el('span', { class: `rv-mark ${what}`, title: what }, row.decision && MARK[row.decision]),
-      this.review.drafts.cases.has(row.id) && el('span', { class: 'rv-draft', title: 'Unsaved drawing' }, '✎'),
-      (row.disagreement || 0) > 0 && el('span', { class: 'rv-differ', title: 'Readers differ' }, '≠'),
-    );
+    const name = rowName(review, row);
+    const column = `${byScore ? 'Score' : 'Percentile'}${row.flagged ? ', flagged' : ''}`;
+    return dom`
+      <div class="rv-row ${row.flagged ? 'flagged' : ''}" role="listitem" tabIndex="-1" data-id=${row.id}
+        title=${row.why ? `${name}: ${row.why}` : name} onclick=${() => review.goTo(row.id)}>
+        <img src=${`/api/case/${row.id}/thumb.png?size=80&v=${row.v}`} width="40" height="34" loading="lazy" alt="" decoding="async" />
+        <span class="rv-what">
+          <span class="rv-name">${inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7))}</span>
+          ${chips(tagsOf(review, row, Boolean(row.decision)), 2)}
+          ${row.why && el('span', { class: 'dim' }, row.why)}
+        </span>
+        <span class="rv-pct num" title=${column}>${this.figure(row)}</span>
+        <span class="rv-mark ${what}" title=${what}>${row.decision && MARK[row.decision]}</span>
+        ${signs(review, row)}
+      </div>`;
   }
 
   /** Returns the percentile, or the score if most rows have the same percentile, above all held-out normals.
@@ -304,17 +287,12 @@ function markNext(box, rows, id, whole) {
 function tally(list) {
   const c = list.counts;
   if (!c) return;
-  fill(
-    list.tally,
-    el('b', {}, `${c.read} of ${c.total} read`),
-    draftsButton(list.review),
-    el('span', { class: 'rv-mark normal', title: 'normal' }, 'N'),
-    String(c.normal),
-    el('span', { class: 'rv-mark abnormal', title: 'abnormal' }, 'A'),
-    String(c.abnormal),
-    el('span', { class: 'rv-mark unsure', title: 'unsure' }, 'U'),
-    String(c.unsure),
-  );
+  const mark = (/** @type {Answers.Decision} */ name) => [
+    el('span', { class: `rv-mark ${name}`, title: name }, MARK[name]),
+    String(c[name]),
+  ];
+  const marks = [mark('normal'), mark('abnormal'), mark('unsure')];
+  fill(list.tally, el('b', {}, `${c.read} of ${c.total} read`), draftsButton(list.review), marks);
   list.bar.style.setProperty('--done', c.total ? `${(100 * c.read) / c.total}%` : '0%');
 }
 

@@ -1,5 +1,6 @@
 // Order and filters of the worklist, as menus.
-import { action, el, options } from '../../../static/dom.js';
+import { el, options } from '../../../static/dom.js';
+import { button, icon, press } from './parts.js';
 
 /** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
  *   assigned: string, tag: string, label: string}} Asked the query sent to the server */
@@ -73,11 +74,11 @@ export function filters(asked, change, turnGrid) {
     menuOf('sort', 'Order of the worklist', Object.entries(ORDERS)),
     ...MENUS.map(([key, title, any]) => menuOf(key, title, [['', any], ...ANSWERS[key]])),
   ];
-  const turn = el('button', { type: 'button', class: 'rv-icon', title: 'Reverse the order' }, '↓');
-  turn.onclick = () => {
+  const reverse = () => {
     change({ desc: 1 - asked.desc });
     turn.textContent = asked.desc ? '↓' : '↑';
   };
+  const turn = button('↓', 'Reverse the order', reverse, { class: 'rv-icon' });
   const text = el('input', { type: 'text', placeholder: 'Find a name', 'aria-label': 'Find a name' });
   let wait = 0;
   text.addEventListener('input', () => {
@@ -85,12 +86,10 @@ export function filters(asked, change, turnGrid) {
     wait = setTimeout(() => change({ text: text.value }), TYPING);
   });
   const [sort, ...rest] = menus.map((m) => m.menu);
-  const grid = action(el('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, el('path', { d: TILES })), turnGrid, {
-    class: 'rv-glyph rv-grid-switch',
-    'aria-label': 'Grid of pictures',
-    'aria-pressed': 'false',
-    title: 'Worklist as a grid of pictures, and back (Q)',
-  });
+  const title = 'Worklist as a grid of pictures, and back (Q)';
+  const grid = icon(TILES, 'Grid of pictures', title, turnGrid);
+  grid.classList.add('rv-grid-switch');
+  press(grid, false);
   return {
     element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),
     /** Shows the current query, whatever set it. */
@@ -98,7 +97,7 @@ export function filters(asked, change, turnGrid) {
       for (const { key, menu } of menus) menu.value = String(asked[key]);
     },
     /** @param {boolean} on whether the grid is shown */
-    gridded: (on) => grid.setAttribute('aria-pressed', String(on)),
+    gridded: (on) => press(grid, on),
     /** Hides orders and filters by hidden values from a blind reader. @param {boolean} blind */
     blind(blind) {
       for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);

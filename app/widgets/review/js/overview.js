@@ -2,6 +2,7 @@
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { clamp, fixed } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import { facets } from './facets.js';
 import { reach } from './grid_moves.js';
 
@@ -79,21 +80,11 @@ export class Overview {
     this.band = el('rect', { class: 'rv-strip-band', x: 0, y: 0, width: 0, height: HEIGHT });
     this.now = el('path', { class: 'rv-strip-now', d: '', 'aria-hidden': 'true' });
     const about = `Scores of the cases in this list, ${fixed(scores.lo)} to ${fixed(scores.hi)}; the line is the threshold. Click to go there.`;
-    const svg = el(
-      'svg',
-      {
-        viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
-        preserveAspectRatio: 'none',
-        role: 'img',
-        'aria-label': about,
-        onclick: (/** @type {MouseEvent} */ event) => this.clicked(event),
-      },
-      el('title', {}, about),
-      this.band,
-      bars,
-      line,
-      this.now,
-    );
+    const go = (/** @type {MouseEvent} */ event) => this.clicked(event);
+    const svg = dom`
+      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${about} onclick=${go}>
+        <title>${about}</title>${this.band}${bars}${line}${this.now}
+      </svg>`;
     fill(this.drawing, svg);
     this.mark();
   }
@@ -117,16 +108,9 @@ export class Overview {
     const total = this.got?.total || 0;
     const at = grid.on ? grid.at : this.index();
     const where = total && at >= 0 ? `${at + 1} of ${total}` : `${total} cases`;
-    fill(
-      this.words,
-      el('span', {}, where),
-      scores &&
-        el(
-          'span',
-          { title: 'Score of this case on the scale of this run' },
-          score === null ? '' : `score ${fixed(score)}`,
-        ),
-    );
+    const title = 'Score of this case on the scale of this run';
+    const words = scores && el('span', { title }, score === null ? '' : `score ${fixed(score)}`);
+    fill(this.words, el('span', {}, where), words);
   }
 
   /** Returns the list position of the viewer's case; -1 while unknown. */

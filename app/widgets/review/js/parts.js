@@ -1,5 +1,6 @@
 // Small controls of the review panel: sliders, rows of buttons, names shortened in the middle.
 import { action, el } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 
 /** @param {string} label @param {{min?: number, max?: number, step?: number, value?: number, title?: string, text?: (v:
  * number) => string, input: (v: number) => void}} options */
@@ -22,26 +23,33 @@ export function slider(label, { min = 0, max = 100, step = 1, value = 0, title =
  * @param {string} label @param {[key: string, text: string, title?: string][]} items @param {(key: string) => void}
  * pick @param {string | null} value */
 export function choice(label, items, pick, value) {
-  /** @type {Map<string, HTMLButtonElement>} */
-  const buttons = new Map();
+  const buttons = items.map(([key, text, title = text]) => ({ key, made: button(text, title, () => pick(key)) }));
   const row = el('div', { class: 'rv-choice', role: 'group', 'aria-label': label });
-  for (const [key, text, title] of items) {
-    const button = action(text, () => pick(key), { title: title || text });
-    buttons.set(key, button);
-    row.append(button);
-  }
-  const set = (/** @type {string | null} */ key) => {
-    for (const [k, b] of buttons) b.setAttribute('aria-pressed', String(k === key));
+  row.append(...buttons.map(({ made }) => made));
+  const set = (/** @type {string | null} */ now) => {
+    for (const { key, made } of buttons) press(made, key === now);
   };
   set(value);
   return { row, set };
 }
 
+/** @param {Page.Child} words @param {string} title @param {() => unknown} click @param {Page.Attributes} [more] */
+export const button = (words, title, click, more = {}) => action(words, click, { title, ...more });
+
+/** A button with a drawn sign. @param {string} d its path @param {string} name @param {string} title @param {() =>
+ * unknown} click */
+export const icon = (d, name, title, click) =>
+  button(dom`<svg viewBox="0 0 16 16" aria-hidden="true"><path d=${d} /></svg>`, title, click, {
+    class: 'rv-glyph',
+    'aria-label': name,
+  });
+
 /** A toggle button, with its key in the tooltip. @param {string} text @param {string} key @param {() => void} click */
-export function toggle(text, key, click) {
-  const title = `${text} (${key})`;
-  return action(text, click, { class: 'rv-toggle', title, 'aria-pressed': 'false' });
-}
+export const toggle = (text, key, click, title = `${text} (${key})`) =>
+  button(text, title, click, { class: 'rv-toggle', 'aria-pressed': 'false' });
+
+/** @param {Element} button @param {boolean} on */
+export const press = (button, on) => button.setAttribute('aria-pressed', String(on));
 
 /** How many characters of a name stay at its end: of a case's number and day the number goes last. @param {string} name */
 export const endOf = (name, usual = 10) => (/^Case \d/.test(name) ? 0 : usual);

@@ -1,6 +1,7 @@
 // A report of the case on screen, for the printer or a PDF: pictures, reading, decisions, findings, version.
 import { el } from '../../../static/dom.js';
 import { fixed, moment, percent } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import * as measure from './measure.js';
 import { paint } from './paint.js';
 import { isBox } from './place.js';
@@ -35,34 +36,23 @@ function rows(review) {
   const others = (detail.others || []).map((o) => `${o.reader}: ${o.decision}`);
   const mask = detail.masks?.find((m) => m.id === review.maskId);
   const found = (detail.findings || []).map((f, i) => {
-    const [x, y, right, bottom] = f.box || [];
-    const to = f.box && isBox(f.box) ? ` to ${fixed(right, 0)}, ${fixed(bottom, 0)}` : '';
-    const place = f.mask_version
-      ? `mask v${f.mask_version}`
-      : f.box
-        ? `${to ? 'box' : 'at'} ${fixed(x, 0)}, ${fixed(y, 0)}${to}`
-        : 'whole image';
+    const [x, y, right, bottom] = (f.box || []).map((v) => fixed(v, 0));
+    const box = f.box && isBox(f.box) ? `box ${x}, ${y} to ${right}, ${bottom}` : `at ${x}, ${y}`;
+    const place = f.mask_version ? `mask v${f.mask_version}` : f.box ? box : 'whole image';
     return el('li', {}, `${i + 1}. ${f.label} (${place}), ${f.reader}, ${moment(f.created)}`);
   });
   const at = counts && heat ? measure.at(counts, review.threshold.step) : null;
+  const size = `${detail.width} x ${detail.height} pixels, ${detail.bits} bits`;
+  const share = at && `area above the threshold ${percent(at.share)}`;
+  const drawn = mask && [`version ${mask.version}`, mask.source, mask.reader, moment(mask.created)];
   return [
     row('Study', setup.study),
-    row(
-      'Image',
-      `${detail.width} x ${detail.height} pixels, ${detail.bits} bits${detail.modality ? `, ${detail.modality}` : ''}`,
-    ),
+    row('Image', `${size}${detail.modality ? `, ${detail.modality}` : ''}`),
     row('Detector', about && `${about.title}, ${about.name} (${about.id}), ${moment(about.created)}`),
     row('Reading', reading && reading.percentile != null && `${fixed(reading.percentile, 1)} %: ${reading.words}`),
     row('Threshold', heat && fixed(heat.level)),
-    row(
-      'Overlap',
-      at?.dice != null && `Dice ${fixed(at.dice)} with the lesion mask; area above the threshold ${percent(at.share)}`,
-    ),
-    row(
-      'Lesion mask',
-      mask &&
-        `version ${mask.version}, ${mask.source}${mask.reader ? `, ${mask.reader}` : ''}, ${moment(mask.created)}`,
-    ),
+    row('Overlap', at?.dice != null && `Dice ${fixed(at.dice)} with the lesion mask; ${share}`),
+    row('Lesion mask', drawn?.filter(Boolean).join(', ')),
     row('Decisions', [...said, ...others].join('; ') || 'none yet'),
     row('Comment', own[own.length - 1]?.comment),
     row('Findings', found.length > 0 && el('ul', {}, found)),
@@ -74,24 +64,22 @@ function rows(review) {
 export function report(review) {
   const { detail } = review;
   if (!detail || detail.blind || !review.picture) return review.say('Nothing to print yet: decide first.');
-  const pictures = [
-    ['Image', picture(review, 'image')],
-    ['Heat map and contour', review.heat && picture(review, 'overlay', { heat: true, contour: true })],
-    ['Lesion mask', review.lesion && picture(review, 'overlay', { heat: false, contour: false, mask: 'outline' })],
+  const figure = (/** @type {string} */ title, /** @type {Element} */ image) =>
+    dom`<figure>${image}<figcaption>${title}</figcaption></figure>`;
+  const [map, mask] = [
+    { heat: true, contour: true },
+    { heat: false, contour: false, mask: 'outline' },
   ];
-  const sheet = el(
-    'article',
-    { class: 'rv-report' },
-    el('h1', {}, nameOf(review, detail)),
-    el(
-      'div',
-      { class: 'rv-report-pictures' },
-      pictures.map(([title, image]) => image && el('figure', {}, image, el('figcaption', {}, title))),
-    ),
-    el('table', {}, rows(review)),
-    el('p', { class: 'rv-report-research' }, RESEARCH),
-  );
-  return printed(sheet);
+  return printed(dom`<article class="rv-report">
+    <h1>${nameOf(review, detail)}</h1>
+    <div class="rv-report-pictures">
+      ${figure('Image', picture(review, 'image'))}
+      ${review.heat && figure('Heat map and contour', picture(review, 'overlay', map))}
+      ${review.lesion && figure('Lesion mask', picture(review, 'overlay', mask))}
+    </div>
+    <table>${rows(review)}</table>
+    <p class="rv-report-research">${RESEARCH}</p>
+  </article>`);
 }
 
 /** Prints a sheet and then removes it from the page. @param {HTMLElement} sheet of the class rv-report */

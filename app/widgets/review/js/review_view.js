@@ -23,8 +23,10 @@ import { View } from './view.js';
 /** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
  *   caption: HTMLElement}} Pane */
 
-/** @typedef {Pick<ReviewView, 'act' | 'goTo' | 'opened' | 'entered' | 'listed' | 'arrange' | 'cursor' | 'painted' | 'named' |
- *   'judges' | 'relabel' | 'flash' | 'comment' | 'rating' | 'marked'>} Hooks */
+/** What other files set. @typedef {'heat' | 'second' | 'lesion' | 'maskId' | 'waits' | 'other' | 'otherId' | 'nearest' |
+ * 'counts' | 'panes' | 'beside' | 'last' | 'since' | 'shownAt' | 'adjudicating' | 'act' | 'goTo' | 'opened' | 'entered' |
+ * 'listed' | 'arrange' | 'cursor' | 'painted' | 'named' | 'judges' | 'relabel' | 'flash' | 'comment' | 'rating' |
+ * 'marked'} Parts */
 
 /** The reader's display settings. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
  *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
@@ -141,11 +143,10 @@ export class ReviewView {
     this.rating = () => undefined;
   }
 
-  // Only these methods change what is on screen; other files call them.
-
-  /** Sets the functions of other files that the view calls. @param {Partial<Hooks>} hooks */
-  wire(hooks) {
-    Object.assign(this, hooks);
+  /** Sets parts of what is on screen, or functions of other files that the view calls; only here are they changed.
+   * @param {Partial<Pick<ReviewView, Parts>>} parts */
+  put(parts) {
+    Object.assign(this, parts);
   }
 
   /** A case, its picture and its mask together. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
@@ -157,36 +158,6 @@ export class ReviewView {
   /** Applies the studio's data of a case, if it is still on screen. @param {number} id @param {Partial<Answers.CaseDetail>} parts */
   told(id, parts) {
     if (this.detail?.id === id) Object.assign(this.detail, parts);
-  }
-
-  /** Sets the heat maps to draw. @param {Pick<ReviewView, 'heat' | 'second'>} layers */
-  showHeat(layers) {
-    Object.assign(this, layers);
-  }
-
-  /** Sets a version of the lesion mask, or none. @param {ReviewView['lesion']} lesion @param {number | null} id */
-  showMask(lesion, id) {
-    Object.assign(this, { lesion, maskId: id, waits: this.waits && !id });
-  }
-
-  /** Sets a second version to compare with the first. @param {ReviewView['other']} other @param {number | null} id */
-  showOther(other, id) {
-    Object.assign(this, { other, otherId: id });
-  }
-
-  /** @param {ReviewView['nearest']} nearest */
-  showNearest(nearest) {
-    this.nearest = nearest;
-  }
-
-  /** Sets the pixel counts of mask and outline. @param {ReviewView['counts']} counts */
-  showCounts(counts) {
-    this.counts = counts;
-  }
-
-  /** @param {Pane[]} panes */
-  showPanes(panes) {
-    this.panes = panes;
   }
 
   /** Whether a layer's outline is drawn: on flagged images; on others if the reader requests it or moves the threshold.
@@ -210,32 +181,6 @@ export class ReviewView {
     this.asked = on ? (this.detail?.id ?? null) : null;
     this.named();
     this.redraw();
-  }
-
-  /** Sets the run to compare with the current one. @param {string | null} run */
-  compareWith(run) {
-    this.beside = run;
-  }
-
-  /** Sets the last decision, or none. @param {ReviewView['last']} last */
-  decided(last) {
-    this.last = last;
-  }
-
-  /** Sets when the case appeared; a reload keeps the earlier time. @param {number} [since] */
-  seenSince(since = performance.now()) {
-    this.since = since;
-  }
-
-  /** Records that its first frame was painted. */
-  firstFrame() {
-    this.shownAt = performance.now();
-  }
-
-  /** Sets whether the reader's decisions are adjudications. */
-  adjudicate() {
-    this.adjudicating = !this.adjudicating;
-    return this.adjudicating;
   }
 
   /** @param {string} text @param {'note' | 'good' | 'bad'} [kind] */

@@ -1,31 +1,28 @@
-// Reading sessions: start one, show its progress, end it with its summary.
+// Reading sessions: start one, show its progress, end it with its summary and a report for the printer.
 import { enqueue, get, post } from '../../../static/api.js';
 import { asked, sheet } from '../../../static/dialogs.js';
-import { action, check, el, fill } from '../../../static/dom.js';
-import { moment, plural } from '../../../static/format.js';
+import { action, check, el, fill, num, options, table, tr } from '../../../static/dom.js';
+import { fixed, moment, percent, plural, seconds, shareOf } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
-import { against, figures } from './session_figures.js';
-import { printSession } from './session_print.js';
+import { dom } from '../../../static/view.js';
+import { printed, RESEARCH, row } from './report.js';
 
-/** @param {string} text @param {string} note @param {boolean} checked */
-const choice = (text, note, checked) => check(el('span', {}, text, el('small', {}, note)), { checked });
+/** @param {string} text @param {string} note */
+const choice = (text, note) => check(dom`<span>${text}<small>${note}</small></span>`, { checked: true });
 
 /** Asks for the session's contents and starts it. @param {ReviewView} review */
 async function begin(review) {
   const { study } = review;
   const found = await get('/api/reading', { study });
   if (!found.ok) return review.say(found.error, 'bad');
-  const which = el(
-    'select',
-    { 'aria-label': 'Which cases' },
-    found.choices.map(({ name, title, cases }) =>
-      el('option', { value: name, disabled: !cases }, `${title} (${cases})`),
-    ),
+  const choices = found.choices.map(({ name, title, cases }) =>
+    el('option', { value: name, disabled: !cases }, `${title} (${cases})`),
   );
-  const count = el('input', { type: 'number', min: 1, 'aria-label': 'How many', placeholder: 'all', value: '' });
-  const blind = choice('Blind first', 'Score, heat map and mask are shown after your first decision.', true);
-  const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.', true);
-  const neutral = choice('Neutral names', 'Random names, new in each session.', true);
+  const which = el('select', { 'aria-label': 'Which cases' }, choices);
+  const count = dom`<input type="number" min="1" aria-label="How many" placeholder="all" value="" />`;
+  const blind = choice('Blind first', 'Score, heat map and mask are shown after your first decision.');
+  const shuffled = choice('Shuffled', 'In random order; otherwise in the order of the worklist.');
+  const neutral = choice('Neutral names', 'Random names, new in each session.');
   const follow = () => {
     // In a blind session neither order nor names reveal a label.
     for (const { box } of [shuffled, neutral]) {
@@ -33,7 +30,7 @@ async function begin(review) {
       box.disabled = blind.box.checked;
     }
   };
-  blind.box.addEventListener('change', follow);
+  blind.box.onchange = follow;
   if (found.blind) {
     blind.box.disabled = true;
     blind.label.title = 'An administrator has made this a blind study';
@@ -41,27 +38,16 @@ async function begin(review) {
   follow();
   const over = found.over.map(({ id, cases, blind: hidden, created, reader }) => {
     const whose = reader === review.setup?.reader ? '' : `, ${reader}`;
-    return el(
-      'option',
-      { value: id },
-      `${moment(created)}, ${plural(cases, 'case')}${hidden ? ', blind' : ''}${whose}`,
-    );
+    const words = `${moment(created)}, ${plural(cases, 'case')}${hidden ? ', blind' : ''}${whose}`;
+    return /** @type {const} */ ([id, words]);
   });
-  const earlier = el(
-    'select',
-    { 'aria-label': 'Earlier sessions', onchange: () => earlier.value && showSummary(review, Number(earlier.value)) },
-    el('option', { value: '' }, 'Summary of an earlier session …'),
-    over,
-  );
+  const sessions = options([['', 'Summary of an earlier session …'], ...over]);
+  const earlier = el('select', { 'aria-label': 'Earlier sessions' }, sessions);
+  earlier.onchange = () => earlier.value && showSummary(review, Number(earlier.value));
   const wanted = await asked({
-    content: [
-      el('h2', {}, 'Start a reading session'),
-      el('div', { class: 'rv-ask' }, el('label', {}, 'Which cases', which), el('label', {}, 'How many', count)),
-      blind.label,
-      shuffled.label,
-      neutral.label,
-      over.length > 0 && earlier,
-    ],
+    content: dom`<h2>Start a reading session</h2>
+      <div class="rv-ask"><label>Which cases${which}</label><label>How many${count}</label></div>
+      ${blind.label}${shuffled.label}${neutral.label}${over.length > 0 && earlier}`,
     answer: () => ({
       study,
       choice: which.value,
@@ -140,13 +126,100 @@ async function showSummary(review, session) {
   if (!found.ok) return review.say(found.error, 'bad');
   const whose = found.session.reader === review.setup?.reader ? 'Your' : `${found.session.reader}’s`;
   const title = 'Report of this session, to print or save as PDF';
-  const dialog = sheet('rv-over', [
-    el('h2', {}, 'Reading session'),
-    figures(found, whose),
-    el('p', { class: 'dim' }, against(found)),
-    el('menu', {}, [
-      action('Report', () => printSession(review, session), { class: 'plain', title }),
-      action('Close', () => dialog.close(), { class: 'main' }),
-    ]),
-  ]);
+  const content = dom`<h2>Reading session</h2>
+    ${figures(found, whose)}
+    <p class="dim">${against(found)}</p>
+    <menu>
+      ${action('Report', () => printSession(review, session), { class: 'plain', title })}
+      ${action('Close', () => dialog.close(), { class: 'main' })}
+    </menu>`;
+  const dialog = sheet('rv-over', content);
+}
+
+// The figures of a session, on screen and in print.
+/** @param {Answers.Share} share */
+const range = ({ value, low, high, hits, n }) =>
+  value == null ? '–' : `${percent(value)} (${percent(low)} to ${percent(high)}; ${hits} of ${n})`;
+
+/** @param {string} name @param {Page.Child} value @param {string} [note] */
+const figure = (name, value, note = '') =>
+  tr([el('th', {}, name), num([value, note && el('small', { class: 'dim' }, ` ${note}`)])]);
+
+/** @param {Answers.SessionSummary} s @param {string} [whose] of the reader's figures */
+function figures(s, whose = 'Your') {
+  const { normal, abnormal, unsure } = s.decisions;
+  const { session, seconds: took, point, detector } = s;
+  const kappa = (/** @type {Answers.SessionSummary['agreement'][number]} */ a) =>
+    a.kappa == null ? '' : `kappa ${fixed(a.kappa, 2)} (${fixed(a.low, 2)} to ${fixed(a.high, 2)}), `;
+  const half = took && `median; half take ${seconds(took.low)} to ${seconds(took.high)}`;
+  const rows = [
+    figure(
+      'Read',
+      `${s.read} of ${plural(s.cases, 'case')}`,
+      `${normal} normal, ${abnormal} abnormal, ${unsure} unsure`,
+    ),
+    took && figure('Time a case', seconds(took.median), half || ''),
+    took && figure('Time in all', seconds(took.total)),
+    Boolean(session.blind) && figure('Changed after seeing the AI result', plural(s.changed, 'case')),
+    point && figure(`${whose} sensitivity`, range(point.sensitivity)),
+    point && figure(`${whose} specificity`, range(point.specificity)),
+    detector && figure('Detector’s sensitivity', range(detector.sensitivity), 'same cases'),
+    detector && figure('Detector’s specificity', range(detector.specificity), 'same cases'),
+    ...s.agreement
+      .filter(({ n }) => n > 0)
+      .map((a) => figure(`Agreement with ${a.with}`, shareOf(a.agreement, a.n), `${kappa(a)}${a.n} cases`)),
+  ];
+  return el('table', { class: 'rv-summary' }, rows);
+}
+
+/** Describes the reference of the figures. @param {Answers.SessionSummary} s */
+const against = (s) =>
+  s.point
+    ? 'Against the imported labels, by last decisions; “unsure” counts as neither. 95 % Wilson intervals.'
+    : 'No labels to compare with.';
+
+// The report for printing or as a PDF: reader, settings, results, and each case.
+/** @param {Answers.SessionReport} found */
+function about({ session, run, code, ...found }) {
+  const how = [
+    session.blind ? 'blind first' : 'not blind',
+    session.shuffled ? 'shuffled' : 'in the order of the worklist',
+    session.neutral ? 'neutral names' : 'names as imported',
+  ];
+  const made = run && `${run.title}, ${run.name} (${run.id}), ${moment(run.created)}${code ? `, code ${code}` : ''}`;
+  return dom`<table>
+    ${row('Study', found.study)}
+    ${row('Reader', found.reader)}
+    ${row('Reading', how.join(', '))}
+    ${row('Cases', `${found.which}: ${plural(found.cases, 'case')}`)}
+    ${row('Begun', moment(session.created))}
+    ${row('Ended', moment(session.ended))}
+    ${row('Detector', made || 'none')}
+    ${row('Printed', `${moment(new Date().toISOString())}, version ${found.version}`)}
+  </table>`;
+}
+
+/** @param {Answers.SheetRow} one */
+function cells({ name, first, decision, seconds: took, percentile, flagged }) {
+  const said = first !== decision ? `${first}, then ${decision}` : decision || 'not read';
+  const reading = percentile == null ? '–' : `${fixed(percentile, 1)} %`;
+  const values = [name, said, seconds(took), flagged == null ? reading : `${reading}${flagged ? ', flagged' : ''}`];
+  return tr(values);
+}
+
+/** @param {ReviewView} review @param {number} session */
+async function printSession(review, session) {
+  const found = await get(`/api/reading/${session}/report`);
+  if (!found.ok) return review.say(found.error, 'bad');
+  const heads = ['Case', 'Decision', 'Time', 'Detector’s reading'];
+  return printed(dom`<article class="rv-report">
+    <h1>Reading session ${found.session.id}</h1>
+    ${about(found)}
+    <h2>Result</h2>
+    ${figures(found, 'Reader’s')}
+    <p>${against(found)}</p>
+    <h2>Cases</h2>
+    ${table(heads, found.rows.map(cells), { class: 'rv-report-cases' })}
+    <p class="rv-report-research">${RESEARCH}</p>
+  </article>`);
 }

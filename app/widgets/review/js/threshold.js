@@ -38,13 +38,13 @@ export class Threshold {
     const { heat, side, run } = review;
     side.scale.set(run ? review.detail?.readings?.[run] : null);
     side.threshold.range.disabled = !heat;
-    review.showCounts(null);
+    review.put({ counts: null });
     if (!heat) {
       numbers(side, null);
       return;
     }
     const known = heat.counted?.mask === review.maskId ? heat.counted : null;
-    if (known) review.showCounts(known.counts);
+    if (known) review.put({ counts: known.counts });
     this.apply();
     if (!known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
   }
@@ -56,22 +56,15 @@ export class Threshold {
     const stale = () => review.heat !== heat || review.lesion !== lesion;
     const counts = await this.counted(heat, lesion, maskId, picture, stale);
     if (!counts || stale()) return;
-    review.showCounts(counts);
+    review.put({ counts });
     this.measured();
   }
 
   /** @param {import('./layers.js').Layer} made @param {import('./layers.js').MaskLayer | null} lesion @param {number |
    * null} mask @param {import('./image.js').Picture} picture @param {() => boolean} [stale] */
   async counted(made, lesion, mask, picture, stale) {
-    const counts = await measure.count(
-      made.map,
-      lesion?.pixels,
-      picture.w,
-      picture.h,
-      made.inside,
-      stale,
-      layers.ownCut(made),
-    );
+    const { w, h } = picture;
+    const counts = await measure.count(made.map, lesion?.pixels, w, h, made.inside, stale, layers.ownCut(made));
     if (counts) made.counted = { mask, counts };
     return counts;
   }

@@ -1,6 +1,7 @@
 // The score over a recording's frames or a volume's slices, under the viewer: click a frame, or go to the next peak.
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 
 const WIDTH = 1000;
 const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
@@ -38,42 +39,26 @@ export function timeline(review, line) {
     const path = frames.map((f, i) => `${i ? 'L' : 'M'}${x(i).toFixed(1)} ${y(f.percentile).toFixed(1)}`).join(' ');
     const now = x(here());
     const thin = { 'vector-effect': 'non-scaling-stroke' };
+    const limit = { stroke: 'var(--warn)', 'stroke-dasharray': '4 5' };
     const pick = (/** @type {MouseEvent} */ event) => {
       const box = svg.getBoundingClientRect();
       const i = Math.floor(((event.clientX - box.left) / box.width) * frames.length);
       review.goTo(frames[Math.min(frames.length - 1, i)].id);
     };
-    const svg = el(
-      'svg',
-      {
-        viewBox: `0 0 ${WIDTH} 54`,
-        preserveAspectRatio: 'none',
-        role: 'img',
-        'aria-label': 'Score over the frames',
-        onclick: pick,
-      },
-      el('line', {
-        x1: 0,
-        x2: WIDTH,
-        y1: y(FLAGGED),
-        y2: y(FLAGGED),
-        stroke: 'var(--warn)',
-        'stroke-dasharray': '4 5',
-        ...thin,
-      }),
-      el('path', { d: path, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5, ...thin }),
-      el('line', { x1: now, x2: now, y1: 0, y2: 54, stroke: 'var(--text)', ...thin }),
-    );
+    const svg = dom`
+      <svg viewBox="0 0 ${WIDTH} 54" preserveAspectRatio="none" role="img" aria-label="Score over the frames" onclick=${pick}>
+        ${el('line', { x1: 0, x2: WIDTH, y1: y(FLAGGED), y2: y(FLAGGED), ...limit, ...thin })}
+        ${el('path', { d: path, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5, ...thin })}
+        ${el('line', { x1: now, x2: now, y1: 0, y2: 54, stroke: 'var(--text)', ...thin })}
+      </svg>`;
     fill(line, svg);
   }
 
   function peak() {
     if (frames.length < 2 || line.hidden)
       return review.say('This case is a single image; peaks belong to recordings and volumes.');
-    const i = nextPeak(
-      frames.map((f) => f.score),
-      here(),
-    );
+    const scores = frames.map((f) => f.score);
+    const i = nextPeak(scores, here());
     return i < 0 ? review.say('The score has no peak here.') : review.goTo(frames[i].id);
   }
 

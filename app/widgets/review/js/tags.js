@@ -1,0 +1,87 @@
+// Tags of cases as chips, the panel of the case on screen, and a field for a new one. Tags from the import stay hidden,
+// like the imported mask, until the reader has decided.
+import { post } from '../../../static/api.js';
+import { el, fill, onEnter } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
+
+/** @typedef {{id: number, tags?: string[], kinds?: string[]}} Tagged */
+
+/** Returns the tags that may be shown.
+ * @param {ReviewView} review @param {Tagged} one @param {boolean} decided by this reader */
+export function tagsOf({ show, revealed }, one, decided) {
+  const open = decided || show.truth || revealed.has(one.id);
+  return (one.tags || []).filter((tag) => open || !one.kinds?.includes(tag));
+}
+
+/** Shows the first `most` tags, and the number of others. @param {string[]} tags @param {number} most */
+export function chips(tags, most) {
+  if (!tags.length) return null;
+  const rest = tags.length > most ? [`+${tags.length - most}`] : [];
+  const shown = [...tags.slice(0, most), ...rest].map((tag) => el('span', { class: 'rv-tag' }, tag));
+  return el('span', { class: 'rv-tags', title: `Tags: ${tags.join(', ')}` }, shown);
+}
+
+/** Adds a tag to cases or removes it, and updates the list, the grid and the case on screen.
+ * @param {ReviewView} review @param {number[]} cases @param {string} tag @param {boolean} remove */
+export async function tagCases(review, cases, tag, remove) {
+  const name = tag.trim().replace(/\s+/g, ' ');
+  if (!name || !cases.length) return null;
+  const answer = await post('/api/review/tag', { study: review.study, cases, tag: name, remove });
+  if (!answer.ok) {
+    review.say(answer.error, 'bad');
+    return null;
+  }
+  const renew = (/** @type {{id: number, tags?: string[], kinds?: string[]} | null | undefined} */ one) => {
+    if (!one?.tags || !cases.includes(one.id)) return;
+    one.tags = [...one.tags.filter((t) => t !== answer.tag), ...(remove ? [] : [answer.tag])].sort();
+    one.kinds = one.kinds?.filter((t) => t !== answer.tag);
+  };
+  renew(review.detail);
+  for (const id of cases) {
+    renew(review.list.rows.get(id)?.row);
+    renew(review.grid.pages.find(id));
+    if (review.list.rows.has(id)) review.list.renew(id);
+  }
+  review.grid.retagged(cases);
+  review.overview.load();
+  review.redraw();
+  return answer;
+}
+
+/** A field for a tag. @param {string} placeholder @param {string} what is tagged @param {() => unknown} put */
+export function tagField(placeholder, what, put) {
+  const look = { type: 'text', list: 'rv-known-tags', maxlength: 60 };
+  const [label, title] = [`${placeholder} ${what}`, `${placeholder === 'Tag' ? 'A tag' : placeholder} ${what} (T)`];
+  const name = el('input', { ...look, placeholder, 'aria-label': label, title });
+  onEnter(name, put);
+  return name;
+}
+
+/** @param {ReviewView} review */
+export function tagPanel(review) {
+  const list = el('div', { class: 'rv-case-tags' });
+  const change = (/** @type {string} */ tag, remove = false) =>
+    review.detail && tagCases(review, [review.detail.id], tag, remove);
+  const name = tagField('Add a tag', 'to this case', async () => {
+    if (await change(name.value)) name.value = '';
+  });
+  const chip = (/** @type {string} */ tag) => dom`
+    <button type="button" class="rv-chip" title="Take it off" aria-label="Take off ${tag}" onclick=${() => change(tag, true)}>
+      ${tag}<span aria-hidden="true">×</span>
+    </button>`;
+  let of = 0;
+  return {
+    element: el('section', { class: 'rv-tagged' }, el('h3', {}, 'Tags'), list, name),
+    take: () => name.focus(),
+    reflect() {
+      const { detail } = review;
+      this.element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);
+      if (detail?.id !== of) name.value = '';
+      of = detail?.id || 0;
+      const decided = Boolean(detail?.mine.some((r) => r.active));
+      const tags = detail ? tagsOf(review, detail, decided) : [];
+      list.hidden = !tags.length;
+      fill(list, tags.map(chip));
+    },
+  };
+}
