@@ -2,7 +2,7 @@
 // identity of the points), the colours, and the panels next to the maps.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { el, finder, finderOfAll } from '../../../static/dom.js';
+import { fill, finder, finderOfAll, options } from '../../../static/dom.js';
 import { underWay } from '../../../static/plan.js';
 import { Detail } from './detail.js';
 import { Gallery } from './gallery.js';
@@ -27,6 +27,13 @@ const NOTHING = {
   ],
   encoder: ['No encoder yet', 'Train an encoder in the Training tab. Its snapshots can be mapped during the training.'],
 };
+
+/** Marks the points of a pane's map, by their identity. @param {Pane} pane @param {number[]} ids */
+function marked(pane, ids) {
+  const selected = new Uint8Array(pane.map.n);
+  for (const i of ids.map((id) => pane.map.find(id))) if (i >= 0) selected[i] = 1;
+  return selected;
+}
 
 export class ClusterView {
   /** @param {HTMLElement} root @param {Page.Studio} studio */
@@ -103,9 +110,7 @@ export class ClusterView {
     this.maps = maps;
     const ready = maps.filter((m) => m.ready);
     for (const pane of this.panes) {
-      pane.pick.replaceChildren(
-        ...ready.map((m) => el('option', { value: m.key }, titleOf({ ...m, count: m.points }))),
-      );
+      fill(pane.pick, options(ready.map((m) => [m.key, titleOf({ ...m, count: m.points })])));
       if (pane.map) pane.pick.value = pane.map.key;
     }
     const waiting = maps.find((m) => !m.ready && underWay(m.job_status));
@@ -138,10 +143,8 @@ export class ClusterView {
     const ids = from ? this.pointsOf(from).map((i) => from.map.ids[i]) : [];
     const focus = from && from.plot.focus >= 0 ? from.map.ids[from.plot.focus] : null;
     if (!(await orToast(pane.open(key)))) return;
-    const selected = new Uint8Array(pane.map.n);
-    for (const i of ids.map((id) => pane.map.find(id))) if (i >= 0) selected[i] = 1;
     pane.plot.focus = focus == null ? -1 : pane.map.find(focus);
-    pane.plot.setSelected(selected);
+    pane.plot.setSelected(marked(pane, ids));
     this.active = pane;
     this.fit = pane.fit;
     this.emptiness();
@@ -153,9 +156,7 @@ export class ClusterView {
     const { time } = pane.plot;
     const selected = this.pointsOf(pane).map((i) => pane.map.ids[i]);
     if (!(await pane.open(pane.map.key))) return;
-    const found = new Uint8Array(pane.map.n);
-    for (const i of selected.map((id) => pane.map.find(id))) if (i >= 0) found[i] = 1;
-    pane.plot.setSelected(found);
+    pane.plot.setSelected(marked(pane, selected));
     pane.seek(time);
     if (pane === this.active) this.aside();
   }
@@ -222,10 +223,14 @@ export class ClusterView {
   // Panels next to the maps -----------------------------------------------------------------------------
   aside() {
     const pane = this.active.map ? this.active : this.panes[0];
+    this.beside(pane);
+    this.side(pane);
+  }
+  /** @param {Pane} pane */
+  beside(pane) {
     this.legend.render(pane);
     this.numbers.render(pane);
     this.projecting.render();
-    this.side(pane);
   }
   /** @param {Pane} pane */
   side(pane) {
@@ -240,9 +245,7 @@ export class ClusterView {
   activate(pane) {
     if (this.active === pane) return;
     this.active = pane;
-    this.legend.render(pane);
-    this.numbers.render(pane);
-    this.projecting.render();
+    this.beside(pane);
   }
   /** @param {Pane} pane @param {boolean} still whether it will move on immediately */
   epochChanged(pane, still) {
@@ -298,16 +301,12 @@ export class ClusterView {
   // A selection in one pane applies to the other.
   /** @param {Pane} pane */
   share(pane) {
+    const ids = this.pointsOf(pane).map((i) => pane.map.ids[i]);
     for (const other of this.shown) {
       if (other === pane) continue;
-      const selected = new Uint8Array(other.map.n);
-      for (const i of this.pointsOf(pane)) {
-        const j = other.map.find(pane.map.ids[i]);
-        if (j >= 0) selected[j] = 1;
-      }
       other.plot.focus = pane.plot.focus >= 0 ? other.map.find(pane.map.ids[pane.plot.focus]) : -1;
       other.plot.neighbours = [];
-      other.plot.setSelected(selected);
+      other.plot.setSelected(marked(other, ids));
     }
   }
   clear() {

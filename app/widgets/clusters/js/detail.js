@@ -1,6 +1,7 @@
 // The clicked point: its image with heat map and outline, its score, its nearest neighbours in feature space.
 import { api } from '../../../static/api.js';
 import { action, check, el } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 /** @typedef {Omit<Answers.PointDetail, 'ok' | 'case' | 'reading'> & Partial<Pick<Answers.PointDetail, 'reading'>> & {far?: boolean,
@@ -31,151 +32,103 @@ export class Detail {
   /** @param {Pane} pane @param {number} i */
   async show(pane, i) {
     const token = (this.token = {});
+    const stale = () => token !== this.token;
     this.shown = { key: pane.map.key, point: i };
-    const query = pane.fit ? `?fit=${encodeURIComponent(pane.fit)}` : '';
     const base = pane.map.url(i);
     if (i >= pane.map.own) {
-      await this.showProjected(pane, i, base, token);
-      return;
+      // A new image: its name, its nearest neighbours on the map, and whether it resembles anything on it.
+      const { name, title, case_id, far, neighbours } = await api(`${base}?epoch=${pane.epochIndex}`);
+      if (stale()) return;
+      const placed = { group: `Placed: ${title}`, case: { name, tags: [] }, far, lesions: 0, outline: [], reviews: [] };
+      this.render({ point: i, case_id, ...placed }, base);
+      return this.near(pane, neighbours);
     }
+    const query = pane.fit ? `?fit=${encodeURIComponent(pane.fit)}` : '';
     const asked = api(`${base}/neighbours?epoch=${pane.epochIndex}&k=10`);
     const said = await api(`${base}${query}`);
-    if (token !== this.token) return;
+    if (stale()) return;
     this.render(said, base);
     const { neighbours } = await asked;
-    if (token !== this.token) return;
-    pane.plot.neighbours = neighbours.map((/** @type {Answers.Neighbour} */ n) => n.point);
-    pane.plot.redraw(false);
-    this.near(pane, neighbours);
-  }
-
-  // A new image: its name, its nearest neighbours on the map, and whether it resembles anything on it.
-  /** @param {Pane} pane @param {number} i @param {string} base @param {object} token */
-  async showProjected(pane, i, base, token) {
-    const found = await api(`${base}?epoch=${pane.epochIndex}`);
-    if (token !== this.token) return;
-    const { name, title, case_id, far, neighbours } = found;
-    this.render(
-      {
-        point: i,
-        case_id,
-        lesions: 0,
-        group: `Placed: ${title}`,
-        case: { name, tags: [] },
-        outline: [],
-        reviews: [],
-        far,
-      },
-      base,
-    );
-    pane.plot.neighbours = neighbours.map((/** @type {Answers.Neighbour} */ n) => n.point);
-    pane.plot.redraw(false);
-    this.near(pane, neighbours);
+    if (!stale()) this.near(pane, neighbours);
   }
 
   /** @param {Shown} said @param {string} base the point's address */
   render(said, base) {
-    const name = said.case?.name || 'case removed';
-    const frame = el(
-      'div',
-      { class: 'frame' },
-      el('img', {
-        class: 'image',
-        src: `${base}/image.png?side=512`,
-        alt: name,
-        'data-case': said.case_id,
-        'data-point': said.point,
-      }),
-    );
+    const { case: shown, reading, lesions, outline, reviews, group, far } = said;
+    const name = shown?.name || 'case removed';
+    const frame = dom`<div class="frame">
+      <img class="image" src="${base}/image.png?side=512" alt=${name} data-case=${said.case_id} data-point=${said.point} />
+    </div>`;
     const layers = [];
-    if (said.reading?.has_map) {
-      frame.append(
-        el('img', { class: 'heat', alt: '', src: `${base}/heat.png?fit=${encodeURIComponent(said.reading.run)}` }),
-      );
+    if (reading?.has_map) {
+      const src = `${base}/heat.png?fit=${encodeURIComponent(reading.run)}`;
+      frame.append(el('img', { class: 'heat', alt: '', src }));
       layers.push(this.layer(frame, 'heat', 'Heat map'));
     }
-    if (said.outline.length) {
-      const rings = said.outline.map((ring) => el('polygon', { points: ring.map((p) => p.join(',')).join(' ') }));
+    if (outline.length) {
+      const rings = outline.map((ring) => el('polygon', { points: ring.map((p) => p.join(',')).join(' ') }));
       frame.append(el('svg', { class: 'outline', viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, rings));
-      layers.push(this.layer(frame, 'outline', said.lesions ? 'Pasted lesions' : 'Lesion mask'));
+      layers.push(this.layer(frame, 'outline', lesions ? 'Pasted lesions' : 'Lesion mask'));
     }
-    const facts = [el('b', {}, said.group)];
-    if (said.far)
-      facts.push(el('p', { class: 'warning' }, 'Far from every image on this map: its position is unreliable.'));
-    if (said.reading) facts.push(this.score(said.reading));
-    for (const r of said.reviews.slice(0, 3))
-      facts.push(
-        el('span', { class: 'dim' }, `${r.reader}: ${r.decision}${r.comment ? `, \u201c${r.comment}\u201d` : ''}`),
-      );
-    if (said.case?.tags.length) facts.push(el('span', { class: 'dim' }, said.case.tags.join(', ')));
-    this.root.replaceChildren(
-      el(
-        'div',
-        { class: 'head' },
-        el('h2', { title: name }, said.lesions ? `${name}, A${String.fromCharCode(0x2080 + said.lesions)}` : name),
-        this.link(said),
-      ),
-      frame,
-      el('div', { class: 'layers' }, layers),
-      el('div', { class: 'facts' }, facts),
-      el('h3', {}, 'Nearest in feature space'),
-      el('div', { class: 'near' }),
-    );
+    const review = (/** @type {typeof reviews[number]} */ { reader, decision, comment }) =>
+      dom`<span class="dim">${reader}: ${decision}${comment && `, \u201c${comment}\u201d`}</span>`;
+    const warning = 'Far from every image on this map: its position is unreliable.';
+    const parts = dom`<div class="head">
+        <h2 title=${name}>${name}${lesions > 0 && `, A${String.fromCharCode(0x2080 + lesions)}`}</h2>${this.link(said)}
+      </div>
+      ${frame}
+      <div class="layers">${layers}</div>
+      <div class="facts">
+        <b>${group}</b>
+        ${far && el('p', { class: 'warning' }, warning)}
+        ${reading && score(reading)}
+        ${reviews.slice(0, 3).map(review)}
+        ${shown && shown.tags.length > 0 && el('span', { class: 'dim' }, shown.tags.join(', '))}
+      </div>
+      <h3>Nearest in feature space</h3>
+      <div class="near" />`;
+    this.root.replaceChildren(...parts);
   }
 
-  /** @param {Pane} pane @param {Answers.Neighbour[]} neighbours */
+  /** Shows the nearest neighbours, and rings around them on the map.
+   * @param {Pane} pane @param {Answers.Neighbour[]} neighbours */
   near(pane, neighbours) {
-    this.root
-      .querySelector('.near')
-      ?.replaceChildren(
-        ...neighbours.map(({ point, distance }) =>
-          action(
-            [
-              el('img', { src: pane.map.thumb(point), alt: '' }),
-              el('i', { style: `background:${this.clusters.colourOf(pane, point)}` }),
-              el('span', { class: 'num' }, distance.toFixed(3)),
-            ],
-            () => this.clusters.click(pane, point, false),
-            { class: 'thumb', 'data-point': point, title: `Distance ${distance.toFixed(4)}` },
-          ),
-        ),
-      );
-  }
-
-  /** @param {NonNullable<Answers.PointDetail['reading']>} reading */
-  score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {
-    const percent = percentile == null ? '\u2013' : percentile.toFixed(percentile > 99 && percentile < 100 ? 1 : 0);
-    return el(
-      'span',
-      { class: 'score' },
-      el('b', { class: `num ${flagged ? 'bad' : ''}` }, `${percent} %`),
-      el(
-        'span',
-        { class: 'dim' },
-        ` of held-out normals score lower (${score == null ? '\u2013' : score.toPrecision(4)})${flagged ? ', flagged' : ''}`,
-      ),
-    );
+    pane.plot.neighbours = neighbours.map(({ point }) => point);
+    pane.plot.redraw(false);
+    const thumbs = neighbours.map(({ point, distance }) => {
+      const look = { class: 'thumb', 'data-point': point, title: `Distance ${distance.toFixed(4)}` };
+      const picture = dom`<img src=${pane.map.thumb(point)} alt="" />
+        <i style="background:${this.clusters.colourOf(pane, point)}" /><span class="num">${distance.toFixed(3)}</span>`;
+      return action(picture, () => this.clusters.click(pane, point, false), look);
+    });
+    this.root.querySelector('.near')?.replaceChildren(...thumbs);
   }
 
   /** @param {HTMLElement} frame @param {'heat' | 'outline'} name @param {string} title */
   layer(frame, name, title) {
     frame.classList.toggle(`no-${name}`, !this.layers[name]);
-    const { box, label } = check(` ${title}`, {
-      checked: this.layers[name],
-      onchange: () => {
-        this.layers[name] = box.checked;
-        frame.classList.toggle(`no-${name}`, !box.checked);
-      },
-    });
+    const { box, label } = check(` ${title}`, { checked: this.layers[name] });
+    box.onchange = () => {
+      this.layers[name] = box.checked;
+      frame.classList.toggle(`no-${name}`, !box.checked);
+    };
     return label;
   }
 
   /** @param {Shown} said */
   link(said) {
     if (said.lesions || !said.case || said.case.split !== 'test') return null;
-    return action('Review', () => this.clusters.studio.openCase(said.case_id), {
-      class: 'small',
-      title: 'Open this case in Review',
-    });
+    const look = { class: 'small', title: 'Open this case in Review' };
+    return action('Review', () => this.clusters.studio.openCase(said.case_id), look);
   }
+}
+
+/** @param {NonNullable<Answers.PointDetail['reading']>} reading */
+function score({ percentile_roi: percentile, score_roi: score, flagged_roi: flagged }) {
+  const percent = percentile == null ? '\u2013' : percentile.toFixed(percentile > 99 && percentile < 100 ? 1 : 0);
+  const exact = `(${score == null ? '\u2013' : score.toPrecision(4)})${flagged ? ', flagged' : ''}`;
+  return dom`<span class="score">
+    <b class="num ${flagged ? 'bad' : ''}">${percent} %</b>
+    <span class="dim"> of held-out normals score lower ${exact}</span>
+  </span>`;
 }

@@ -2,6 +2,7 @@
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
 import { action, el, onEnter } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 
 /** @typedef {import('./pane.js').Pane} Pane */
 
@@ -19,17 +20,10 @@ export class Gallery {
     const { codes, names = [] } = pane.column;
     const counts = new Map();
     if (codes) for (const i of points) counts.set(codes[i], (counts.get(codes[i]) || 0) + 1);
-    const parts = [...counts]
-      .sort((a, b) => b[1] - a[1])
-      .map(([code, n]) =>
-        el(
-          'span',
-          { class: 'part' },
-          el('i', { style: `background:${this.clusters.colourCss(pane, code)}` }),
-          `${names[code] === '\u2013' ? 'none' : names[code]} `,
-          el('b', { class: 'num' }, n.toLocaleString('en')),
-        ),
-      );
+    const part = (/** @type {[number, number]} */ [code, n]) => dom`<span class="part">
+      <i style="background:${this.clusters.colourCss(pane, code)}" />
+      ${names[code] === '\u2013' ? 'none' : names[code]} <b class="num">${n.toLocaleString('en')}</b>
+    </span>`;
     const grid = el('div', { class: 'tiles' });
     const more = el('button', { class: 'small more' }, 'More');
     let shown = 0;
@@ -42,13 +36,9 @@ export class Gallery {
     more.onclick = add;
     add();
     this.root.hidden = false;
-    this.root.replaceChildren(
-      el('div', { class: 'head' }, el('h2', {}, `${points.length.toLocaleString('en')} selected`)),
-      el('div', { class: 'parts' }, parts),
-      this.actions(pane, points),
-      grid,
-      more,
-    );
+    const head = dom`<div class="head"><h2>${points.length.toLocaleString('en')} selected</h2></div>
+      <div class="parts">${[...counts].sort((a, b) => b[1] - a[1]).map(part)}</div>`;
+    this.root.replaceChildren(...head, this.actions(pane, points), grid, more);
   }
 
   // Tags and the worklist are for cases: MedMix versions among the points are skipped, with a message.
@@ -69,33 +59,20 @@ export class Gallery {
       name.value.trim() &&
       orToast(act('tag', { tag: name.value }, (d) => `${d.cases} cases tagged \u201c${d.tag}\u201d.`));
     onEnter(name, tag);
-    return el(
-      'div',
-      { class: 'actions' },
-      name,
-      action('Tag', tag),
-      action('To worklist', () => orToast(act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`)), {
-        class: 'worklist',
-        title: 'Assign these test cases to you: Review lists them',
-      }),
-    );
+    const list = () => orToast(act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`));
+    const title = 'Assign these test cases to you: Review lists them';
+    return dom`<div class="actions">
+      ${name}${action('Tag', tag)}${action('To worklist', list, { class: 'worklist', title })}
+    </div>`;
   }
 
   /** @param {Pane} pane @param {number} i */
   tile(pane, i) {
-    return action(
-      [
-        el('img', { src: pane.map.thumb(i), alt: '', loading: 'lazy' }),
-        el('i', { style: `background:${this.clusters.colourOf(pane, i)}` }),
-      ],
-      () => this.clusters.focus(pane, i),
-      {
-        class: 'thumb',
-        'data-point': i,
-        'data-case': pane.map.cases[i],
-        onpointerenter: () => this.clusters.flash(pane, i),
-        onpointerleave: () => this.clusters.flash(pane, -1),
-      },
-    );
+    const { clusters } = this;
+    return dom`
+      <button type="button" class="thumb" data-point=${i} data-case=${pane.map.cases[i]} onclick=${() => clusters.focus(pane, i)}
+        onpointerenter=${() => clusters.flash(pane, i)} onpointerleave=${() => clusters.flash(pane, -1)}>
+        <img src=${pane.map.thumb(i)} alt="" loading="lazy" /><i style="background:${clusters.colourOf(pane, i)}" />
+      </button>`;
   }
 }

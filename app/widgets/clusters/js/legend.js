@@ -1,5 +1,6 @@
 // The legend: what the colours mean, the counts, and switches to hide, show and isolate.
-import { action, el, finder } from '../../../static/dom.js';
+import { action, fill, finder, options } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 import { css, rampCss } from './palette.js';
 
 /** @typedef {Required<import('./palette.js').Colouring>} Colouring */
@@ -21,34 +22,26 @@ export class Legend {
   render(pane) {
     this.root.hidden = !pane?.map;
     if (!pane?.map) return;
-    this.colour.replaceChildren(...[...pane.columns.values()].map((c) => el('option', { value: c.name }, c.title)));
+    fill(this.colour, options([...pane.columns.values()].map((c) => [c.name, c.title])));
     this.colour.value = pane.column.name;
     this.$('.fit-row').hidden = !pane.map.fits.length;
-    this.fits.replaceChildren(...pane.map.fits.map((f) => el('option', { value: f.id }, f.name)));
+    fill(this.fits, options(pane.map.fits.map((f) => [f.id, f.name])));
     this.fits.value = pane.fit || '';
     const { column, plot } = pane;
     const colouring = /** @type {Colouring} */ (plot.colouring); // the fields that this kind of column has
     const hidden = this.clusters.hidden.get(column.name) || new Set();
-    this.list.replaceChildren(
-      ...(column.codes ? this.categories(column, colouring, hidden) : this.numbers(colouring, hidden)),
-    );
+    fill(this.list, column.codes ? this.categories(column, colouring, hidden) : this.numbers(colouring, hidden));
   }
 
   /** @param {Answers.Column} column @param {Colouring} colouring @param {Set<string>} hidden */
   categories(column, { table, counts }, hidden) {
     const { names = [] } = column;
     return names.map((name, c) => {
-      const shown = !hidden.has(name);
       const label = name === '\u2013' ? 'none' : name;
       const toggle = () => this.clusters.toggle(column.name, name);
-      return entry(
-        { label, shown, colour: css(table[c]), count: counts[c], toggle },
-        action('only', () => this.clusters.alone(column.name, name, names), {
-          class: 'alone',
-          'aria-label': `Only ${label}`,
-          title: 'Only this',
-        }),
-      );
+      const look = { class: 'alone', 'aria-label': `Only ${label}`, title: 'Only this' };
+      const only = action('only', () => this.clusters.alone(column.name, name, names), look);
+      return entry({ label, shown: !hidden.has(name), colour: css(table[c]), count: counts[c], toggle }, only);
     });
   }
 
@@ -56,20 +49,11 @@ export class Legend {
   numbers({ low, high, unknown }, hidden) {
     const digits = (/** @type {number} */ v) =>
       Number.isFinite(v) ? (Math.abs(v) >= 100 ? v.toFixed(0) : v.toPrecision(3)) : '\u2013';
-    const shown = !hidden.has('unknown');
-    return [
-      el('div', { class: 'ramp', style: `background:${rampCss()}` }),
-      el('div', { class: 'ends num' }, el('span', {}, digits(low)), el('span', {}, digits(high))),
-      unknown
-        ? entry({
-            label: 'not scored',
-            shown,
-            colour: '#4d5864',
-            count: unknown,
-            toggle: () => this.clusters.toggle(this.colour.value, 'unknown'),
-          })
-        : null,
-    ].filter(Boolean);
+    const toggle = () => this.clusters.toggle(this.colour.value, 'unknown');
+    const rest = { label: 'not scored', shown: !hidden.has('unknown'), colour: '#4d5864', count: unknown, toggle };
+    return dom`<div class="ramp" style="background:${rampCss()}" />
+      <div class="ends num"><span>${digits(low)}</span><span>${digits(high)}</span></div>
+      ${unknown > 0 && entry(rest)}`;
   }
 }
 
@@ -77,14 +61,12 @@ export class Legend {
  * @param {{label: string, shown: boolean, colour: string, count: number, toggle: () => void}} about @param
  * {...HTMLElement} more */
 function entry({ label, shown, colour, count, toggle }, ...more) {
-  const button = action(
-    [
-      el('i', { style: `background:${colour}` }),
-      el('span', { class: 'name' }, label),
-      el('span', { class: 'num count' }, count.toLocaleString('en')),
-    ],
-    toggle,
-    { class: 'toggle', 'aria-pressed': String(shown), 'aria-label': `${shown ? 'Hide' : 'Show'} ${label}` },
-  );
-  return el('div', { class: `entry${shown ? '' : ' off'}` }, button, ...more);
+  const name = `${shown ? 'Hide' : 'Show'} ${label}`;
+  return dom`<div class="entry${shown ? '' : ' off'}">
+    <button type="button" class="toggle" aria-pressed=${String(shown)} aria-label=${name} onclick=${toggle}>
+      <i style="background:${colour}" /><span class="name">${label}</span>
+      <span class="num count">${count.toLocaleString('en')}</span>
+    </button>
+    ${more}
+  </div>`;
 }

@@ -1,9 +1,9 @@
 // The form for a map: encoder, method, features, epochs. A job does the fit; the form requests it and shows progress.
 import { api } from '../../../static/api.js';
 import { orToast } from '../../../static/dialogs.js';
-import { el, finder, finderOfAll, offer, options } from '../../../static/dom.js';
+import { finder, finderOfAll, offer, options } from '../../../static/dom.js';
 
-const LIMITS = { seed: 'seed', perplexity: 'perplexity', neighbours: 'neighbours', min_dist: 'min_dist' };
+const LIMITS = ['seed', 'perplexity', 'neighbours', 'min_dist'];
 
 export class MapForm {
   /** @param {HTMLElement} root @param {(key: string, ready: boolean) => Promise<void>} asked called when a map was requested */
@@ -24,10 +24,9 @@ export class MapForm {
   async load(study) {
     const { runs } = await api(`/api/clusters/runs?study=${encodeURIComponent(study)}`);
     this.runs = runs;
-    const named = runs.map(
-      (r) => /** @type {const} */ ([r.id, `${r.name}${r.status === 'done' ? '' : `, ${r.status}`}`]),
-    );
-    offer(this.$('.run'), options(named));
+    const title = (/** @type {Answers.EncoderRun} */ { name, status }) =>
+      status === 'done' ? name : `${name}, ${status}`;
+    offer(this.$('.run'), options(runs.map((r) => [r.id, title(r)])));
     this.$('.go').disabled = !runs.length;
     this.settle();
   }
@@ -45,16 +44,13 @@ export class MapForm {
     const epochs = run?.epochs || [];
     const [first, last] = [epochs[0], epochs.at(-1)];
     /** @type {[string | number, string][]} */
-    const several = [
+    const ways = [
+      ['last', last === undefined ? 'last' : `last, ${last}`],
       ['ends', `${first} and ${last}`],
       ['all', `all ${epochs.length}`],
     ];
-    offer(
-      this.$('.epochs'),
-      el('option', { value: 'last' }, last === undefined ? 'last' : `last, ${last}`),
-      epochs.length > 1 && options(several),
-      options(epochs.map((e) => [e, `epoch ${e}`])),
-    );
+    const several = epochs.length > 1 ? ways : ways.slice(0, 1);
+    offer(this.$('.epochs'), options(several), options(epochs.map((e) => [e, `epoch ${e}`])));
   }
 
   /** Pretrained weights have no class centres and an untrained head. @param {boolean} trained */
@@ -77,15 +73,9 @@ export class MapForm {
       feature: this.$('.feature').value,
       epochs: of[chosen] || [+chosen],
     };
-    for (const [name, key] of Object.entries(LIMITS)) config[key] = +this.$(`.${name}`).value;
-    const normal = +this.$('.p-normal').value;
-    config.points = {
-      train: normal,
-      holdout: normal,
-      test_normal: normal,
-      abnormal: +this.$('.p-abnormal').value,
-      mixed: +this.$('.p-mixed').value,
-    };
+    for (const name of LIMITS) config[name] = +this.$(`.${name}`).value;
+    const [normal, abnormal, mixed] = ['normal', 'abnormal', 'mixed'].map((kind) => +this.$(`.p-${kind}`).value);
+    config.points = { train: normal, holdout: normal, test_normal: normal, abnormal, mixed };
     return config;
   }
 

@@ -1,7 +1,9 @@
 // Two menus: named views of the maps, and exports as files.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closing, download, el, finder, finderOfAll, onEnter } from '../../../static/dom.js';
+import { action, closing, download, el, fill, finder, finderOfAll, onEnter } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
+
 export class Menus {
   /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
   constructor(root, clusters) {
@@ -18,7 +20,7 @@ export class Menus {
   /** A menu whose entries are made when it opens. @param {HTMLDetailsElement} menu @param {() => HTMLElement[]} entries */
   menu(menu, entries) {
     menu.addEventListener('toggle', () => {
-      if (menu.open) finder(menu)('.sheet').replaceChildren(...entries());
+      if (menu.open) fill(finder(menu)('.sheet'), entries());
     });
     closing(menu);
   }
@@ -35,36 +37,20 @@ export class Menus {
     if (pane.column.codes) query.set('colour', pane.column.name);
     const off = this.clusters.hidden.get('class');
     if (pane.column.name === 'class' && off?.size) query.set('hide', [...off].join('|'));
-    /** @param {string} format @param {string} text @param {Record<string, any>} more */
-    const link = (format, text, more = {}) => {
-      const q = new URLSearchParams(query);
-      for (const [k, v] of Object.entries(more)) q.set(k, v);
-      return el(
-        'a',
-        {
-          href: `${pane.map.base}/file.${format}?${q}`,
-          download: '',
-          onclick: () => setTimeout(() => this.close(), 0),
-        },
-        text,
-      );
+    const close = () => setTimeout(() => this.close(), 0);
+    const link = (/** @type {string} */ format, /** @type {string} */ text, more = {}) => {
+      const asked = new URLSearchParams({ ...Object.fromEntries(query), ...more });
+      return dom`<a href="${pane.map.base}/file.${format}?${asked}" download="" onclick=${close}>${text}</a>`;
     };
-    const now = { epoch: pane.epoch };
+    const figures = (more = {}) => [link('svg', 'SVG', more), link('pdf', 'PDF', more), link('png', 'PNG', more)];
     const several = pane.map.epochs > 1;
-    return [
-      el('h3', {}, several ? `Figure, epoch ${pane.epoch}` : 'Figure'),
-      link('svg', 'SVG', now),
-      link('pdf', 'PDF', now),
-      link('png', 'PNG', now),
-      ...(several
-        ? [el('h3', {}, 'Figure, all epochs'), link('svg', 'SVG'), link('pdf', 'PDF'), link('png', 'PNG')]
-        : []),
-      el('h3', {}, 'Table of all points'),
-      link('csv', 'CSV'),
-      link('parquet', 'Parquet'),
-      el('h3', {}, 'As it is on the screen'),
-      action('PNG', () => this.picture(pane), { class: 'item' }),
-    ];
+    return dom`<h3>${several ? `Figure, epoch ${pane.epoch}` : 'Figure'}</h3>
+      ${figures({ epoch: pane.epoch })}
+      ${several && [el('h3', {}, 'Figure, all epochs'), figures()]}
+      <h3>Table of all points</h3>
+      ${link('csv', 'CSV')}${link('parquet', 'Parquet')}
+      <h3>As it is on the screen</h3>
+      ${action('PNG', () => this.picture(pane), { class: 'item' })}`;
   }
   /** @param {import('./pane.js').Pane} pane */
   picture(pane) {
@@ -81,19 +67,13 @@ export class Menus {
 
   // Views ------------------------------------------------------------------------------------------
   viewItems() {
-    const name = el('input', {
-      type: 'text',
-      placeholder: 'name of this view',
-      maxlength: 60,
-      'aria-label': 'Name of this view',
-    });
-    const change = (/** @type {Promise<unknown>} */ work) =>
-      orToast(
-        work.then(async () => {
-          await this.clusters.listMaps();
-          this.close();
-        }),
-      );
+    const name = dom`
+      <input type="text" placeholder="name of this view" maxlength="60" aria-label="Name of this view" />`;
+    const done = async () => {
+      await this.clusters.listMaps();
+      this.close();
+    };
+    const change = (/** @type {Promise<unknown>} */ work) => orToast(work.then(done));
     const save = () => {
       const body = { study: this.clusters.study, name: name.value, state: this.state() };
       const told = () => toast(`View \u201c${name.value.trim()}\u201d saved.`, 'good');
@@ -102,18 +82,12 @@ export class Menus {
     onEnter(name, save);
     const remove = (/** @type {number} */ id) =>
       change(api(`/api/clusters/views/${id}`, undefined, { method: 'DELETE' }));
-    const kept = this.views.map((view) =>
-      el(
-        'div',
-        { class: 'line' },
-        action(view.name, () => orToast(this.restore(/** @type {any} */ (view.state))), { class: 'item' }),
-        action('\u00d7', () => remove(view.id), { class: 'small', 'aria-label': `Delete view ${view.name}` }),
-      ),
-    );
-    return [
-      ...(kept.length ? kept : [el('p', { class: 'dim' }, 'None saved yet.')]),
-      el('div', { class: 'line' }, name, action('Save', save)),
-    ];
+    const line = (/** @type {Answers.SavedView} */ { id, name, state }) => dom`<div class="line">
+      ${action(name, () => orToast(this.restore(/** @type {any} */ (state))), { class: 'item' })}
+      ${action('\u00d7', () => remove(id), { class: 'small', 'aria-label': `Delete view ${name}` })}
+    </div>`;
+    return dom`${this.views.length ? this.views.map(line) : el('p', { class: 'dim' }, 'None saved yet.')}
+      <div class="line">${name}${action('Save', save)}</div>`;
   }
   // Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity.
   state() {

@@ -2,6 +2,7 @@
 import { Chart } from '../../../static/chart.js';
 import { action, el, finder } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 
 /** @typedef {[key: string, title: string, digits: number, help: string, range: [number, number] | null]} Row */
 
@@ -60,66 +61,49 @@ export class Numbers {
     /** @type {Record<string, string>} */
     const titles = { classes: 'A\u2080 to A\u2096', lesions: 'Normal, abnormal' };
     const values = epochs[at].numbers[this.kind] || {};
-    const tabs = kinds.map((k) =>
-      action(
-        titles[k],
-        () => {
-          this.kind = k;
-          this.render(pane);
-        },
-        { class: 'small', 'aria-pressed': String(k === this.kind) },
-      ),
-    );
-    const rows = ROWS.filter(([key]) => values[key] != null).flatMap((row) => {
+    const tab = (/** @type {string} */ kind) => {
+      const show = () => {
+        this.kind = kind;
+        this.render(pane);
+      };
+      return action(titles[kind], show, { class: 'small', 'aria-pressed': String(kind === this.kind) });
+    };
+    const rows = ROWS.filter(([key]) => values[key] != null).map((row) => {
       const key = row[0];
-      return this.row(
-        row,
-        values[key],
-        epochs.map((e) => e.numbers[this.kind]?.[key]),
-        at,
-        BESIDE[key] ? values[BESIDE[key][0]] : null,
-      );
+      const course = epochs.map((e) => e.numbers[this.kind]?.[key]);
+      return this.row(row, values[key], course, at, BESIDE[key] && values[BESIDE[key][0]]);
     });
-    const map = this.row(
-      TRUSTWORTHINESS,
-      epochs[at].trustworthiness,
-      epochs.map((e) => e.trustworthiness),
-      at,
-    );
-    const warnings = (values.warnings || []).map((/** @type {string} */ text) => el('p', { class: 'warning' }, text));
-    this.root.replaceChildren(
-      el('h2', { title: 'Measured in the original feature space, not on the map' }, 'Classes, in feature space'),
-      el('div', { class: 'group which-classes' }, tabs),
-      el('table', {}, el('tbody', {}, ...rows, ...map)),
-      ...warnings,
-    );
+    const trust = epochs.map((e) => e.trustworthiness);
+    const map = this.row(TRUSTWORTHINESS, epochs[at].trustworthiness, trust, at);
+    const warning = (/** @type {string} */ text) => el('p', { class: 'warning' }, text);
+    const title = 'Measured in the original feature space, not on the map';
+    const parts = dom`<h2 title=${title}>Classes, in feature space</h2>
+      <div class="group which-classes">${kinds.map(tab)}</div>
+      <table><tbody>${rows}${map}</tbody></table>
+      ${(values.warnings || []).map(warning)}`;
+    this.root.replaceChildren(...parts.flat());
   }
 
   // One number; over several epochs a row that opens its curve.
   /** @param {Row} row @param {number | null} value @param {(number | null)[]} course @param {number} at
    * @param {number | null} [chance] */
   row([key, title, digits, help, range], value, course, at, chance) {
-    const aside =
-      chance != null ? el('span', { class: 'dim chance', title: BESIDE[key][1] }, ` / ${chance.toFixed(2)}`) : null;
-    const cell = el('td', { class: 'num' }, fixed(value, digits), aside);
-    if (course.length < 2) return [el('tr', { title: help }, el('th', {}, title), cell, el('td', { class: 'curve' }))];
-    const open = this.open === key;
+    const [, beside = '', short = ''] = BESIDE[key] || [];
+    const aside = chance != null && el('span', { class: 'dim chance', title: beside }, ` / ${chance.toFixed(2)}`);
+    const several = course.length > 1;
+    const open = several && this.open === key;
     const turn = () => {
       this.open = open ? null : key;
       this.render(this.pane);
       finder(this.root)(`[data-row=${key}]`).focus();
     };
-    const name = { 'data-row': key, 'aria-expanded': String(open), 'aria-label': `${title} over the epochs` };
-    const head = el(
-      'tr',
-      { title: help },
-      el('th', {}, action(title, turn, { class: 'course-turn', ...name })),
-      cell,
-      el('td', { class: 'curve' }, this.curve(course, at, range)),
-    );
-    if (!open) return [head];
-    const chart = this.course(title, course, chance, BESIDE[key]?.[2]);
-    return [head, el('tr', { class: 'course' }, el('td', { colspan: 3 }, chart))];
+    const look = { 'data-row': key, 'aria-expanded': String(open), 'aria-label': `${title} over the epochs` };
+    return dom`<tr title=${help}>
+        <th>${several ? action(title, turn, { class: 'course-turn', ...look }) : title}</th>
+        <td class="num">${fixed(value, digits)}${aside}</td>
+        <td class="curve">${several && this.curve(course, at, range)}</td>
+      </tr>
+      ${open && dom`<tr class="course"><td colspan="3">${this.course(title, course, chance, short)}</td></tr>`}`;
   }
 
   // The curve at a readable size; one chart serves all rows.
@@ -143,15 +127,10 @@ export class Numbers {
     high = Math.max(high, ...known, low + 1e-9);
     const x = (/** @type {number} */ i) => 3 + (i / (course.length - 1)) * (w - 6);
     const y = (/** @type {number} */ v) => h - 3 - ((v - low) / (high - low)) * (h - 6);
-    const line = course
-      .map((v, i) => (v == null ? null : `${x(i).toFixed(1)},${y(v).toFixed(1)}`))
-      .filter(Boolean)
-      .join(' ');
-    return el(
-      'svg',
-      { width: w, height: h, viewBox: `0 0 ${w} ${h}`, 'aria-hidden': 'true' },
-      el('polyline', { points: line, fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5 }),
-      course[at] != null && el('circle', { cx: x(at), cy: y(course[at]), r: 2.8, fill: 'var(--text)' }),
-    );
+    const line = course.flatMap((v, i) => (v == null ? [] : `${x(i).toFixed(1)},${y(v).toFixed(1)}`)).join(' ');
+    return dom`<svg width=${w} height=${h} viewBox="0 0 ${w} ${h}" aria-hidden="true">
+      <polyline points=${line} fill="none" stroke="var(--accent)" stroke-width="1.5" />
+      ${course[at] != null && el('circle', { cx: x(at), cy: y(course[at]), r: 2.8, fill: 'var(--text)' })}
+    </svg>`;
   }
 }

@@ -1,5 +1,6 @@
 // One map with its title and, for several epochs, the scrubber below it.
 import { action, el } from '../../../static/dom.js';
+import { dom } from '../../../static/view.js';
 import { loadColumns, loadMap } from './model.js';
 import { colouring } from './palette.js';
 import { Plot } from './plot.js';
@@ -26,30 +27,19 @@ export class Pane {
     this.fit = null;
     this.turn = 0; // counts opened maps: an answer that arrives after a newer choice is discarded
     this.running = 0;
-    this.pick = el('select', {
-      class: 'which',
-      'aria-label': `Map ${number + 1}`,
-      onchange: () => clusters.show(this, this.pick.value),
-    });
+    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}` });
+    this.pick.onchange = () => clusters.show(this, this.pick.value);
     this.host = el('div', { class: 'plot' });
-    this.slider = el('input', {
-      type: 'range',
-      min: 0,
-      step: 0.01,
-      'aria-label': `Epoch of map ${number + 1}`,
-      oninput: () => this.seek(+this.slider.value, true),
-      onchange: () => this.seek(Math.round(+this.slider.value)),
-    });
+    this.slider = el('input', { type: 'range', min: 0, step: 0.01, 'aria-label': `Epoch of map ${number + 1}` });
+    this.slider.oninput = () => this.seek(+this.slider.value, true);
+    this.slider.onchange = () => this.seek(Math.round(+this.slider.value));
     this.play = action('\u25b6', () => this.toggle(), { class: 'play', 'aria-label': 'Play the epochs' });
     this.says = el('span', { class: 'num epoch' });
     this.scrubber = el('div', { class: 'scrubber', hidden: true }, this.play, this.slider, this.says);
-    this.root = el(
-      'div',
-      { class: 'pane', 'data-pane': number },
-      el('div', { class: 'title' }, this.pick),
-      this.host,
-      this.scrubber,
-    );
+    /** @type {HTMLElement} */
+    this.root = dom`<div class="pane" data-pane=${number}>
+      <div class="title">${this.pick}</div>${this.host}${this.scrubber}
+    </div>`;
     this.plot = new Plot(this.host);
     attach(this.plot, {
       tool: () => clusters.tool,

@@ -1,8 +1,9 @@
 // The form that projects new images (a folder on this machine, or a study) onto a map, and lists those to remove.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closing, el, finder, offer, onEnter, options } from '../../../static/dom.js';
+import { action, closing, fill, finder, offer, onEnter, options } from '../../../static/dom.js';
 import { underWay } from '../../../static/plan.js';
+import { dom } from '../../../static/view.js';
 
 /** @typedef {import('./projected.js').ProjectedSet} ProjectedSet */
 /** @typedef {Answers.Projections['sets'][number]} Row */
@@ -31,33 +32,23 @@ export class Projecting {
 
   async studies() {
     const { studies } = await api('/api/status');
-    const named = studies.map(
-      (s) => /** @type {const} */ ([s, s === this.clusters.study ? `${s}, the rest of it` : s]),
-    );
-    offer(this.$('.place-study'), el('option', { value: '' }, 'none'), options(named));
+    const title = (/** @type {string} */ s) => (s === this.clusters.study ? `${s}, the rest of it` : s);
+    const named = studies.map((s) => /** @type {const} */ ([s, title(s)]));
+    offer(this.$('.place-study'), options([['', 'none'], ...named]));
   }
 
   render() {
     const { map } = this.pane;
     this.root.hidden = !map;
     if (this.root.hidden) return;
-    this.$('.sets').replaceChildren(
-      ...map.sets.map((set) =>
-        el(
-          'div',
-          { class: 'line' },
-          el(
-            'span',
-            { class: 'name', title: this.summary(set) },
-            `${set.title}, ${set.names.length.toLocaleString('en')}`,
-          ),
-          action('\u00d7', () => orToast(this.off(set)), {
-            class: 'small',
-            'aria-label': `Remove ${set.title} from the map`,
-          }),
-        ),
-      ),
-    );
+    const line = (/** @type {ProjectedSet} */ set) => {
+      const look = { class: 'small', 'aria-label': `Remove ${set.title} from the map` };
+      return dom`<div class="line">
+        <span class="name" title=${this.summary(set)}>${set.title}, ${set.names.length.toLocaleString('en')}</span>
+        ${action('\u00d7', () => orToast(this.off(set)), look)}
+      </div>`;
+    };
+    fill(this.$('.sets'), map.sets.map(line));
     if (map.waiting.some((s) => underWay(s.job_status))) this.watched = map.key;
     else if (!this.wanted) this.say(undefined);
   }
