@@ -1,6 +1,6 @@
 // The Review tab: the actions of keys and buttons, and when the page opens which study and case.
 import { get, idle } from '../../static/api.js';
-import { fill } from '../../static/dom.js';
+import { fill, finder } from '../../static/dom.js';
 import { shownCase, status } from '../../static/store.js';
 import { again, decide, goTo, step } from './js/decisions.js';
 import { detectors } from './js/detector_choice.js';
@@ -129,7 +129,9 @@ function handBack(root, viewer) {
 /** @param {HTMLElement & {review?: ReviewView, idle?: typeof idle}} root @param {Page.Studio}
  * studio */
 export async function mount(root, studio) {
-  const review = new ReviewView(studio);
+  const $ = finder(root);
+  fill(root, $('template').content);
+  const review = new ReviewView(root, studio);
   /** @type {Record<string, () => unknown>} */
   const acts = {
     ...viewActs(review),
@@ -166,10 +168,14 @@ export async function mount(root, studio) {
   };
   /** @type {Keys} */
   const keys = new Keys(act, listening, viewer);
+  root.addEventListener('click', (/** @type {any} */ { target }) => {
+    const { act: name } = target.closest('[data-act]')?.dataset || {};
+    if (name) act(name);
+  });
   handBack(root, viewer);
-  const stage = frame(review, keys, act);
+  const stage = frame(review, keys);
   const help = helpSheet(review, keys);
-  const recording = timeline(review, stage.line);
+  const recording = timeline(review);
   review.put({
     act,
     goTo: (id) => goTo(review, id),
@@ -187,7 +193,6 @@ export async function mount(root, studio) {
       sendKept(review);
     },
   });
-  fill(root, review.list.element, stage.element, review.side.element, review.grid.element, help.element);
   review.relabel();
   review.arrange();
   review.empty();
@@ -225,7 +230,7 @@ export async function mount(root, studio) {
       return review.enqueue(() => review.open(study, review.detail?.id));
     if (changed) {
       review.setup.runs = answer.runs;
-      detectors(review.side, review);
+      detectors(review);
     }
     if (!wanted) return;
     if (!(await again(review))) {
@@ -279,10 +284,8 @@ export async function mount(root, studio) {
   // The tab fills the rest of the window.
   const fit = () => {
     if (!studio.shown(root)) return;
-    root.style.setProperty(
-      '--height',
-      `${Math.floor(innerHeight - root.getBoundingClientRect().top - scrollY - 16)}px`,
-    );
+    const { top } = root.getBoundingClientRect();
+    root.style.setProperty('--height', `${Math.floor(innerHeight - top - scrollY - 16)}px`);
   };
   addEventListener('resize', fit);
   studio.on('tab', fit);

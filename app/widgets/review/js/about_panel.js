@@ -1,5 +1,5 @@
 // Metadata of the case on screen: file, size, spacing, patient's key, import. In a blind reading only its size.
-import { el, fill } from '../../../static/dom.js';
+import { fill, finder } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
 import { nameOf } from './reference.js';
@@ -41,23 +41,21 @@ export function known(detail, name) {
 
 /** @param {ReviewView} review */
 export function aboutPanel(review) {
-  const rows = el('dl', { class: 'rv-about-rows' });
-  const note = el('p', { class: 'dim', hidden: true }, 'More is shown when cases have their own names.');
-  const element = el('details', { class: 'rv-about' }, el('summary', {}, 'About the image'), rows, note);
+  const element = review.$('.rv-about');
+  const $ = finder(element);
   element.ontoggle = () => {
     if (element.open !== review.show.about) review.display.set({ about: element.open });
   };
   const row = (/** @type {(string | undefined)[]} */ [title, value, tip]) =>
     dom`<div title=${tip}><dt>${title}</dt><dd>${value}</dd></div>`;
   return {
-    element,
     reflect() {
       const { detail, show } = review;
       element.hidden = !detail;
       element.open = show.about;
       if (!detail) return;
-      note.hidden = Boolean(detail.about);
-      fill(rows, known(detail, nameOf(review, detail)).map(row));
+      $('p').hidden = Boolean(detail.about);
+      fill($('dl'), known(detail, nameOf(review, detail)).map(row));
     },
   };
 }

@@ -1,7 +1,7 @@
 // The bar below the image: the three decisions, the comment, undo, and navigation between cases.
-import { action, el } from '../../../static/dom.js';
-import { dom } from '../../../static/view.js';
+import { finder, finderOfAll } from '../../../static/dom.js';
 import { label } from './keys.js';
+import { press } from './parts.js';
 
 /** @type {[Answers.Decision, string][]} */
 export const DECISIONS = [
@@ -11,35 +11,19 @@ export const DECISIONS = [
 ];
 /** The letter of a decision. @type {Record<Answers.Decision, string>} */
 export const MARK = { normal: 'N', abnormal: 'A', unsure: 'U' };
-const STEPS = [
-  ['undo', 'Undo'],
-  ['previous', '‹'],
-  ['next', '›'],
-  ['unread', 'Next unread'],
-];
 
-/** @param {import('./keys.js').Keys} keys @param {(name: string) => void} act */
-export function decisionBar(keys, act) {
-  const comment = dom`
-    <input type="text" class="rv-comment" placeholder="Comment" aria-label="Comment" maxlength="4000" />`;
-  const rating = dom`<input type="range" min="0" max="100" step="1" value="50" aria-label="Rating" />`;
-  const rated = el('output', { class: 'num' }, '–');
+/** @param {ReviewView} review @param {import('./keys.js').Keys} keys */
+export function decisionBar(review, keys) {
+  const bar = review.$('.rv-decide');
+  const [comment, scale, rating, rated] = ['.rv-comment', '.rv-rating', '.rv-rating input', '.rv-rating output'].map(
+    finder(bar),
+  );
   let moved = false;
   rating.oninput = () => {
     moved = true;
     rated.textContent = rating.value;
   };
-  const ends = '0: surely normal; 100: surely abnormal';
-  const scale = el('label', { class: 'rv-rating', hidden: true, title: ends }, rating, rated);
-  const decisions = DECISIONS.map(([name, text]) => {
-    const key = el('kbd');
-    const look = { class: `rv-say ${name}`, 'data-say': name };
-    return { name, text, key, button: action([key, text], () => act(name), look) };
-  });
-  const steps = STEPS.map(([name, text]) => ({ name, text, button: action(text, () => act(name)) }));
-  const buttons = (/** @type {{button: HTMLButtonElement}[]} */ items) => items.map((item) => item.button);
   return {
-    element: el('div', { class: 'rv-decide' }, scale, buttons(decisions), comment, buttons(steps)),
     comment,
     /** Returns 0 to 100, if a trial requires a rating and the slider was moved. @returns {number | undefined} */
     rating: () => (scale.hidden || !moved ? undefined : Number(rating.value)),
@@ -53,12 +37,15 @@ export function decisionBar(keys, act) {
     },
     /** Shows the current decision. @param {string | undefined} decision */
     mark(decision) {
-      for (const { name, button } of decisions) button.setAttribute('aria-pressed', String(name === decision));
+      for (const one of finderOfAll(bar)('[data-say]')) press(one, one.dataset.say === decision);
     },
     /** Shows the keys of the buttons. */
     relabel() {
-      for (const { name, key } of decisions) key.textContent = label(keys.of(name));
-      for (const { name, text, button } of [...decisions, ...steps]) button.title = `${text} (${label(keys.of(name))})`;
+      for (const one of finderOfAll(bar)('[data-act]')) {
+        const key = label(keys.of(one.dataset.act));
+        one.title = `${one.lastChild.textContent} (${key})`;
+        if (one.dataset.say) one.firstChild.textContent = key;
+      }
       comment.title = `Comment (${label(keys.of('comment'))})`;
     },
   };

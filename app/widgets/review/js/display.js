@@ -1,6 +1,6 @@
 // How a case is shown: colours, region, window and level, layout. Stored with the reader's settings.
 import { post } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { el, fill, options } from '../../../static/dom.js';
 import * as layers from './layers.js';
 import { LAYOUTS } from './paint.js';
 import { windowOf, windows } from './windows.js';
@@ -151,12 +151,8 @@ export class Display {
     side.level.set(now.centre);
     side.width.set(now.width);
     const names = windows(this.ct()).map((w) => w.name);
-    fill(
-      side.presets,
-      el('option', { value: '' }, 'full range'),
-      names.map((name, i) => el('option', { value: i }, name)),
-      el('option', { value: 'own', hidden: true }, 'own window'),
-    );
+    const named = options([['', 'full range'], ...names.map((name, i) => /** @type {const} */ ([i, name]))]);
+    fill(side.presets, named, el('option', { value: 'own', hidden: true }, 'own window'));
     this.presetLabel(show.window ? this.chosen : '');
   }
 

@@ -1,6 +1,6 @@
 // The nearest-patch detector's comparison: the most abnormal patch of the case, and the normal patch most similar to it.
 import { get } from '../../../static/api.js';
-import { el, fill } from '../../../static/dom.js';
+import { fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
 import { endOf, inMiddle } from './parts.js';
@@ -34,7 +34,7 @@ function howFar({ distance, usual }) {
 
 /** Builds a panel that is shown with the nearest normal image. @param {ReviewView} review */
 export function explained(review) {
-  const element = el('div', { class: 'rv-explained', hidden: true });
+  const element = review.$('.rv-explained');
   let of = ''; // the case and run on screen
   /** Shows the comparison for the case on screen, or nothing. */
   async function follow() {
@@ -68,5 +68,5 @@ export function explained(review) {
         <p class="dim">${howFar(found)}</p>`,
     ).hidden = false;
   }
-  return { element, follow };
+  return { follow };
 }

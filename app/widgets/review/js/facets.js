@@ -14,7 +14,7 @@ const LABELS = [
 
 /** @param {ReviewView} review */
 export function facets(review) {
-  const element = el('div', { class: 'rv-facets' });
+  const element = review.$('.rv-facets');
   /** @type {Map<string, HTMLElement>} chips and groups stay the same elements, so that no click on one is lost */
   const kept = new Map();
 
@@ -52,7 +52,6 @@ export function facets(review) {
   }
 
   return {
-    element,
     draw() {
       const { overview, setup, show, list } = review;
       const covered = Boolean(setup?.blinded || setup?.session);

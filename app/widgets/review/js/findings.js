@@ -75,12 +75,8 @@ export function takePlace(review) {
 
 /** @param {ReviewView} review */
 export function findingsPanel(review) {
-  const print = button('Report', 'Report of this case, to print or save as PDF', () => report(review));
-  const how = "Place the next finding: drag for a box, click for a point (')";
-  const box = button('Mark location', how, () => takePlace(review));
-  const labels = el('div', { class: 'rv-head rv-labels' });
-  const list = el('ul', { class: 'rv-findings' });
-  const element = dom`<section><div class="rv-head"><h3>Findings</h3>${box}${print}</div>${labels}${list}</section>`;
+  const { $ } = review;
+  $('.rv-print').onclick = () => report(review);
 
   /** @param {Answers.Finding} f @param {number} i */
   function row(f, i) {
@@ -116,15 +112,14 @@ export function findingsPanel(review) {
   const key = (/** @type {string} */ name, /** @type {number} */ i) =>
     button([el('kbd', {}, `${i + 1}`), name], `Record this finding (${i + 1})`, () => record(review, i + 1));
   return {
-    element,
     reflect() {
       const { detail, setup } = review;
-      element.hidden = !detail;
-      print.hidden = Boolean(detail?.blind);
-      press(box, review.place.active);
-      box.hidden = labels.hidden = Boolean(setup?.trial && !setup.trial.marks);
-      fill(labels, (setup?.labels || []).slice(0, 9).map(key));
-      fill(list, (detail?.findings || []).map(row));
+      $('.rv-findings-panel').hidden = !detail;
+      $('.rv-print').hidden = Boolean(detail?.blind);
+      press($('[data-act=place]'), review.place.active);
+      $('[data-act=place]').hidden = $('.rv-labels').hidden = Boolean(setup?.trial && !setup.trial.marks);
+      fill($('.rv-labels'), (setup?.labels || []).slice(0, 9).map(key));
+      fill($('.rv-findings'), (detail?.findings || []).map(row));
     },
   };
 }

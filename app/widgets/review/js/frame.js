@@ -1,16 +1,13 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
 import { el, fill } from '../../../static/dom.js';
-import { dom } from '../../../static/view.js';
 import { decisionBar } from './decision_bar.js';
 import { label } from './keys.js';
 import { inWords } from './orientation.js';
 import { LAYOUTS } from './paint.js';
-import { button, choice, endOf, icon, inMiddle, press } from './parts.js';
+import { choice, endOf, inMiddle, press } from './parts.js';
 import { nameOf } from './reference.js';
 import { gestures } from './view.js';
 
-const RULER = 'M1 11.5 11.5 1 15 4.5 4.5 15ZM4 8.5l1.6 1.6M6.5 6l1.6 1.6M9 3.5l1.6 1.6';
-const CORNERS = 'M1.5 6V1.5H6M10 1.5h4.5V6M14.5 10v4.5H10M6 14.5H1.5V10';
 const NO_SECOND = 'No second detector has scored this case';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
 
@@ -26,49 +23,18 @@ function standing(detail) {
   return { text: [last ? own : 'unread', others].filter(Boolean).join(' · '), last };
 }
 
-/** @param {ReviewView} review @param {import('./keys.js').Keys} keys @param {(name: string) => void} act */
-export function frame(review, keys, act) {
-  const title = el('b', { class: 'rv-title' });
-  const state = el('span', { class: 'rv-state dim' });
-  const why = 'Saved automatically; not part of any export';
-  const drafted = el('span', { class: 'rv-drafted', title: why }, 'draft, not saved');
-  const zoom = el('span', { class: 'rv-zoom num dim' });
-  const layouts = choice(
-    'Panes',
-    [
-      ['one', 'One', 'One pane (L)'],
-      ['two', 'Two', 'Image beside overlay (L)'],
-      ['three', 'Three', 'Image, overlay, mask (L)'],
-      ['compare', 'Compare', 'Two detectors side by side'],
-    ],
-    (key) => review.display.setLayout(key),
-    review.show.layout,
-  );
-  const settle = () => {
+/** @param {ReviewView} review @param {import('./keys.js').Keys} keys */
+export function frame(review, keys) {
+  const { $ } = review;
+  const [title, state, drafted, judge] = ['.rv-title', '.rv-state', '.rv-drafted', '.rv-judge'].map($);
+  const [panes, flash, turned, stage] = ['.rv-panes', '.rv-flash', '.rv-turned', '.rv-view'].map($);
+  const layouts = choice($('.rv-layouts'), (key) => review.display.setLayout(key));
+  judge.onclick = () => {
     review.put({ adjudicating: !review.adjudicating });
     press(judge, review.adjudicating);
   };
-  const judge = button('Adjudicate', 'Your decisions settle disagreements between readers', settle, { hidden: true });
-  const ruler = icon(RULER, 'Ruler', 'Measure a length (W)', () => act('ruler'));
-  const top = dom`<div class="rv-top">
-    ${title}${state}${drafted}<span class="rv-gap" />${judge}${zoom}
-    ${button('Fit', 'Fit the image, upright (F)', () => act('fit'))}
-    ${button('1:1', 'One image pixel per screen pixel (0)', () => act('full'))}
-    ${ruler}${icon(CORNERS, 'Whole screen', 'Full screen, and back (V)', () => act('screen'))}
-    ${layouts.row}${button('?', 'Keys (?)', () => act('help'))}
-  </div>`;
-  const panes = el('div', { class: 'rv-panes' });
-  const flash = el('div', { class: 'rv-flash', 'aria-live': 'polite' });
-  const asStored = 'Not as the image is stored; click, or F, shows it upright';
-  const turned = button('', asStored, () => act('fit'), { class: 'rv-turned', hidden: true });
-  const bar = decisionBar(keys, act);
-  const line = el('div', { class: 'rv-timeline', hidden: true });
-  const stage = dom`
-    <div class="rv-view" tabindex="0" role="application" aria-label="Image: decision keys work here">
-      ${panes}${turned}${flash}
-    </div>`;
-  stage.addEventListener('pointerdown', () => stage.focus({ preventScroll: true }));
-  const element = el('section', { class: 'rv-stage', 'aria-label': 'Case' }, top, stage, line, bar.element);
+  const bar = decisionBar(review, keys);
+  stage.onpointerdown = () => stage.focus({ preventScroll: true });
 
   function sized() {
     const ratio = devicePixelRatio || 1;
@@ -131,7 +97,7 @@ export function frame(review, keys, act) {
   let rated = '';
   review.put({
     arrange: () => {
-      layouts.set(review.show.layout);
+      layouts(review.show.layout);
       observer.disconnect();
       const kinds = [...LAYOUTS[review.show.layout], ...(review.show.nearest ? ['nearest'] : [])];
       review.put({ panes: kinds.map(pane) });
@@ -142,7 +108,7 @@ export function frame(review, keys, act) {
       sized();
     },
     cursor: () => {
-      press(ruler, review.ruler.active);
+      press($('[data-act=ruler]'), review.ruler.active);
       for (const { canvas } of review.panes)
         canvas.style.cursor = review.editor.tool || inHand() ? 'crosshair' : 'grab';
     },
@@ -150,7 +116,9 @@ export function frame(review, keys, act) {
       const words = inWords(review.view.turn);
       turned.hidden = !words;
       if (turned.textContent !== words) turned.textContent = words;
-      zoom.textContent = review.picture ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %` : '';
+      $('.rv-zoom').textContent = review.picture
+        ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %`
+        : '';
     },
     comment: () => bar.comment.value.trim(),
     rating: () => bar.rating(),
@@ -182,6 +150,6 @@ export function frame(review, keys, act) {
       flashing = setTimeout(() => (flash.className = 'rv-flash'), ms);
     },
   });
-  const screen = () => (document.fullscreenElement ? document.exitFullscreen() : element.requestFullscreen());
-  return { element, stage, panes, screen, comment: bar.comment, line };
+  const screen = () => (document.fullscreenElement ? document.exitFullscreen() : $('.rv-stage').requestFullscreen());
+  return { stage, screen, comment: bar.comment };
 }

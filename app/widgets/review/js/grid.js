@@ -39,15 +39,16 @@ export class Grid {
       const found = await get('/api/review/list', { ...review.list.params(), at, limit });
       return found.ok ? found.rows : null;
     });
-    this.space = el('div', { class: 'rv-space', role: 'presentation' });
-    const look = { role: 'listbox', 'aria-label': 'Worklist as a grid', 'aria-multiselectable': 'true', tabindex: 0 };
-    this.box = el('div', { class: 'rv-tiles', ...look, onscroll: () => this.draw() }, this.space);
-    this.box.onkeydown = (event) => pressed(this, event);
-    this.box.onclick = (event) => clicked(this, event);
-    this.box.ondblclick = (event) => !event.shiftKey && enter(this);
+    const { $ } = review;
+    this.element = $('.rv-grid');
+    this.none = $('.rv-grid > .rv-none');
+    this.box = $('.rv-tiles');
+    this.space = $('.rv-space');
+    this.box.onscroll = () => this.draw();
+    this.box.onkeydown = (/** @type {KeyboardEvent} */ event) => pressed(this, event);
+    this.box.onclick = (/** @type {MouseEvent} */ event) => clicked(this, event);
+    this.box.ondblclick = (/** @type {MouseEvent} */ event) => !event.shiftKey && enter(this);
     this.bar = selectionBar(this);
-    this.none = el('p', { class: 'dim rv-none', hidden: true }, 'No case matches these filters.');
-    this.element = el('section', { class: 'rv-grid', hidden: true }, this.bar.element, this.none, this.box);
     new ResizeObserver(() => this.sized()).observe(this.box);
   }
 

@@ -171,7 +171,7 @@ async function renew(review, study) {
   const setup = await get('/api/review/open', { study });
   if (!setup.ok || review.study !== study || !review.setup) return;
   review.setup.runs = setup.runs;
-  detectors(review.side, review);
+  detectors(review);
 }
 
 const PUT_AWAY = 'pmsacl.offers'; // learning offers dismissed in this browser, by study
@@ -182,7 +182,7 @@ const away = () => kept(PUT_AWAY, {});
 /** The next step of learning: mark five lesions, learn from them, see the gain; again after 10, 20 and 40.
  * @param {ReviewView} review */
 export function learnOffer(review) {
-  const element = el('p', { class: 'rv-offer', role: 'status', hidden: true });
+  const element = review.$('.rv-offer');
   let due = 0;
   let goes = false; // learning in progress while reading
   review.studio.on('status', () => goes && look());
@@ -236,14 +236,8 @@ export function learnOffer(review) {
     due = setTimeout(look, 500);
   };
   review.put({ marked });
-  return element;
+  review.$('.rv-learn-open').onclick = show;
 }
-
-/** @param {ReviewView} review */
-export const learnButton = (review) =>
-  button('Learn from marks', 'Train a new detector on the readers’ lesion masks', () => open(review), {
-    class: 'rv-learn-open',
-  });
 
 // What learning from marks changed: unseen cases, outlined before and after, as one picture.
 const SIDE = 150; // pixels of a square

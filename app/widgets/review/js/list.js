@@ -43,22 +43,14 @@ export class Worklist {
     this.nonce = Symbol('load');
     /** @type {symbol | null} identifies the newest request for the counts, until it is answered */
     this.counting = null;
-    const grid = () => review.act('grid');
-    this.filters = filters(this.asked, (values) => this.change(values), grid);
-    this.box = el('div', {
-      class: 'rv-rows',
-      role: 'list',
-      'aria-label': 'Worklist',
-      tabindex: 0, // scrolled by keyboard; a click opens the case and gives the keys to it
-      onscroll: () => this.more(),
-      onclick: () => this.box.blur(),
-    });
-    this.bar = el('div', { class: 'rv-bar' });
-    this.tally = el('div', { class: 'rv-tally num' });
+    const { $ } = review;
+    this.filters = filters(review, this.asked, (values) => this.change(values));
+    this.box = $('.rv-rows');
+    this.bar = $('.rv-bar');
+    this.tally = $('.rv-tally');
+    this.box.onscroll = () => this.more();
+    this.box.onclick = () => this.box.blur(); // a click opens the case and gives the keys to it
     this.session = sessionBar(review);
-    const { overview } = review;
-    const above = [this.session.element, this.filters.element, overview.facets.element, this.tally, this.bar];
-    this.element = el('aside', { class: 'rv-list panel', 'aria-label': 'Cases' }, above, overview.element, this.box);
   }
 
   params() {

@@ -1,6 +1,6 @@
 // Order and filters of the worklist, as menus.
-import { el, options } from '../../../static/dom.js';
-import { button, icon, press } from './parts.js';
+import { fill, options } from '../../../static/dom.js';
+import { press } from './parts.js';
 
 /** @typedef {{sort: string, desc: number, decision: string, flagged: string, text: string, has_mask: string,
  *   assigned: string, tag: string, label: string}} Asked the query sent to the server */
@@ -40,12 +40,12 @@ export const ANSWERS = /** @type {const} */ ({
   ],
   assigned: [['1', 'Mine']],
 });
-/** @type {[keyof typeof ANSWERS, title: string, any: string][]} */
+/** @type {[keyof typeof ANSWERS, any: string][]} */
 const MENUS = [
-  ['decision', 'Which cases', 'All cases'],
-  ['flagged', 'Flag', 'Any flag'],
-  ['has_mask', 'Lesion mask', 'Any mask'],
-  ['assigned', 'Assigned to me', 'Anyone’s'],
+  ['decision', 'All cases'],
+  ['flagged', 'Any flag'],
+  ['has_mask', 'Any mask'],
+  ['assigned', 'Anyone’s'],
 ];
 const ORDERS = {
   percentile: 'Percentile',
@@ -59,49 +59,33 @@ const ORDERS = {
 const TYPING = 250; // milliseconds without a key after which the name filter is sent
 const OPEN_TO_BLIND = ['decision', 'assigned']; // filters that a blind reader may still use
 
-const TILES = 'M2 2h5v5H2zM9 2h5v5H9zM2 9h5v5H2zM9 9h5v5H9z';
-
-/** @param {Asked} asked the current query @param {(values: Partial<Asked>) => void} change
- * @param {() => void} turnGrid shows the grid, or the list again */
-export function filters(asked, change, turnGrid) {
-  /** @param {keyof Asked} key @param {string} title @param {readonly (readonly [string, string, string?])[]} answers */
-  const menuOf = (key, title, answers) => {
-    const onchange = () => change({ [key]: menu.value });
-    const menu = el('select', { 'aria-label': title, title, onchange }, options(answers));
-    return { key, menu };
-  };
-  const menus = [
-    menuOf('sort', 'Order of the worklist', Object.entries(ORDERS)),
-    ...MENUS.map(([key, title, any]) => menuOf(key, title, [['', any], ...ANSWERS[key]])),
-  ];
-  const reverse = () => {
+/** @param {ReviewView} review @param {Asked} asked the current query @param {(values: Partial<Asked>) => void} change */
+export function filters({ $ }, asked, change) {
+  const [sort, turn, text] = ['[data-key=sort]', '.rv-reverse', '.rv-filters > input'].map($);
+  const menus = [sort, ...MENUS.map(([key]) => $(`.rv-filters [data-key=${key}]`))];
+  fill(sort, options(Object.entries(ORDERS)));
+  MENUS.forEach(([key, any], i) => fill(menus[i + 1], options([['', any], ...ANSWERS[key]])));
+  for (const menu of menus) menu.onchange = () => change({ [menu.dataset.key]: menu.value });
+  turn.onclick = () => {
     change({ desc: 1 - asked.desc });
     turn.textContent = asked.desc ? '↓' : '↑';
   };
-  const turn = button('↓', 'Reverse the order', reverse, { class: 'rv-icon' });
-  const text = el('input', { type: 'text', placeholder: 'Find a name', 'aria-label': 'Find a name' });
   let wait = 0;
-  text.addEventListener('input', () => {
+  text.oninput = () => {
     clearTimeout(wait);
     wait = setTimeout(() => change({ text: text.value }), TYPING);
-  });
-  const [sort, ...rest] = menus.map((m) => m.menu);
-  const title = 'Worklist as a grid of pictures, and back (Q)';
-  const grid = icon(TILES, 'Grid of pictures', title, turnGrid);
-  grid.classList.add('rv-grid-switch');
-  press(grid, false);
+  };
   return {
-    element: el('div', { class: 'rv-filters' }, el('div', { class: 'rv-pair' }, sort, turn, grid), rest, text),
     /** Shows the current query, whatever set it. */
     reflect() {
-      for (const { key, menu } of menus) menu.value = String(asked[key]);
+      for (const menu of menus) menu.value = String(Reflect.get(asked, menu.dataset.key));
     },
     /** @param {boolean} on whether the grid is shown */
-    gridded: (on) => press(grid, on),
+    gridded: (on) => press($('.rv-grid-switch'), on),
     /** Hides orders and filters by hidden values from a blind reader. @param {boolean} blind */
     blind(blind) {
-      for (const { key, menu } of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(key);
-      for (const control of [turn, text]) control.disabled = blind;
+      for (const menu of menus) menu.disabled = blind && !OPEN_TO_BLIND.includes(menu.dataset.key);
+      turn.disabled = text.disabled = blind;
     },
   };
 }

@@ -20,9 +20,9 @@ export class Overview {
     this.latest = null;
     this.place = { id: 0, at: -1 }; // of the case in the viewer
     this.facets = facets(review);
-    this.drawing = el('div', { class: 'rv-strip-bars' });
-    this.words = el('div', { class: 'rv-strip-words num dim' });
-    this.element = el('div', { class: 'rv-strip', hidden: true }, this.drawing, this.words);
+    this.element = review.$('.rv-strip');
+    this.drawing = review.$('.rv-strip-bars');
+    this.words = review.$('.rv-strip-words');
   }
 
   /** Reloads; resolves to the answer, or to a later one if it was reloaded again meanwhile; null if there is none. */

@@ -1,52 +1,35 @@
 // Small controls of the review panel: sliders, rows of buttons, names shortened in the middle.
-import { action, el } from '../../../static/dom.js';
-import { dom } from '../../../static/view.js';
+import { action, el, finderOfAll } from '../../../static/dom.js';
 
-/** @param {string} label @param {{min?: number, max?: number, step?: number, value?: number, title?: string, text?: (v:
- * number) => string, input: (v: number) => void}} options */
-export function slider(label, { min = 0, max = 100, step = 1, value = 0, title = '', text = String, input }) {
-  const out = el('output', { class: 'rv-out' }, text(value));
-  const range = el('input', { type: 'range', min, max, step, value, title, 'aria-label': label });
+/** A slider, and its value in words in the output behind it. @param {HTMLInputElement} range
+ * @param {{text?: (v: number) => string, input: (v: number) => void}} on */
+export function slider(range, { text = String, input }) {
+  const out = /** @type {Element} */ (range.nextElementSibling);
   const set = (/** @type {number} */ v) => {
     range.value = String(v);
     out.textContent = text(Number(range.value));
   };
-  range.addEventListener('input', () => {
-    out.textContent = text(Number(range.value));
+  range.oninput = () => {
+    set(Number(range.value));
     input(Number(range.value));
-  });
-  const row = el('label', { class: 'rv-slider' }, el('span', {}, label), range, out);
-  return { row, range, set };
+  };
+  set(Number(range.value));
+  return { range, set };
 }
 
-/** A row of buttons of which one is pressed.
- * @param {string} label @param {[key: string, text: string, title?: string][]} items @param {(key: string) => void}
- * pick @param {string | null} value */
-export function choice(label, items, pick, value) {
-  const buttons = items.map(([key, text, title = text]) => ({ key, made: button(text, title, () => pick(key)) }));
-  const row = el('div', { class: 'rv-choice', role: 'group', 'aria-label': label });
-  row.append(...buttons.map(({ made }) => made));
-  const set = (/** @type {string | null} */ now) => {
-    for (const { key, made } of buttons) press(made, key === now);
+/** A row of buttons of which one is pressed. @param {HTMLElement} row @param {(key: string) => void} pick */
+export function choice(row, pick) {
+  row.onclick = (/** @type {any} */ { target }) => {
+    const { key } = target.closest('[data-key]')?.dataset || {};
+    if (key) pick(key);
   };
-  set(value);
-  return { row, set };
+  return (/** @type {string | null} */ now) => {
+    for (const one of finderOfAll(row)('[data-key]')) press(one, one.dataset.key === now);
+  };
 }
 
 /** @param {Page.Child} words @param {string} title @param {() => unknown} click @param {Page.Attributes} [more] */
 export const button = (words, title, click, more = {}) => action(words, click, { title, ...more });
-
-/** A button with a drawn sign. @param {string} d its path @param {string} name @param {string} title @param {() =>
- * unknown} click */
-export const icon = (d, name, title, click) =>
-  button(dom`<svg viewBox="0 0 16 16" aria-hidden="true"><path d=${d} /></svg>`, title, click, {
-    class: 'rv-glyph',
-    'aria-label': name,
-  });
-
-/** A toggle button, with its key in the tooltip. @param {string} text @param {string} key @param {() => void} click */
-export const toggle = (text, key, click, title = `${text} (${key})`) =>
-  button(text, title, click, { class: 'rv-toggle', 'aria-pressed': 'false' });
 
 /** @param {Element} button @param {boolean} on */
 export const press = (button, on) => button.setAttribute('aria-pressed', String(on));

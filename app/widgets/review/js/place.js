@@ -17,10 +17,9 @@ export function between(a, b, { w, h }, least) {
 }
 
 export class Place {
-  /** @param {() => void} changed @param {() => {w: number, h: number} | null} image */
-  constructor(changed, image) {
-    this.changed = changed;
-    this.image = image;
+  /** @param {{draw: () => void, picture: {w: number, h: number} | null}} review */
+  constructor(review) {
+    this.review = review;
     this.active = false;
     this.least = 4; // minimum length of a drag in image pixels; shorter ones are clicks; set by draw
     /** @type {Spot | null} */
@@ -38,7 +37,7 @@ export class Place {
   clear() {
     this.from = null;
     this.corners = null;
-    this.changed();
+    this.review.draw();
   }
 
   /** @param {Spot} p */
@@ -49,9 +48,9 @@ export class Place {
 
   /** @param {Spot} p */
   move(p) {
-    const image = this.image();
-    if (this.from && image) this.corners = between(this.from, p, image, this.least);
-    this.changed();
+    const { picture } = this.review;
+    if (this.from && picture) this.corners = between(this.from, p, picture, this.least);
+    this.review.draw();
   }
 
   up() {

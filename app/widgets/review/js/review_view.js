@@ -2,6 +2,7 @@
 // cases.js (from case to case), threshold.js, display.js, decisions.js and drawing.js.
 import { enqueue, get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
+import { finder } from '../../../static/dom.js';
 import { reading, shownCase } from '../../../static/store.js';
 import { CaseLoader } from './cases.js';
 import { controls, reflect } from './controls.js';
@@ -51,8 +52,14 @@ export const SHOW = {
 };
 
 export class ReviewView {
-  /** @param {Page.Studio} studio */
-  constructor(studio) {
+  /** @param {HTMLElement} root with the frame of review.html @param {Page.Studio} studio */
+  constructor(root, studio) {
+    this.root = root;
+    const find = finder(root);
+    /** @type {Record<string, any>} */
+    const held = {};
+    /** An element of the frame, looked for once: it stays. @param {string} selector */
+    this.$ = (selector) => (held[selector] ??= find(selector));
     this.studio = studio;
     /** @type {string | null} */
     this.study = null;
@@ -105,10 +112,7 @@ export class ReviewView {
     this.view = new View(() => this.draw());
     this.editor = new Editor(() => this.redraw());
     this.ruler = new Ruler(() => this.draw());
-    this.place = new Place(
-      () => this.draw(),
-      () => this.picture,
-    );
+    this.place = new Place(this);
     this.overview = new Overview(this);
     this.grid = new Grid(this);
     this.list = new Worklist(this);
@@ -220,7 +224,7 @@ export class ReviewView {
     this.run = (asked || setup.runs[0])?.id || null;
     if (!asked) reading.value = null; // an address may name a run of another study
     this.side.mask.freshLabels();
-    detectors(this.side, this);
+    detectors(this);
     this.opened();
     this.marked();
     await this.drafts.load();
@@ -284,7 +288,7 @@ export class ReviewView {
       this.run = id;
       reading.value = id;
       this.threshold.step = null;
-      detectors(this.side, this);
+      detectors(this);
       await this.list.load();
       if (!this.detail || this.study !== study) return;
       const again = await get(`/api/review/case/${this.detail.id}`, this.list.params());

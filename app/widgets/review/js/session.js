@@ -96,9 +96,8 @@ export async function finish(review) {
 
 /** The line above the worklist: a button to start a session, or the open one's progress. @param {ReviewView} review */
 export function sessionBar(review) {
-  const element = el('div', { class: 'rv-session' });
+  const element = review.$('.rv-session');
   return {
-    element,
     show() {
       const { setup, list } = review;
       const { session } = setup || {};

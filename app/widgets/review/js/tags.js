@@ -48,21 +48,12 @@ export async function tagCases(review, cases, tag, remove) {
   return answer;
 }
 
-/** A field for a tag. @param {string} placeholder @param {string} what is tagged @param {() => unknown} put */
-export function tagField(placeholder, what, put) {
-  const look = { type: 'text', list: 'rv-known-tags', maxlength: 60 };
-  const [label, title] = [`${placeholder} ${what}`, `${placeholder === 'Tag' ? 'A tag' : placeholder} ${what} (T)`];
-  const name = el('input', { ...look, placeholder, 'aria-label': label, title });
-  onEnter(name, put);
-  return name;
-}
-
 /** @param {ReviewView} review */
 export function tagPanel(review) {
-  const list = el('div', { class: 'rv-case-tags' });
+  const [element, list, name] = ['.rv-tagged', '.rv-case-tags', '.rv-tagged input'].map(review.$);
   const change = (/** @type {string} */ tag, remove = false) =>
     review.detail && tagCases(review, [review.detail.id], tag, remove);
-  const name = tagField('Add a tag', 'to this case', async () => {
+  onEnter(name, async () => {
     if (await change(name.value)) name.value = '';
   });
   const chip = (/** @type {string} */ tag) => dom`
@@ -71,11 +62,10 @@ export function tagPanel(review) {
     </button>`;
   let of = 0;
   return {
-    element: el('section', { class: 'rv-tagged' }, el('h3', {}, 'Tags'), list, name),
     take: () => name.focus(),
     reflect() {
       const { detail } = review;
-      this.element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);
+      element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);
       if (detail?.id !== of) name.value = '';
       of = detail?.id || 0;
       const decided = Boolean(detail?.mine.some((r) => r.active));

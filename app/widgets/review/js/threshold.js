@@ -1,6 +1,6 @@
 // The threshold of the heat map: its slider, its contour, and its measures (Dice, IoU, area, regions).
 import { post } from '../../../static/api.js';
-import { numbers } from './controls.js';
+import { numbers, percentileScale } from './controls.js';
 import { STEPS, stepOf } from './heat.js';
 import * as layers from './layers.js';
 import * as measure from './measure.js';
@@ -36,11 +36,11 @@ export class Threshold {
   settle() {
     const { review } = this;
     const { heat, side, run } = review;
-    side.scale.set(run ? review.detail?.readings?.[run] : null);
+    percentileScale(review, run ? review.detail?.readings?.[run] : null);
     side.threshold.range.disabled = !heat;
     review.put({ counts: null });
     if (!heat) {
-      numbers(side, null);
+      numbers(review, null);
       return;
     }
     const known = heat.counted?.mask === review.maskId ? heat.counted : null;
@@ -70,18 +70,18 @@ export class Threshold {
   }
 
   apply() {
-    const { heat, second, side } = this.review;
+    const { $, heat, second, side } = this.review;
     const step = this.current();
     side.threshold.set(step);
-    side.outline.textContent = this.step === null && heat ? outlineWords(heat.map) : '';
+    $('.rv-outline').textContent = this.step === null && heat ? outlineWords(heat.map) : '';
     if (heat) layers.cutAt(heat, this.step);
     if (second) layers.cutAt(second, this.step);
     this.measured();
   }
 
   measured() {
-    const { side, counts, heat, picture } = this.review;
-    numbers(side, {
+    const { counts, heat, picture } = this.review;
+    numbers(this.review, {
       at: counts && measure.at(counts, this.step),
       components: heat?.components,
       pixels: picture ? picture.w * picture.h : 0,

@@ -6,8 +6,9 @@ import { dom } from '../../../static/view.js';
 const WIDTH = 1000;
 const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 
-/** @param {ReviewView} review @param {HTMLElement} line its element */
-export function timeline(review, line) {
+/** @param {ReviewView} review */
+export function timeline(review) {
+  const line = review.$('.rv-timeline');
   /** @type {Answers.Frame[]} */
   let frames = [];
   let held = '';
