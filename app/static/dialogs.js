@@ -35,16 +35,18 @@ export const orToast = (work) =>
  */
 export function asked({ content, answer, otherwise, yes, no = 'Cancel', danger = false }) {
   return new Promise((resolve) => {
-    /** @type {A | B} */
-    let result = otherwise;
-    const form = dom`<form method="dialog" onsubmit=${() => (result = answer())}>
+    const send = () => {
+      dialog.close();
+      resolve(answer());
+    };
+    const form = dom`<form method="dialog" onsubmit=${send}>
       ${content}
       <menu>
         <button type="button" class="plain" onclick=${() => dialog.close()}>${no}</button>
         <button class=${danger ? 'danger' : 'main'}>${yes}</button>
       </menu>
     </form>`;
-    const dialog = sheet('', [form], () => resolve(result));
+    const dialog = sheet('', [form], () => resolve(otherwise)); // nothing if it was sent
   });
 }
 

@@ -28,9 +28,7 @@ export function manage(root, studio, { bring, join, refresh }) {
 
   const buttons = all('[data-opens]');
   closing($('.menu'));
-  $('.menu nav').addEventListener('click', () => {
-    $('.menu').open = false;
-  });
+  $('.menu nav').onclick = () => ($('.menu').open = false);
   for (const button of buttons) {
     button.onclick = () => {
       for (const other of buttons) {
@@ -63,11 +61,8 @@ export function manage(root, studio, { bring, join, refresh }) {
     return bring(() => api(path, { ...values, ask: true }), 'Reading').then(refresh);
   };
   function watching() {
-    if (data)
-      fill(
-        $('.m-watch'),
-        watchForm(data.watch, data.runs, (values) => send('/watch', values, watching)),
-      );
+    const set = (/** @type {Values} */ values) => send('/watch', values, watching);
+    if (data) fill($('.m-watch'), watchForm(data.watch, data.runs, set));
   }
   function dealing() {
     if (!data) return;
@@ -89,10 +84,8 @@ export function manage(root, studio, { bring, join, refresh }) {
     if (!got || study !== studio.study) return;
     data = got;
     arrived = undefined;
-    fill(
-      $('.m-add'),
-      addForm(add, join, (tool, file) => orToast(annotate(tool, file))),
-    );
+    const take = (/** @type {string} */ tool, /** @type {File} */ file) => orToast(annotate(tool, file));
+    fill($('.m-add'), addForm(add, join, take));
     watching();
     dealing();
     naming();

@@ -91,12 +91,8 @@ function Counts({ overview: { table, masks } }) {
 function Report({ report }) {
   if (!report) return html`<p class="dim">The report of this import was not kept.</p>`;
   const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [], odd = [] } = report;
-  const details = (
-    /** @type {boolean} */ open,
-    /** @type {string} */ title,
-    /** @type {string[]} */ lines,
-    note = '',
-  ) =>
+  /** @param {boolean} open @param {string} title @param {string[]} lines @param {string} [note] */
+  const details = (open, title, lines, note = '') =>
     html`<details open=${open}>
       <summary class="warn">${title}</summary>${note && html`<p class="dim">${note}</p>`}
       <ul class="dim">${lines.slice(0, LONGEST).map((line) => html`<li>${line}</li>`)}</ul>
@@ -105,7 +101,7 @@ function Report({ report }) {
   const reasons = (/** @type {typeof rejected} */ rows) =>
     rows.map((i) => `${i.path.split('/').slice(-2).join('/')}: ${i.reason}`);
   const same = duplicates.map(
-    (d) => `${d.test} is ${d.kind === 'exact' ? 'the same file as' : 'nearly the same as'} ${d.train}`,
+    ({ test, kind, train }) => `${test} is ${kind === 'exact' ? 'the same file as' : 'nearly the same as'} ${train}`,
   );
   const repeats = `${duplicates.length} test ${duplicates.length > 1 ? 'cases show' : 'case shows'}`;
   const both = straddling.map(({ train, test }) => `${train[0]} (training) and ${test[0]} (test)`);

@@ -179,13 +179,11 @@ export function bin(panel, restored) {
     await show();
   };
   /** @param {Answers.Binned} row */
-  const line = (row) =>
-    el(
-      'li',
-      {},
-      `${row.kind === 'run' ? `Run “${row.name}” of ${row.study}` : `Study “${row.name}”`}, until ${row.until.slice(0, 10)} `,
-      action('Bring back', () => orToast(back(row)), { class: 'link' }),
-    );
+  const line = (row) => {
+    const what = row.kind === 'run' ? `Run “${row.name}” of ${row.study}` : `Study “${row.name}”`;
+    const restore = action('Bring back', () => orToast(back(row)), { class: 'link' });
+    return el('li', {}, `${what}, until ${row.until.slice(0, 10)} `, restore);
+  };
   async function show() {
     const { rows, days } = await api('/api/bin');
     panel.hidden = !rows.length;

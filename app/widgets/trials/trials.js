@@ -46,15 +46,11 @@ function Sizes({ rows }) {
   const readers = [...new Set(rows.map((r) => r.readers))];
   const power = (/** @type {number} */ r, /** @type {number} */ n) =>
     rows.find((x) => x.readers === r && x.cases === n)?.power ?? 0;
+  const cell = (/** @type {number} */ chance) =>
+    html`<td class=${chance >= 0.8 ? 'tr-strong' : 'dim'}>${percent(chance, 0)}</td>`;
   return html`<details><summary>Sample size: power to detect the effect, by readers and cases</summary>
     <table class="num"><tr><th scope="col">Readers</th>${cases.map((n) => html`<th scope="col">${n} cases</th>`)}</tr>
-    ${readers.map(
-      (r) =>
-        html`<tr><td>${r}</td>${cases.map((n) => {
-          const chance = power(r, n);
-          return html`<td class=${chance >= 0.8 ? 'tr-strong' : 'dim'}>${percent(chance, 0)}</td>`;
-        })}</tr>`,
-    )}</table>
+    ${readers.map((r) => html`<tr><td>${r}</td>${cases.map((n) => cell(power(r, n)))}</tr>`)}</table>
     <p class="dim">For an AUC of 0.85, half of the cases abnormal, and the correlations of a published trial; bold from 80 %.</p></details>`;
 }
 
@@ -111,15 +107,14 @@ function OneTrial({ trial, act }) {
   ];
   const file = (/** @type {string} */ kind, /** @type {string} */ title) =>
     html`<a href=${`./api/trials/${trial.id}/report/${kind}`} target="_blank" rel="noopener">${title}</a>`;
+  const row = (/** @type {typeof parts[number]} */ p) => html`<tr>
+    <td>${p.reader}</td><td>${p.number + 1}</td><td>${p.arm === 'both' ? 'unaided, then aided' : p.arm}</td>
+    <td><progress max=${p.cases} value=${p.read} aria-label="Progress of ${p.reader}" /> ${p.read} of ${p.cases}</td>
+    <td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not begun'}</td></tr>`;
   return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}</p>
     <ol class="tr-steps">${steps.map(([name, done, when]) => html`<li class=${done ? 'done' : ''}>${name}${when ? `, ${day(when)}` : ''}</li>`)}</ol>
     <table class="num"><tr>${['Reader', 'List', 'Arm', 'Progress', 'State'].map((name) => html`<th scope="col">${name}</th>`)}</tr>
-    ${parts.map(
-      (
-        p,
-      ) => html`<tr><td>${p.reader}</td><td>${p.number + 1}</td><td>${p.arm === 'both' ? 'unaided, then aided' : p.arm}</td>
-        <td><progress max=${p.cases} value=${p.read} aria-label="Progress of ${p.reader}" /> ${p.read} of ${p.cases}</td><td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not begun'}</td></tr>`,
-    )}</table>
+    ${parts.map(row)}</table>
     <p class="dim">Digest of the plan <span class="tr-digest">${trial.digest}</span></p>
     <div class="tr-acts">
       ${!trial.started && html`<button class="main" onClick=${() => act(trial, 'start')}>Start …</button>`}
@@ -163,21 +158,17 @@ export async function mount(root, studio) {
     }
   }
 
-  const open = (/** @type {Answers.ReaderList} */ list) =>
-    orToast(
-      api('/api/trials/open', { trial: list.trial }).then(async (/** @type {{study: string}} */ { study }) => {
-        await studio.renewStatus();
-        if (study !== studio.study) studio.chooseStudy(study);
-        studio.openTab('review');
-      }),
-    );
-  const keep = () =>
-    orToast(
-      api(`/api/trials/of/${encodeURIComponent(studio.study || '')}`, { plan: plan.peek() }).then(() => {
-        toast('Plan saved. Start the trial when its readers may begin.', 'good');
-        return look(true);
-      }),
-    );
+  const open = async (/** @type {Answers.ReaderList} */ { trial }) => {
+    const { study } = await api('/api/trials/open', { trial });
+    await studio.renewStatus();
+    if (study !== studio.study) studio.chooseStudy(study);
+    studio.openTab('review');
+  };
+  const keep = async () => {
+    await api(`/api/trials/of/${encodeURIComponent(studio.study || '')}`, { plan: plan.peek() });
+    toast('Plan saved. Start the trial when its readers may begin.', 'good');
+    await look(true);
+  };
   async function act(/** @type {Answers.Trial} */ trial, /** @type {'start' | 'close'} */ what) {
     const question = {
       start: `Start “${trial.name}”? Until it is closed, its readers see only their lists; the first decision freezes the plan.`,
@@ -189,9 +180,9 @@ export async function mount(root, studio) {
 
   function Page() {
     const found = about.value;
-    return html`<${Lists} lists=${lists.value} open=${open} />
+    return html`<${Lists} lists=${lists.value} open=${(/** @type {any} */ list) => orToast(open(list))} />
       ${found?.trials.map((/** @type {Answers.Trial} */ trial) => html`<${OneTrial} key=${trial.id} trial=${trial} act=${act} />`)}
-      ${found && html`<${NewPlan} about=${found} sizes=${sizes.value} plan=${plan} keep=${keep} resize=${resize} />`}
+      ${found && html`<${NewPlan} about=${found} sizes=${sizes.value} plan=${plan} keep=${() => orToast(keep())} resize=${resize} />`}
       ${said.value && html`<p class="panel dim">${said.value}</p>`}`;
   }
   show(finder(root)('.tr-page'), Page);

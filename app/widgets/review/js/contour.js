@@ -1,30 +1,9 @@
 // Marching squares: the line where a field crosses a threshold, as one Path2D in the field's cell units.
 
-// Corners of a cell, clockwise from the upper left, are bits 8 4 2 1; edges are top 0, right 1, bottom 2, left 3.
-const SEGMENTS = [
-  [],
-  [[3, 2]],
-  [[2, 1]],
-  [[3, 1]],
-  [[0, 1]],
-  [
-    [3, 0],
-    [2, 1],
-  ],
-  [[0, 2]],
-  [[3, 0]],
-  [[3, 0]],
-  [[0, 2]],
-  [
-    [0, 1],
-    [3, 2],
-  ],
-  [[0, 1]],
-  [[3, 1]],
-  [[2, 1]],
-  [[3, 2]],
-  [],
-];
+// Corners of a cell, clockwise from the upper left, are bits 8 4 2 1; edges are top 0, right 1, bottom 2, left 3. For
+// each kind of cell the edges that its segments join, two digits a segment.
+const KINDS = ['', '32', '21', '31', '01', '3021', '02', '30', '30', '02', '0132', '01', '31', '21', '32', ''];
+const SEGMENTS = KINDS.map((ends) => [...ends].map(Number));
 export const BELOW = Math.fround(-1e30); // the value around the field: a region at the border is closed along it
 
 /** @typedef {{w: number, h: number, values: Float32Array}} Field values (h, w), row by row */
@@ -48,16 +27,14 @@ export function contour({ w, h, values }, level, pen = new Path2D()) {
       const d = below[x];
       const kind = (a >= level ? 8 : 0) | (b >= level ? 4 : 0) | (c >= level ? 2 : 0) | (d >= level ? 1 : 0);
       if (kind === 0 || kind === 15) continue;
-      for (const [from, to] of SEGMENTS[kind]) {
-        for (const end of [0, 1]) {
-          const edge = end ? to : from;
-          const draw = end ? 'lineTo' : 'moveTo';
-          // Cell centres are at half units, this cell's corners at x - .5 and x + .5.
-          if (edge === 0) pen[draw](x - 0.5 + cut(a, b, level), y - 0.5);
-          else if (edge === 1) pen[draw](x + 0.5, y - 0.5 + cut(b, c, level));
-          else if (edge === 2) pen[draw](x - 0.5 + cut(d, c, level), y + 0.5);
-          else pen[draw](x - 0.5, y - 0.5 + cut(a, d, level));
-        }
+      for (let end = 0; end < SEGMENTS[kind].length; end += 1) {
+        const edge = SEGMENTS[kind][end];
+        const draw = end % 2 ? 'lineTo' : 'moveTo';
+        // Cell centres are at half units, this cell's corners at x - .5 and x + .5.
+        if (edge === 0) pen[draw](x - 0.5 + cut(a, b, level), y - 0.5);
+        else if (edge === 1) pen[draw](x + 0.5, y - 0.5 + cut(b, c, level));
+        else if (edge === 2) pen[draw](x - 0.5 + cut(d, c, level), y + 0.5);
+        else pen[draw](x - 0.5, y - 0.5 + cut(a, d, level));
       }
     }
     above = below;
@@ -67,9 +44,7 @@ export function contour({ w, h, values }, level, pen = new Path2D()) {
 
 /** Returns where the line crosses from a to b, 0..1. @param {number} a @param {number} b @param {number} level */
 function cut(a, b, level) {
-  if (a === BELOW) return 0.5;
-  if (b === BELOW) return 0.5;
-  return (level - a) / (b - a);
+  return a === BELOW || b === BELOW ? 0.5 : (level - a) / (b - a);
 }
 
 /** Returns a mask's outline, in cells of `scale` pixels. Large masks are first reduced to at most `most` cells a side,

@@ -34,11 +34,6 @@ export class Drafts {
     addEventListener('pagehide', () => this.leave());
   }
 
-  /** Prepares for another study: forgets this one; unsent drafts are still sent. */
-  clear() {
-    this.cases = new Set();
-  }
-
   /** Fetches which cases of the study have a draft. */
   async load() {
     const { study } = this.review;
@@ -73,11 +68,8 @@ export class Drafts {
     const { [this.review.setup?.reader || '']: mine = [], ...others } = left();
     if (!mine.length) return;
     keep(KEY, others);
-    for (const [id, raw] of mine)
-      this.queue(
-        id,
-        Uint8Array.from(atob(raw), (c) => c.charCodeAt(0)),
-      );
+    const bytesOf = (/** @type {string} */ raw) => Uint8Array.from(atob(raw), (c) => c.charCodeAt(0));
+    for (const [id, raw] of mine) this.queue(id, bytesOf(raw));
   }
 
   /** Stores the current drawing; calls during a pending request lead to one more. */

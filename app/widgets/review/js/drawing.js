@@ -20,10 +20,8 @@ export function begin({ editor, picture, lesion }) {
 export function takeTool(review, tool) {
   const { editor, picture } = review;
   if (!picture) return;
-  if (review.detail?.blind)
-    return review.say(
-      "Decide first; then masks can be drawn. Where a lesion is can be said now: Place ( ' ), then 1 to 9.",
-    );
+  const now = "Where a lesion is can be said now: Place ( ' ), then 1 to 9.";
+  if (review.detail?.blind) return review.say(`Decide first; then masks can be drawn. ${now}`);
   for (const other of [review.ruler, review.place]) if (other.active) other.toggle();
   if (editor.tool === tool) editor.tool = null;
   else {

@@ -48,15 +48,9 @@ export class Editor {
   }
 
   close() {
-    this.mask = null;
-    this.active = null; // an unfinished stroke ends with its image
-    this.frame = null;
+    Object.assign(this, { mask: null, origin: null, dirty: false, history: [], future: [], points: [] });
+    this.active = this.frame = null; // an unfinished stroke ends with its image
     this.canvas = document.createElement('canvas');
-    this.history = [];
-    this.future = [];
-    this.points = [];
-    this.origin = null;
-    this.dirty = false;
   }
 
   /** Starts from a mask (copied) or empty.

@@ -80,27 +80,28 @@ export function grid(map, imageW, imageH) {
   return { w, h, values };
 }
 
+/** The area's pixels at w x h, by nearest neighbour. @param {Area} area @param {number} w @param {number} h */
+function resampled({ w: aw, h: ah, pixels }, w, h) {
+  const columns = Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * aw) / w));
+  const out = new Uint8Array(w * h);
+  for (let y = 0; y < h; y += 1) {
+    const row = Math.floor(((y + 0.5) * ah) / h) * aw;
+    for (let x = 0; x < w; x += 1) out[y * w + x] = pixels[row + columns[x]];
+  }
+  return out;
+}
+
 /** The areas' intersection; everything without any. @param {Area | null | undefined} a @param {Area | null} b */
 export function both(a, b) {
   if (!a || !b) return a || b;
-  const pixels = new Uint8Array(a.w * a.h);
-  for (let y = 0; y < a.h; y += 1) {
-    const row = Math.floor(((y + 0.5) * b.h) / a.h) * b.w;
-    for (let x = 0; x < a.w; x += 1)
-      pixels[y * a.w + x] = a.pixels[y * a.w + x] & b.pixels[row + Math.floor(((x + 0.5) * b.w) / a.w)];
-  }
-  return { w: a.w, h: a.h, pixels };
+  return { w: a.w, h: a.h, pixels: resampled(b, a.w, a.h).map((v, i) => v & a.pixels[i]) };
 }
 
-/** Sets values outside the area below every threshold.
- * @param {import('./contour.js').Field} field @param {Area} roi */
-export function clip(field, roi) {
-  const { w, h, values } = field;
-  for (let y = 0; y < h; y += 1) {
-    const row = Math.floor(((y + 0.5) * roi.h) / h) * roi.w;
-    for (let x = 0; x < w; x += 1)
-      if (!roi.pixels[row + Math.floor(((x + 0.5) * roi.w) / w)]) values[y * w + x] = BELOW;
-  }
+/** Sets values outside the area below every threshold. @param {import('./contour.js').Field} field @param {Area} roi */
+export function clip({ w, h, values }, roi) {
+  resampled(roi, w, h).forEach((inside, i) => {
+    if (!inside) values[i] = BELOW;
+  });
 }
 
 /** Draws hatching over an area, on a canvas of w x h. @param {Area} area @param {number} w @param {number} h */
@@ -109,11 +110,9 @@ export function hatched(area, w, h) {
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
   const image = context.createImageData(w, h);
   const words = new Uint32Array(image.data.buffer);
-  for (let y = 0; y < h; y += 1) {
-    const row = Math.floor(((y + 0.5) * area.h) / h) * area.w;
-    for (let x = 0; x < w; x += 1)
-      if (area.pixels[row + Math.floor(((x + 0.5) * area.w) / w)]) words[y * w + x] = HATCH[(x + y) % 10] || 0;
-  }
+  resampled(area, w, h).forEach((inside, i) => {
+    if (inside) words[i] = HATCH[((i % w) + Math.floor(i / w)) % 10] || 0;
+  });
   context.putImageData(image, 0, 0);
   return canvas;
 }

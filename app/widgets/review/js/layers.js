@@ -113,10 +113,8 @@ export function cutAt(made, step) {
 export function ahead(id, v, run) {
   if (pictures.has(`${id}/${v}`)) return null;
   const coming = unpacked(id, v, run || '');
-  pictures.put(
-    `${id}/${v}`,
-    coming.then((p) => p.picture),
-  );
+  const picture = coming.then((p) => p.picture);
+  pictures.put(`${id}/${v}`, picture);
   return coming;
 }
 

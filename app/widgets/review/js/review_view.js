@@ -258,7 +258,7 @@ export class ReviewView {
     this.adjudicating = false;
     this.revealed.clear();
     this.threshold.step = null;
-    this.drafts.clear();
+    this.drafts.cases = new Set(); // unsent drafts of the study are still sent
     this.history.forget();
     this.cases.newest = null;
     this.empty();

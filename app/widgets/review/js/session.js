@@ -109,11 +109,8 @@ export function sessionBar(review) {
       const done = total > 0 && read === total;
       const kind = setup?.trial ? 'Trial' : session.blind ? 'Blind' : 'Session';
       const look = { type: 'button', class: done ? 'main' : '', onclick: () => finish(review) };
-      return fill(
-        element,
-        el('span', { class: 'rv-session-name' }, `${kind}: ${done ? 'all read' : `${total - read} left`}`),
-        el('button', look, 'End session'),
-      );
+      const words = `${kind}: ${done ? 'all read' : `${total - read} left`}`;
+      return fill(element, el('span', { class: 'rv-session-name' }, words), el('button', look, 'End session'));
     },
   };
 }

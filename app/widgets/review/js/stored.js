@@ -12,11 +12,10 @@ const PAUSE = 3000; // milliseconds between two attempts
 const waiting = () => kept(KEY, []);
 
 /** @param {Kept} entry */
-const forget = (entry) =>
-  keep(
-    KEY,
-    waiting().filter((one) => one.body.token !== entry.body.token),
-  );
+function forget(entry) {
+  const others = waiting().filter((one) => one.body.token !== entry.body.token);
+  keep(KEY, others);
+}
 
 /** @param {{ok: boolean, status?: number}} answer whether another attempt may succeed */
 export const isPassing = (answer) => !answer.ok && PASSING.has(answer.status);
