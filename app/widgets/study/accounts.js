@@ -5,7 +5,7 @@ import { confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, el, fill, num, options, table, tr, whenLetGo } from '../../static/dom.js';
 import { moment } from '../../static/format.js';
 import { dom } from '../../static/view.js';
-import { form } from './manage_parts.js';
+import { form } from './manage_forms.js';
 
 const ROLES = ['reader', 'adjudicator', 'administrator'];
 const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last seen', 'tokens', '', ''];

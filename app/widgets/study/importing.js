@@ -14,13 +14,7 @@ const PERIOD = 250; // milliseconds between checks of an import
 const SENDERS = 3; // files uploaded at the same time
 
 /** Returns the last part of a path, without .csv, as a name for the study. @param {string} path */
-export const nameOf = (path) =>
-  (
-    path
-      .replace(/[/\\]+$/, '')
-      .split(/[/\\]/)
-      .pop() || ''
-  ).replace(/\.csv$/i, '');
+export const nameOf = (path) => /([^/\\]*?)(\.csv)?[/\\]*$/i.exec(path)?.[1] || '';
 
 /** @param {HTMLElement} root @param {Page.Studio} studio */
 export function importing(root, studio) {

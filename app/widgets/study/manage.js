@@ -2,16 +2,12 @@
 // The server checks the right to each of them again.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { closing, el, fill, finder, finderOfAll } from '../../static/dom.js';
+import { closing, fill, finder, finderOfAll } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { administers } from '../../static/store.js';
 import { accounts } from './accounts.js';
-import { addForm } from './add_form.js';
 import { audit } from './audit.js';
-import { eraseForm } from './erase_form.js';
-import { form } from './manage_parts.js';
-import { readersForm } from './readers_form.js';
-import { watchForm, watchState } from './watch_form.js';
+import { addForm, eraseForm, labelsForm, readersForm, watchForm, watchState } from './manage_forms.js';
 
 /** @param {HTMLElement} root @param {Page.Studio} studio @param {{bring: (start: () =>
  * Promise<{task: string}>, doing: string) => Promise<unknown>, join: (files: import('./files.js').Upload[]) =>
@@ -147,15 +143,4 @@ export function manage(root, studio, { bring, join, refresh }) {
   }
   orToast(rights());
   return { show: open };
-}
-
-// The labels of findings that Review offers.
-const ABOUT = 'One per line. Review offers them when a mask is saved; existing findings keep their labels.';
-
-/** @param {string[]} labels @param {(labels: string[]) => void} keep */
-function labelsForm(labels, keep) {
-  const rows = Math.min(Math.max(labels.length + 1, 3), 8);
-  const box = el('textarea', { rows, 'aria-label': 'Labels, one on each line' });
-  box.value = labels.join('\n');
-  return [form(() => keep(box.value.split('\n')), box, el('button', {}, 'Save')), el('p', { class: 'dim' }, ABOUT)];
 }

@@ -36,6 +36,7 @@ let atWork = ''; // the chain's state, in words
 let waits = ''; // the message that the step is waiting for its subject
 /** @type {Answers.TourState | null} the studio's latest answer */
 let now = null;
+const [always, latest] = [() => true, () => now];
 let follows = 0; // the frame in which the ring is placed next
 /** Shows the running job and the tour's progress. @param {string} [text] instead of both */
 const state = (text) => {
@@ -90,7 +91,7 @@ async function show() {
     state();
   }, LATE);
   for (const one of again ? [] : step.do || []) {
-    await act(frame, one, going, () => now).catch((error) => console.warn(`step ${at + 1}: ${error.message}`));
+    await act(frame, one, going, latest).catch((error) => console.warn(`step ${at + 1}: ${error.message}`));
     if (!going()) return clearTimeout(late);
   }
   clearTimeout(late);
@@ -115,12 +116,7 @@ function key(event) {
   const page = frame.contentDocument;
   const inFrame = /** @type {Node} */ (event.target).ownerDocument === page;
   if (steps[at].yours && !inFrame && page && /^[nauz]$/i.test(event.key))
-    return act(
-      frame,
-      { press: [event.key] },
-      () => true,
-      () => now,
-    );
+    return act(frame, { press: [event.key] }, always, latest);
   const by = FORTH.includes(event.key) ? 1 : BACK.includes(event.key) ? -1 : 0;
   const target = /** @type {Element | null} */ (event.target);
   if (!by || event.altKey || event.ctrlKey || event.metaKey || target?.closest?.('input, select, textarea')) return;

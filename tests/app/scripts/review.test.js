@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { partsOf } from '../../../app/widgets/review/js/layers.js';
+import { partsOf, Shelf } from '../../../app/widgets/review/js/layers.js';
 import { alike } from '../../../app/widgets/review/js/list.js';
 import { namesLabel } from '../../../app/widgets/review/js/reference.js';
-import { Shelf } from '../../../app/widgets/review/js/shelf.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/timeline.js';
 import { View } from '../../../app/widgets/review/js/view.js';
 

@@ -23,15 +23,12 @@ function idOf(text) {
  * @param {`/api/clusters/maps/${string}`} base */
 export async function loadSets(base) {
   const { sets } = await api(`${base}/placed`);
-  const ready = await Promise.all(
-    sets
-      .filter((s) => s.ready)
-      .map(async (set) => {
-        const answer = await fetched(`${base}/placed/${set.key}/coords`);
-        return { ...set, coords: new Float32Array(await answer.arrayBuffer()) };
-      }),
-  );
-  return { sets: ready, waiting: sets.filter((s) => !s.ready) };
+  const whole = async (/** @type {Answers.Projection} */ set) => {
+    const answer = await fetched(`${base}/placed/${set.key}/coords`);
+    return { ...set, coords: new Float32Array(await answer.arrayBuffer()) };
+  };
+  const ready = sets.filter((s) => s.ready).map(whole);
+  return { sets: await Promise.all(ready), waiting: sets.filter((s) => !s.ready) };
 }
 
 /** Appends the sets to the map's own `n` points: coords by epoch, ids, cases, lesions, addresses.
@@ -44,10 +41,8 @@ export function join({ base, coords, n, epochs, ids, cases, lesions }, sets) {
   for (let e = 0; e < epochs; e += 1) {
     all.set(coords.subarray(2 * n * e, 2 * n * (e + 1)), 2 * total * e);
     let at = total * e + n;
-    for (const {
-      coords: c,
-      names: { length: m },
-    } of sets) {
+    for (const { coords: c, names } of sets) {
+      const m = names.length;
       all.set(c.subarray(2 * m * e, 2 * m * (e + 1)), 2 * at);
       at += m;
     }
