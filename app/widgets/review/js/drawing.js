@@ -105,15 +105,7 @@ export const newest = ({ detail, setup }) =>
 
 /** Stores a mask as the newest version of a case. @param {ReviewView} review @param {number} id of the case
  * @param {Record<string, unknown>} params @param {Uint8Array} bits */
-async function stored(review, id, params, bits) {
-  const answer = await postBytes(`/api/review/mask/${id}`, params, bits);
-  if (!answer.ok) {
-    review.say(answer.error, 'bad');
-    return null;
-  }
-  review.told(id, { masks: answer.masks, findings: answer.findings });
-  return answer;
-}
+const stored = (review, id, params, bits) => review.changed(id, postBytes(`/api/review/mask/${id}`, params, bits));
 
 /** Makes an earlier version of a case's mask the newest; without one, adds an empty version.
  * @param {ReviewView} review @param {number} id @param {number | null} mask */
@@ -122,14 +114,9 @@ async function newestIs(review, id, mask) {
   const { detail, picture } = review;
   if (!detail || !picture || detail.id !== id) return false;
   const empty = () => stored(review, id, { source: 'hand' }, pack(new Uint8Array(picture.w * picture.h)));
-  const answer = mask ? await post(`/api/review/restore/${mask}`) : await empty();
-  if (!answer?.ok) {
-    if (answer) review.say(answer.error, 'bad');
-    return false;
-  }
-  review.told(id, { masks: answer.masks });
+  const answer = await (mask ? review.changed(id, post(`/api/review/restore/${mask}`)) : empty());
+  if (!answer) return false;
   await use(review, answer.mask);
-  review.redraw();
 }
 
 /** The brush for areas called normal: a separate drawing, starting from the areas marked before.
@@ -153,9 +140,8 @@ export async function takeNormal(review) {
 
 /** @param {ReviewView} review @param {Answers.CaseDetail} detail @param {Uint8Array} drawn */
 async function keepNormal(review, detail, drawn) {
-  const answer = await postBytes(`/api/review/normal/${detail.id}`, {}, pack(drawn));
-  if (!answer.ok) return review.say(answer.error, 'bad');
-  review.told(detail.id, { marks: answer.marks });
+  const answer = await review.changed(detail.id, postBytes(`/api/review/normal/${detail.id}`, {}, pack(drawn)));
+  if (!answer) return;
   if (review.detail?.id === detail.id) leave(review);
   review.say(answer.marks.normal ? 'These places are saved as normal.' : 'No place is marked as normal now.', 'good');
 }
@@ -165,14 +151,10 @@ export function allMarked(review) {
   const { detail } = review;
   const turn = async () => {
     if (!detail?.marks) return false;
-    const answer = await post(`/api/review/finished/${detail.id}`, { finished: !detail.marks.finished });
-    if (!answer.ok) {
-      review.say(answer.error, 'bad');
-      return false;
-    }
+    const asked = post(`/api/review/finished/${detail.id}`, { finished: !detail.marks.finished });
+    const answer = await review.changed(detail.id, asked);
+    if (!answer) return false;
     detail.marks = answer.marks; // of this action, which may be undone after the case was reloaded
-    review.told(detail.id, { marks: answer.marks });
-    review.redraw();
     const said = 'Fully annotated: everything unmarked counts as normal.';
     review.say(answer.marks.finished ? said : 'Not fully annotated: only the marks are used for learning.', 'good');
   };
@@ -220,11 +202,8 @@ export function makeReference(review) {
   return review.enqueue(async () => {
     const { detail, maskId } = review;
     if (!maskId || !detail) return;
-    const answer = await post(`/api/review/reference/${maskId}`);
-    if (!answer.ok) return review.say(answer.error, 'bad');
-    review.told(detail.id, { masks: answer.masks });
-    review.redraw();
-    review.say('Figures now use this mask.', 'good');
+    const answer = await review.changed(detail.id, post(`/api/review/reference/${maskId}`));
+    if (answer) review.say('Figures now use this mask.', 'good');
   });
 }
 

@@ -23,7 +23,7 @@ export function record(review, number) {
   const { id } = detail;
   const body = { case: id, label, box, rating: review.rating() };
   return enqueue(async () => {
-    if ((await add(review, body)) === false) return;
+    if (!(await add(review, body))) return;
     let added = newest(review);
     review.history.add({
       words: `finding, ${label}`,
@@ -41,26 +41,16 @@ export function record(review, number) {
   });
 }
 
-/** @param {ReviewView} review @param {number} id of the case @param {{ok: boolean, error?: string, findings?: Answers.Finding[]}} answer */
-function took(review, id, answer) {
-  if (!answer.ok) {
-    review.say(answer.error || '', 'bad');
-    return false;
-  }
-  review.told(id, { findings: answer.findings });
-  review.redraw();
-}
-
-/** @param {ReviewView} review @param {{case: number} & Record<string, unknown>} body */
+/** Adds a finding; false if it was refused. @param {ReviewView} review @param {{case: number} & Page.Params} body */
 async function add(review, body) {
   await review.history.at(body.case);
-  return took(review, body.case, await post('/api/review/finding', body));
+  return Boolean(await review.changed(body.case, post('/api/review/finding', body)));
 }
 
 /** @param {ReviewView} review @param {number} id of the case @param {number} finding */
 async function takeBack(review, id, finding) {
   await review.history.at(id);
-  return took(review, id, await discard(`/api/review/finding/${finding}`));
+  return Boolean(await review.changed(id, discard(`/api/review/finding/${finding}`)));
 }
 
 /** Activates the tool that places the next finding, or deactivates it. @param {ReviewView} review */
@@ -86,7 +76,7 @@ export function findingsPanel(review) {
     const remove = () =>
       review.enqueue(async () => {
         const id = review.detail?.id || 0;
-        if ((await takeBack(review, id, f.id)) === false) return;
+        if (!(await takeBack(review, id, f.id))) return;
         const { label, comment, box, mask_version: drawn } = f;
         if (drawn || review.setup?.trial?.rated) return; // its location or rating is not known here
         let again = f.id;

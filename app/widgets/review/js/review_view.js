@@ -159,9 +159,18 @@ export class ReviewView {
     shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
   }
 
-  /** Applies the studio's data of a case, if it is still on screen. @param {number} id @param {Partial<Answers.CaseDetail>} parts */
-  told(id, parts) {
-    if (this.detail?.id === id) Object.assign(this.detail, parts);
+  /** Applies the studio's answer to a change of a case, if it is still on screen. Resolves to the answer; to null after
+   * a message if the change was refused. @template A @param {number} id @param {Promise<Page.Answer<A>>} asked */
+  async changed(id, asked) {
+    const answer = await asked;
+    if (!answer.ok) {
+      this.say(answer.error, 'bad');
+      return null;
+    }
+    const parts = Object.entries(answer).filter(([name]) => ['masks', 'findings', 'marks'].includes(name));
+    if (this.detail?.id === id) Object.assign(this.detail, Object.fromEntries(parts));
+    this.redraw();
+    return answer;
   }
 
   /** Whether a layer's outline is drawn: on flagged images; on others if the reader requests it or moves the threshold.
