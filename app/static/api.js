@@ -14,10 +14,8 @@ export class Unreachable extends Error {}
 async function refusal(response) {
   const body = await response.json().catch(() => ({}));
   const sentence = [body?.error, body?.detail].find((s) => typeof s === 'string' && s);
-  return new Refused(
-    sentence || `The studio answered ${response.status}. Reload the page and try again.`,
-    response.status,
-  );
+  const usual = `The studio answered ${response.status}. Reload the page and try again.`;
+  return new Refused(sentence || usual, response.status);
 }
 
 /** @type {RegExp[]} */

@@ -99,10 +99,8 @@ export class Chart {
   }
 
   #limits() {
-    return limits(
-      this.series.flatMap((s) => s.points.map(([, y]) => y)),
-      this.options,
-    );
+    const values = this.series.flatMap((s) => s.points.map(([, y]) => y));
+    return limits(values, this.options);
   }
 
   // Level lines with their names, dashed.

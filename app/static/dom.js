@@ -1,8 +1,7 @@
 // Builds the page's elements. Text is always inserted as text, never as markup.
 
-const SVG = new Set(
-  'svg path line text g rect circle polyline polygon image title'.split(' '), // `title` is SVG's: a tooltip inside a drawing
-);
+// `title` is SVG's: a tooltip inside a drawing.
+const SVG = new Set('svg path line text g rect circle polyline polygon image title'.split(' '));
 const PROPERTIES = new Set(['value', 'checked', 'disabled']);
 
 /** @param {Page.Child[]} children @returns {(string | Node)[]} */

@@ -3,13 +3,8 @@ import { el, num, table, tr } from '../../static/dom.js';
 import { fixed } from '../../static/format.js';
 import { dom } from '../../static/view.js';
 
-const text = (
-  /** @type {number} */ x,
-  /** @type {number} */ y,
-  /** @type {string} */ what,
-  anchor = 'middle',
-  more = {},
-) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
+/** @param {number} x @param {number} y @param {string} what @param {string} [anchor] @param {Page.Attributes} [more] */
+const text = (x, y, what, anchor = 'middle', more = {}) => el('text', { x, y, 'text-anchor': anchor, ...more }, what);
 
 /** Draws the ROC curve with the operating point, which readers with the right can drag or move by the arrow keys.
  * @param {Answers.OperatingPoint} figures @param {((place: number, done: boolean) => void) |

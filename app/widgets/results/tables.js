@@ -71,10 +71,8 @@ export function changedMinds(minds) {
 /** @param {Answers.ComparedRow[]} rows @param {string | null} now the run whose results are
  * shown @param {(run: string) => void} show */
 export function detectors(rows, now, show) {
-  const figure = (
-    /** @type {Answers.ComparedRow} */ r,
-    /** @type {'auroc' | 'pixel_auroc' | 'dice' | 'pro' | 'pro_all'} */ m,
-  ) => {
+  /** @param {Answers.ComparedRow} r @param {'auroc' | 'pixel_auroc' | 'dice' | 'pro' | 'pro_all'} m */
+  const figure = (r, m) => {
     const ci = r[`${m}_ci`];
     const title = ci ? `95 % interval ${ci.map((v) => fixed(v)).join(' to ')}` : null;
     return el('td', { class: `num${r.best.includes(m) ? ' rs-best' : ''}`, title }, fixed(r[m]));

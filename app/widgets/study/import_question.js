@@ -44,10 +44,9 @@ export function askImport(task, { groups, erased }) {
   const all = images === 1 ? 'Is this image normal?' : `Are all ${images.toLocaleString('en')} images normal?`;
   const title = only ? all : unclear.length ? 'Which images are normal?' : `Import ${count(images)}?`;
   const choice = (/** @type {string} */ name) => {
-    const ways = Object.entries(ANSWERS).map(
-      ([value, words]) =>
-        dom`<label class="check"><input type="radio" name=${name} value=${value} required />${words}</label>`,
-    );
+    const way = (/** @type {string[]} */ [value, words]) =>
+      dom`<label class="check"><input type="radio" name=${name} value=${value} required />${words}</label>`;
+    const ways = Object.entries(ANSWERS).map(way);
     return el('div', { class: 'choice', role: 'radiogroup', 'aria-label': placeOf(name) }, ways);
   };
   const rows = groups.map((group, index) => {

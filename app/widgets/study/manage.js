@@ -91,9 +91,8 @@ export function manage(root, studio, { bring, join, refresh }) {
 
   /** @param {string} tool @param {File} file */
   async function annotate(tool, file) {
-    const path = /** @type {const} */ (
-      `/api/export/${encodeURIComponent(studio.study || '')}/annotations?tool=${tool}`
-    );
+    const study = encodeURIComponent(studio.study || '');
+    const path = /** @type {const} */ (`/api/export/${study}/annotations?tool=${tool}`);
     const { cases, findings, cut, unknown, passed_over } = await api(path, file, { method: 'PUT' });
     const edge = cut ? `; ${plural(cut, 'shape')} clipped at the image border` : '';
     const rest = unknown.length ? `; no case found for ${plural(unknown.length, 'name')}` : '';

@@ -102,14 +102,14 @@ export function newRun(root, studio, forms, started) {
     if (wrong && !found) $('.estimate').textContent = wrong;
     root.dataset.checked = String(Number(root.dataset.checked || 0) + 1);
   }
-  $('.objective').onchange = (/** @type {any} */ event) => {
-    config.objective = event.target.value;
+  $('.objective').onchange = () => {
+    config.objective = $('.objective').value;
     changed();
   };
-  $('.preset').onchange = (/** @type {any} */ event) => {
+  $('.preset').onchange = () => {
     const keep = { objective: config.objective, seed: config.seed };
     const handed = $('.handed').hidden ? {} : augmentation(config);
-    config = { ...structuredClone(forms.presets[event.target.value]), ...keep, ...handed };
+    config = { ...structuredClone(forms.presets[$('.preset').value]), ...keep, ...handed };
     put();
     changed();
   };

@@ -50,12 +50,7 @@ export class RunView {
   /** @param {string} id */
   open(id) {
     if (this.id !== id) {
-      this.id = id;
-      this.data = null;
-      this.series = {};
-      this.last = -1;
-      this.stride = 0;
-      this.shown = '';
+      Object.assign(this, { id, data: null, series: {}, last: -1, stride: 0, shown: '' });
       this.board.clear(id);
       this.fit.clear();
       this.$('.detail').classList.add('loading');
@@ -93,8 +88,7 @@ export class RunView {
       for (const p of points) if (!kept.length || p[0] > kept[kept.length - 1][0]) kept.push(p);
     }
     const moved = last !== this.last || reset;
-    this.last = last;
-    this.stride = stride;
+    Object.assign(this, { last, stride });
     return moved;
   }
 

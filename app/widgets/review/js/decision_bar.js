@@ -15,9 +15,8 @@ export const MARK = { normal: 'N', abnormal: 'A', unsure: 'U' };
 /** @param {ReviewView} review @param {import('./keys.js').Keys} keys */
 export function decisionBar(review, keys) {
   const bar = review.$('.rv-decide');
-  const [comment, scale, rating, rated] = ['.rv-comment', '.rv-rating', '.rv-rating input', '.rv-rating output'].map(
-    finder(bar),
-  );
+  const parts = ['.rv-comment', '.rv-rating', '.rv-rating input', '.rv-rating output'];
+  const [comment, scale, rating, rated] = parts.map(finder(bar));
   let moved = false;
   rating.oninput = () => {
     moved = true;

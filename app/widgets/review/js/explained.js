@@ -41,21 +41,15 @@ export function explained(review) {
     const { detail, run, setup, show } = review;
     const compares = setup?.runs.find((r) => r.id === run)?.compares;
     const wanted = show.nearest && detail && !detail.blind && run && compares;
-    if (!wanted) {
-      element.hidden = true;
-      of = '';
-      return;
-    }
-    const now = `${detail.id}/${run}`;
-    if (of === now) return;
+    const now = wanted ? `${detail.id}/${run}` : '';
+    if (wanted && of === now) return;
     of = now;
     element.hidden = true;
+    if (!wanted) return;
     const found = await get(`/api/case/${detail.id}/explain`, { run });
     if (of !== now) return;
-    if (!found.ok) {
-      of = '';
-      return;
-    }
+    if (!found.ok) of = ''; // asked for again
+    if (!found.ok) return;
     const { width, height } = detail;
     const { name } = found.case;
     const caption = inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7));

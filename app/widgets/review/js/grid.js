@@ -119,10 +119,8 @@ export class Grid {
     const { clientWidth, clientHeight } = this.box;
     if (!this.on || !clientWidth || !clientHeight) return;
     const style = getComputedStyle(this.box);
-    this.shape = layout(
-      clientWidth - Number.parseFloat(style.paddingLeft) - Number.parseFloat(style.paddingRight),
-      this.wanted,
-    );
+    const [left, right] = [style.paddingLeft, style.paddingRight].map(Number.parseFloat);
+    this.shape = layout(clientWidth - left - right, this.wanted);
     const rows = Math.ceil(this.pages.total / this.shape.columns);
     this.space.style.height = `${Math.max(0, rows * this.shape.row - this.shape.gap)}px`;
     for (const [at, element] of this.tiles) this.lay(element, at);

@@ -7,15 +7,8 @@ import { press } from './parts.js';
 
 /** The initial query. @type {Asked} */
 export const NOTHING = {
-  sort: 'percentile',
-  desc: 1,
-  decision: '',
-  flagged: '',
-  text: '',
-  has_mask: '',
-  assigned: '',
-  tag: '',
-  label: '',
+  ...{ sort: 'percentile', desc: 1 },
+  ...{ decision: '', flagged: '', text: '', has_mask: '', assigned: '', tag: '', label: '' },
 };
 
 /** @typedef {[value: string, text: string, title?: string]} Answer the server's value, and its words */

@@ -3,27 +3,20 @@
 /** @typedef {{centre: number, width: number}} Window */
 /** @typedef {Window & {name: string, unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
 
-/** @type {(unit: 'HU' | 'range') => (row: [string, number, number]) => Preset} */
-const preset =
-  (unit) =>
-  ([name, centre, width]) => ({ name, centre, width, unit });
-/** @type {[string, number, number][]} */
-const CT = [
-  ['Soft tissue', 40, 400],
-  ['Lung', -600, 1500],
-  ['Bone', 400, 1800],
-  ['Brain', 40, 80],
-  ['Liver', 60, 160],
-];
-/** @type {[string, number, number][]} */
-const ANY = [
-  ['Dark parts', 0.22, 0.5],
-  ['Bright parts', 0.75, 0.5],
-  ['High contrast', 0.5, 0.45],
+/** @type {Preset[]} */
+const PRESETS = [
+  { name: 'Soft tissue', centre: 40, width: 400, unit: 'HU' },
+  { name: 'Lung', centre: -600, width: 1500, unit: 'HU' },
+  { name: 'Bone', centre: 400, width: 1800, unit: 'HU' },
+  { name: 'Brain', centre: 40, width: 80, unit: 'HU' },
+  { name: 'Liver', centre: 60, width: 160, unit: 'HU' },
+  { name: 'Dark parts', centre: 0.22, width: 0.5, unit: 'range' },
+  { name: 'Bright parts', centre: 0.75, width: 0.5, unit: 'range' },
+  { name: 'High contrast', centre: 0.5, width: 0.45, unit: 'range' },
 ];
 
 /** @param {boolean} ct whether the grey values are Hounsfield units */
-export const windows = (ct) => (ct ? CT.map(preset('HU')) : ANY.map(preset('range')));
+export const windows = (ct) => PRESETS.filter(({ unit }) => (unit === 'HU') === ct);
 
 /** Converts a preset to the grey values of an image, which are stored as (value - offset) / gain.
  * @param {Preset} chosen @param {{full: Window, top: number, offset: number, gain: number}} picture @returns {Window} */
