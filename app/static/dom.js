@@ -47,21 +47,6 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Redraws a list, but not while the mouse or a finger is down on it: a row replaced then loses the click.
- * @param {Element} element @param {() => void} draw */
-export function whenLetGo(element, draw) {
-  if (!element.matches(':active')) {
-    draw();
-    return;
-  }
-  const events = ['pointerup', 'pointercancel'];
-  const later = () => {
-    for (const name of events) removeEventListener(name, later);
-    setTimeout(() => whenLetGo(element, draw));
-  };
-  for (const name of events) addEventListener(name, later);
-}
-
 /** Builds a button that runs an action and submits no form.
  * @param {Page.Child} words @param {(event: any) => unknown} onclick @param
  * {Page.Attributes} [more] */

@@ -120,10 +120,10 @@ def test_what_is_typed_stays_when_the_list_comes_late(signed, browser):
     opener()
     panel.get_by_label("Name", exact=True).fill("Eve")
     panel.get_by_label("Role", exact=True).select_option("adjudicator")
-    page.evaluate("document.querySelector('.m-accounts table').dataset.old = 'yes'")
     for route in held:
-        route.continue_()
-    page.wait_for_function("!document.querySelector('.m-accounts table').dataset.old")
+        with page.expect_response(f"**/api/accounts/{STUDY}"):
+            route.continue_()
+    page.evaluate("() => new Promise((done) => setTimeout(done))")  # what the answer draws is drawn
     assert panel.get_by_label("Name", exact=True).input_value() == "Eve"
     assert panel.get_by_label("Role", exact=True).input_value() == "adjudicator"
     page.context.close()

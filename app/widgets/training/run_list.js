@@ -1,9 +1,10 @@
 // The study's runs as a table: parents with their fits below them, state, progress, figures.
+import { render } from 'preact';
 import { toast } from '../../static/dialogs.js';
-import { el, finder, onEnter } from '../../static/dom.js';
+import { finder } from '../../static/dom.js';
 import { fixed, percent, seconds } from '../../static/format.js';
 import { about } from '../../static/plan.js';
-import { dom } from '../../static/view.js';
+import { html } from '../../static/view.js';
 
 const MOST = 6; // runs that can be compared
 const BUSY = ['running', 'queued', 'paused', 'interrupted'];
@@ -61,31 +62,21 @@ export class RunList {
     this.choose = choose;
     /** @type {Answers.RunRow[]} */
     this.runs = [];
-    /** @type {string | null} */
-    this.chosen = null;
     /** @type {Set<string>} the runs to compare */
     this.ticked = new Set();
-    /** @type {string | null} */
-    this.best = null;
     this.running = '';
     /** @type {Answers.Job | null} the job running during a training */
     this.beside = null;
-  }
-
-  get body() {
-    return this.$('.runs tbody');
   }
 
   /** @param {Answers.RunRow[]} runs @param {string | null} chosen */
   show(runs, chosen) {
     const { $ } = this;
     this.runs = runs;
-    this.chosen = chosen;
-    this.best = bestOf(runs);
-    const { body } = this;
-    const focused = document.activeElement?.closest('tr')?.dataset.run;
-    body.replaceChildren(...ordered(runs).map((run) => this.#row(run)));
-    if (focused) body.querySelector(`[data-run="${focused}"]`)?.focus();
+    const body = $('.runs tbody');
+    const best = bestOf(runs);
+    const rows = ordered(runs).map((run) => this.#row(run, run.id === best, run.id === chosen));
+    render(rows, body); // rows that stay keep focus and clicks
     $('.runs').hidden = !runs.length;
     $('.nothing').hidden = Boolean(runs.length);
     if (!runs.length) $('.detail').hidden = $('.versus').hidden = true;
@@ -109,22 +100,14 @@ export class RunList {
     this.$('.runs .hint').textContent = text.filter(Boolean).join(', ');
   }
 
-  /** @param {Answers.RunRow} run */
-  #tick(run) {
+  /** Takes a run into the comparison, or out of it. @param {string} id @param {HTMLInputElement} tick */
+  #tick(id, tick) {
     const { ticked, $ } = this;
-    const tick = el('input', { type: 'checkbox', checked: ticked.has(run.id), 'aria-label': `Compare ${run.name}` });
-    tick.onclick = (event) => event.stopPropagation();
-    tick.onchange = () => {
-      if (tick.checked && ticked.size === MOST) {
-        tick.checked = false;
-        toast('At most six runs can be compared.');
-        return;
-      }
-      if (tick.checked) ticked.add(run.id);
-      else ticked.delete(run.id);
-      $('.compare').disabled = ticked.size < 2;
-    };
-    return tick;
+    const full = tick.checked && ticked.size === MOST;
+    if (full) toast('At most six runs can be compared.');
+    if (full) tick.checked = false;
+    else if (!ticked.delete(id)) ticked.add(id);
+    $('.compare').disabled = ticked.size < 2;
   }
 
   /** @param {Answers.RunRow} run */
@@ -132,32 +115,32 @@ export class RunList {
     const rest = left == null ? '' : about(left);
     if (!job?.here || !BUSY.includes(job.status) || job.status === 'queued')
       return rest ? rest : took ? seconds(took) : '–';
-    const bar = el('progress', { max: 1, value: job.share });
-    return [bar, rest && el('span', { class: 'dim' }, ` ${rest} left`)];
+    return html`<progress max="1" value=${job.share} />${rest && html`<span class="dim"> ${rest} left</span>`}`;
   }
 
-  /** @param {Answers.RunRow} run */
-  #row(run) {
+  /** @param {Answers.RunRow} run @param {boolean} best @param {boolean} chosen */
+  #row(run, best, chosen) {
     const { look, words } = stateOf(run.status, run.job);
     const { l_aug: loss, val_accuracy: held } = run.latest;
     const { auroc, pixel_auroc: pixels, pro } = run.evaluation || {};
-    const first = run.id === this.best;
-    const kind = [first && 'best', run.parent && 'child', run.archived && 'old', run.id === this.chosen && 'chosen'];
+    const kind = [best && 'best', run.parent && 'child', run.archived && 'old', chosen && 'chosen'];
     const choose = () => this.choose(run.id);
-    const kinds = kind.filter(Boolean).join(' ');
-    const row = dom`<tr data-run=${run.id} class=${kinds} tabindex="0" title=${run.note || null} onclick=${choose}>
-      <td>${run.kind === 'pretrain' && this.#tick(run)}</td>
+    const enter = (/** @type {KeyboardEvent} */ { key }) => key === 'Enter' && choose();
+    const turn = (/** @type {any} */ { target }) => this.#tick(run.id, target);
+    const tick = () => html`<input type="checkbox" checked=${this.ticked.has(run.id)} aria-label="Compare ${run.name}"
+      onClick=${(/** @type {Event} */ event) => event.stopPropagation()} onChange=${turn} />`;
+    return html`<tr key=${run.id} data-run=${run.id} class=${kind.filter(Boolean).join(' ')} tabindex="0"
+      title=${run.note || null} onClick=${choose} onKeyDown=${enter}>
+      <td>${run.kind === 'pretrain' && tick()}</td>
       <td class="name">${run.parent ? `└ ${run.name}` : run.name}</td>
       <td class="dim">${run.method}</td>
       <td><span class="state ${look}">${words}</span></td>
       <td>${this.#progress(run)}</td>
       <td>${fixed(loss)}</td>
       <td>${held == null ? '–' : accuracy(held)}</td>
-      <td title=${first ? 'Best of this study' : null}>${fixed(auroc)}${first && dom`<b> best</b>`}</td>
+      <td title=${best ? 'Best of this study' : null}>${fixed(auroc)}${best && html`<b> best</b>`}</td>
       <td>${fixed(pixels)}</td>
       <td>${fixed(pro)}</td>
     </tr>`;
-    onEnter(row, choose);
-    return row;
   }
 }

@@ -1,7 +1,7 @@
 // The Training tab: the form of a new run, the list of runs, one run live, several compared.
 import { api, questions } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { finder, whenLetGo } from '../../static/dom.js';
+import { finder } from '../../static/dom.js';
 import { trained } from '../../static/store.js';
 import { Comparison } from './comparison.js';
 import { newRun } from './new_run.js';
@@ -16,7 +16,6 @@ export async function mount(root, studio) {
   let runs = [];
   /** @type {string | null} */
   let chosen = null;
-  let last = ''; // the last shown list, as text
 
   const list = new RunList(root, choose);
   const comparison = new Comparison(root);
@@ -54,15 +53,8 @@ export async function mount(root, studio) {
     const newest = question();
     const found = (await api(`/api/training/runs?${query}`)).runs;
     if (study !== studio.study || !newest()) return;
-    const text = JSON.stringify(found) + chosen;
-    if (text !== last) {
-      whenLetGo(list.body, () => {
-        if (study !== studio.study || !newest()) return;
-        last = text;
-        runs = found;
-        list.show(runs, chosen);
-      });
-    }
+    runs = found;
+    list.show(runs, chosen);
     if (runs.length && !runs.some((r) => r.id === chosen)) choose(firstShown(runs).id);
   }
 
@@ -74,7 +66,6 @@ export async function mount(root, studio) {
   studio.on('study', () => {
     runs = [];
     list.ticked.clear();
-    last = '';
     choose(null);
     orToast(refresh());
   });
