@@ -3,7 +3,7 @@ import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { clamp, fixed } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
-import { facets } from './facets.js';
+import { drawFacets } from './facets.js';
 import { reach } from './grid_moves.js';
 
 const WIDTH = 640;
@@ -19,7 +19,6 @@ export class Overview {
     /** @type {Promise<Answers.ListOverview | null> | null} */
     this.latest = null;
     this.place = { id: 0, at: -1 }; // of the case in the viewer
-    this.facets = facets(review);
     this.element = review.$('.rv-strip');
     this.drawing = review.$('.rv-strip-bars');
     this.words = review.$('.rv-strip-words');
@@ -58,7 +57,7 @@ export class Overview {
   }
 
   draw() {
-    this.facets.draw();
+    drawFacets(this.review);
     const scores = this.got?.scores;
     this.element.hidden = !this.got?.total;
     this.drawing.hidden = !scores;
