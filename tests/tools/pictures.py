@@ -103,7 +103,7 @@ def _matching(page, url: str) -> list[np.ndarray]:
     page.get_by_role("button", name="Match lesions").click()
     page.get_by_role("button", name="Choose 5").click()
     page.get_by_role("button", name="Match", exact=True).click()
-    page.wait_for_function("document.querySelector('.match progress')?.value > 20")
+    page.wait_for_selector(".match .big")
     shots = [page.screenshot()]
     page.wait_for_selector(".match .missed")
     page.evaluate("document.activeElement?.blur()")
