@@ -17,6 +17,7 @@ from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.incoming import dicomweb
 from core.studio.ingest.studies import import_study
 from core.studio.jobs.steps import STEPS, Work
+from core.studio.medmix import match
 from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of
@@ -123,7 +124,10 @@ def test_what_the_page_asks_of_a_case_is_listed():
 MAPS = "/api/clusters/maps"
 CONFIG = {"method": "pca", "feature": "projected", "points": POINTS}
 # Their answers name a job that is there; the tour opens the demo as /api/study/demo does.
-OTHERS = {"/api/tour/reset", "/api/tour/prepare", "/api/reading/agree", "/api/reading/planted"}
+OTHERS = {
+    "/api/tour/reset", "/api/tour/prepare", "/api/reading/agree", "/api/reading/planted",
+    "/api/medmix/match/{match_id}/stop",
+}  # fmt: skip
 CAME = 4  # runs that the demo study brings
 
 
@@ -155,6 +159,7 @@ def bodies(store, tmp_path) -> dict[str, tuple[str, dict]]:
         "/api/results/{study}/evaluate": (f"/api/results/{STUDY}/evaluate", {}),
         "/api/results/{study}/believe": (f"/api/results/{STUDY}/believe?run={scored}", {}),
         "/api/study/demo": ("", {}),
+        "/api/medmix/match": ("", {"study": STUDY, "cases": [match.offered(store, STUDY)[0]["case"]]}),
     }
 
 
