@@ -21,7 +21,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/api/pmsacl_studio": 30,
     "core/engine": 1_230,
     "core/engine/augment": 3_310,
-    "core/engine/backbones": 1_140,
+    "core/engine/backbones": 1_230,
     "core/engine/calibration": 900,
     "core/engine/detectors": 6_600,
     "core/engine/exported": 550,
@@ -32,7 +32,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/engine/segment": 560,
     "core/engine/training": 1_750,
     "core/studio/bundle": 1_140,
-    "core/studio/clusters": 1_900,
+    "core/studio/clusters": 1_905,
     "core/studio/db": 1_670,
     "core/studio/demo": 280,
     "core/studio/doctor": 200,
@@ -44,11 +44,11 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/programs": 860,
     "core/studio/report": 1_630,
     "core/studio/review": 6_865,
-    "core/studio/runs": 4_040,
+    "core/studio/runs": 4_115,
     "core/studio/training": 1_040,
     "core/studio/trials": 1_610,
 }
-WHOLE = {"Python": 60_490, "files": 356, "script": 15_900, "tests": 44_000, "benches": 8_250}
+WHOLE = {"Python": 60_665, "files": 357, "script": 15_900, "tests": 44_110, "benches": 8_250}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
