@@ -18,6 +18,7 @@ import pytest
 
 from app.access.sessions import read_key
 from core.engine import files
+from core.engine.backbones import embed
 from core.studio.bundle.pack import export_bundle
 from core.studio.clusters import library, projected
 from core.studio.clusters.config import MapConfig, PointsConfig
@@ -29,7 +30,7 @@ from core.studio.ingest import cache, parts, studies
 from core.studio.ingest.masks import reference_masks
 from core.studio.jobs import orphans
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.runs import explained, screened
+from core.studio.runs import explained, pooled, screened
 from core.studio.runs import records as runs
 from core.studio.training import first_weights
 from tests.conftest import picture, plain_folder, write
@@ -192,6 +193,17 @@ class Nearest(User):
     def work(self, number: int) -> Result:
         rows = self.arrays.index("train", label="normal")
         return explained._training(self.store, self.run, self.arrays, self.encoder, rows, "cpu")
+
+
+class Pooled(Nearest):
+    places = ("core/studio/runs/pooled.py kept",)
+
+    def undo(self, number: int) -> None:
+        (self.home.cache / STUDY / "pooled.npz").unlink(missing_ok=True)
+
+    def work(self, number: int) -> Result:
+        with pooled.kept(self.store, STUDY):
+            return embed.encode(self.encoder, self.arrays.images[:4], "backbone")
 
 
 class Key(User):

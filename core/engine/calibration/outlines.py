@@ -187,8 +187,12 @@ def pasted(images: np.ndarray, roi: np.ndarray, seed: int) -> Iterator[tuple[np.
         mixed, alpha = paste_in_turn(kinds, x, draws, within, turn)
         reach = max(3, x.shape[-1] // REACH | 1)
         change = (mixed - x).abs().mean(1, keepdim=True)
-        near = torch.nn.functional.avg_pool2d(change, reach, stride=1, padding=reach // 2)[:, 0]
-        yield to_pixels(mixed), within.numpy(), ((alpha > BODY) & (near > CHANGE)).numpy()
+        near = change
+        for axis in (1, 0):  # the mean over a square, by rows and columns
+            window, padding = [1, 1], [0, 0]
+            window[axis], padding[axis] = reach, reach // 2
+            near = torch.nn.functional.avg_pool2d(near, window, stride=1, padding=padding)
+        yield to_pixels(mixed), within.numpy(), ((alpha > BODY) & (near[:, 0] > CHANGE)).numpy()
 
 
 def changed(x: torch.Tensor, roi: torch.Tensor, draws: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,7 +23,6 @@ from core.engine.backbones.embed import inference_copy
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import Detector, FitContext, Prediction, at_least_one
 from core.engine.progress import Stopped
-from core.engine.tensors import to_batch
 
 
 class Fitting(Protocol):
@@ -137,7 +136,7 @@ def maps_of(encoder: Encoder, images: np.ndarray, strides: set[int]) -> dict[int
     """
 
     def compute(batch: np.ndarray, missing: set[int]) -> dict[int, Tensor]:
-        return encoder.maps(to_batch(batch, encoder.mean.device), missing)
+        return remembered.passed(encoder, batch, missing)
 
     memory = remembered.memory()
     return compute(images, strides) if memory is None else memory.maps(encoder, images, strides, compute)

@@ -17,10 +17,11 @@ from core.studio.clusters.points import PointImages, PointSet
 from core.studio.db import seals
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
+from core.studio.runs import pooled
 from core.studio.runs.weights import Snapshot, snapshots
 
 CENTRES = "centres.safetensors"  # file of the class centres in an encoder's folder, if a training has saved them
-VERSION = 1  # increase it if the same inputs give different features
+VERSION = 2  # increase it if the same inputs give different features
 
 
 def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
@@ -62,7 +63,7 @@ def saved_centres(snapshot: Snapshot) -> np.ndarray:
 
 
 def features_of(
-    home: Home,
+    store: Store,
     snapshot: Snapshot,
     points: PointSet,
     images: Rows,
@@ -76,14 +77,15 @@ def features_of(
     from core.engine.backbones import embed
     from core.engine.backbones.encoder import load_encoder
 
-    file = home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
+    file = store.home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
 
     def make(path: Path) -> None:
         kind = "projected" if config.feature == "centred" else config.feature
         encoder = load_encoder(snapshot.folder, device)
-        values = embed.encode(
-            encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
-        )
+        with pooled.kept(store, points.study):
+            values = embed.encode(
+                encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
+            )
         np.save(path, values)
 
     return finish(seals.built_array(file, make), snapshot, points, config)

@@ -30,6 +30,7 @@ from core.studio.ingest.unreadable import Unreadable
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
 from core.studio.review.exports.tables import Names
+from core.studio.runs import pooled
 from core.studio.runs.weights import Snapshot
 
 VERSION = 1  # increase it if the same images are projected to different positions
@@ -259,7 +260,8 @@ def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
     device = pick_device(work.device)
     kind = "projected" if m.config.feature == "centred" else m.config.feature
     encoder = load_encoder(snapshot.folder, device)
-    new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
+    with pooled.kept(work.store, m.about["study"]):  # rounded as the map's
+        new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
     if m.config.feature == "centred":  # real images are centred as A_0
         new = centred(new, np.zeros(len(new), np.int64), saved_centres(snapshot))
     map_features = np.asarray(explore.features(work.store, m, e))

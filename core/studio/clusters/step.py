@@ -92,7 +92,7 @@ class _Maker:
                 self._report(1 + 3 * e + i / n, f"Features of {self._epoch(e)}: image {i} of {n}")
 
             values = features_of(
-                self.work.store.home,
+                self.work.store,
                 snapshot,
                 points,
                 images,

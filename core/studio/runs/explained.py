@@ -23,6 +23,7 @@ from core.studio.db.store import Store
 from core.studio.ingest.cache import StudyArrays, erasures, load_arrays
 from core.studio.ingest.records import pictured
 from core.studio.runs import records as runs
+from core.studio.runs.pooled import kept
 from core.studio.runs.readings import add_extra, size_of
 from core.studio.runs.weights import Snapshot, encoder_run
 
@@ -116,8 +117,9 @@ def nearest(store: Store, run_id: str, case_id: int) -> list[dict]:
     if row["n"] is None:
         run, arrays = _arrays(store, run_id)
         encoder = _loaded(_encoder_folder(store, run_id))
-        find = Finder(store, run, arrays, encoder, "cpu")
-        neighbours = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
+        with kept(store, study):
+            find = Finder(store, run, arrays, encoder, "cpu")
+            neighbours = find(np.flatnonzero(arrays.case_ids == case_id))[case_id]
     else:
         neighbours = json.loads(row["n"])
     out = []
@@ -136,6 +138,7 @@ def add_nearest(
     report: Callable[[dict], None] = lambda values: None,
 ) -> None:
     """Finds and stores the nearest training images of every held-out and test case of a scored run."""
+    from core.engine.backbones.embed import remembering
     from core.engine.backbones.encoder import load_encoder
     from core.engine.progress import Stopped
     from core.engine.tensors import pick_device
@@ -143,12 +146,14 @@ def add_nearest(
     run, arrays = _arrays(store, run_id)
     torch_device = pick_device(device)
     encoder = load_encoder(_encoder_folder(store, run_id), torch_device)
-    index, find = arrays.index("holdout", "test"), Finder(store, run, arrays, encoder, torch_device)
-    for start in range(0, len(index), CHUNK):
-        if should_stop():
-            raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
-        report({"message": f"Nearest training images: {start} of {len(index)}"})
-        add_extra(store, run_id, "nearest", find(index[start : start + CHUNK]))
+    index = arrays.index("holdout", "test")
+    with remembering(), kept(store, run["study"]):  # the encoder is copied once
+        find = Finder(store, run, arrays, encoder, torch_device)
+        for start in range(0, len(index), CHUNK):
+            if should_stop():
+                raise Stopped("scoring was stopped; the scores are kept, the nearest training images are not all found")
+            report({"message": f"Nearest training images: {start} of {len(index)}"})
+            add_extra(store, run_id, "nearest", find(index[start : start + CHUNK]))
 
 
 def _arrays(store: Store, run_id: str) -> tuple[dict, StudyArrays]:

@@ -24,7 +24,7 @@ from core.engine.detectors.base import Detector
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.rows import Some, rows_of
-from core.engine.tensors import pick_device
+from core.engine.tensors import keep_freed_memory, pick_device
 from core.studio.db import journal
 from core.studio.db.seals import Damaged
 from core.studio.db.store import Store
@@ -37,6 +37,7 @@ from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
 from core.studio.runs.operating import FLAG_PERCENTILE
+from core.studio.runs.pooled import kept
 from core.studio.runs.preferred import LEARNT
 from core.studio.runs.readings import MOST_EXTRAS, OUTLINE, reading_rows, size_of, write_readings
 
@@ -66,11 +67,13 @@ def score_run(
     Held-out normals are scored first, because all percentiles and flags depend on them only, never on a test image.
     """
     started = time.monotonic()
+    keep_freed_memory()
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
     arrays, holdout, test = _arrays(store, run, report)
     with tempfile.TemporaryFile(dir=runs.run_folder(store, run_id)) as file:
-        maps, scores, extras = _whole(detector, arrays, holdout, should_stop, file)
+        with kept(store, run["study"]):
+            maps, scores, extras = _whole(detector, arrays, holdout, should_stop, file)
         patients = patients_of(store, run["study"], arrays.case_ids[holdout])
         calibrations = {
             "plain": Calibration.of(scores["plain"], maps, patients=patients),
@@ -83,13 +86,14 @@ def score_run(
             results = (maps[rows], _cut(scores, rows), _cut(extras, rows))
             ids = arrays.case_ids[holdout[rows]]
             write_readings(store, _rows(store, run_id, ids, results, calibrations, rows_of(arrays.roi, holdout[rows])))
-    for start in range(0, len(test), CHUNK):
-        chunk = test[start : start + CHUNK]
-        report({"step": len(holdout) + start, "steps": len(holdout) + len(test)})
-        _check(should_stop)
-        results = _look_at(detector, arrays, chunk)
-        roi = rows_of(arrays.roi, chunk)
-        write_readings(store, _rows(store, run_id, arrays.case_ids[chunk], results, calibrations, roi))
+    with kept(store, run["study"]):
+        for start in range(0, len(test), CHUNK):
+            chunk = test[start : start + CHUNK]
+            report({"step": len(holdout) + start, "steps": len(holdout) + len(test)})
+            _check(should_stop)
+            results = _look_at(detector, arrays, chunk)
+            roi = rows_of(arrays.roi, chunk)
+            write_readings(store, _rows(store, run_id, arrays.case_ids[chunk], results, calibrations, roi))
     pixels = calibrations["roi"].pixels
     assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started

@@ -19,6 +19,7 @@ from core.studio.jobs.steps import Report, Stop, loading, never, nothing
 from core.studio.runs import marks, weights
 from core.studio.runs import records as runs
 from core.studio.runs.marks import marks_of
+from core.studio.runs.pooled import kept
 from core.studio.runs.readings import size_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def fit_detector(
     Raises ValueError if the encoder is not trained.
     """
     from core.engine.backbones.encoder import load_encoder
+    from core.engine.tensors import keep_freed_memory
 
+    keep_freed_memory()
     parent = runs.get_run(store, run["parent"])
     if parent["status"] not in ("done", "collapsed"):
         raise ValueError(f"the encoder {parent['id']} is {parent['status']}: it must be trained before a fit")
@@ -73,20 +76,19 @@ def fit_detector(
     arrays = load_arrays(store, run["study"], size, loading(report))
     train = arrays.index("train")
     settings = {k: _folder_of(store, k, v) for k, v in runs.settings_of(run["config"]).items() if k != "size"}
-    fitted = detector.fit(
-        load_encoder(runs.run_folder(store, parent["id"]), device),
-        rows_of(arrays.images, train),
-        detector.Config.from_dict(settings),
-        FitContext(
-            rows_of(arrays.roi, train),
-            device,
-            report,
-            should_stop,
-            runs.run_folder(store, run["id"]),
-            patients_of(store, run["study"], arrays.case_ids[train]),
-            marks_of(store, run, size),
-        ),
+    images = rows_of(arrays.images, train)
+    context = FitContext(
+        rows_of(arrays.roi, train),
+        device,
+        report,
+        should_stop,
+        runs.run_folder(store, run["id"]),
+        patients_of(store, run["study"], arrays.case_ids[train]),
+        marks_of(store, run, size),
     )
+    encoder = load_encoder(runs.run_folder(store, parent["id"]), device)
+    with kept(store, run["study"], images):
+        fitted = detector.fit(encoder, images, detector.Config.from_dict(settings), context)
     return fitted, len(train)
 
 

@@ -258,8 +258,8 @@ def remembered():
 @pytest.mark.slow
 def test_detectors_say_the_same_and_the_encoder_sees_each_image_once(remembered, pictures, monkeypatch):
     seen = []
-    plain = map_detector.to_batch
-    monkeypatch.setattr(map_detector, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
+    plain = embed.to_batch
+    monkeypatch.setattr(embed, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
     kinds = [(PaDiM, PaDiMConfig(strides=(8, 16), channels=10)), (Mahalanobis, MahalanobisConfig())]
     expected = [kind.fit(remembered, pictures[:20], config).predict(pictures) for kind, config in kinds]
     assert sum(seen) == 2 * (20 + 24)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from core.engine.augment.medmix.donors import pasted
+from core.engine.backbones import embed
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.calibration.outlines import level_of
 from core.engine.calibration.percentiles import Calibration
-from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext, Marks
 from core.engine.detectors.learnt import learnt
 from core.engine.detectors.learnt.config import LearntConfig
@@ -177,8 +177,8 @@ def test_an_image_is_read_once_for_itself_and_its_base(fitted, monkeypatch):
     still.encoder, tuned.encoder = None, build_encoder(EncoderConfig(arch=ARCH, seed=4)).eval()
     known = fitted.rule, fitted.scales, fitted.bank
     seen = []
-    plain = map_detector.to_batch
-    monkeypatch.setattr(map_detector, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
+    plain = embed.to_batch
+    monkeypatch.setattr(embed, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
     for decoder, readings in ((still, 2), (tuned, 3)):
         detector = Learnt(fitted.config, fitted.base, fitted.encoder, SIDE, [decoder], *known)
         seen.clear()

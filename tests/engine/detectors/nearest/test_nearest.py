@@ -7,10 +7,10 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
+from core.engine.backbones import embed
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
-from core.engine.detectors import map_detector
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.map_detector import fit_together, predict_together
 from core.engine.detectors.nearest.memory import Memory, Pool, greedy_coreset, patches_of, scales_of, whitening
@@ -145,7 +145,7 @@ def test_several_share_one_pass(encoder, images, monkeypatch):
         passes.append(len(part))
         return to_batch(part, device)
 
-    monkeypatch.setattr(map_detector, "to_batch", counted)
+    monkeypatch.setattr(embed, "to_batch", counted)
     seen = []
     both = fit_together(encoder, images, wanted, FitContext(report=seen.append))
     predictions = predict_together(both, images[:5])

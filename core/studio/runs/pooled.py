@@ -1,0 +1,64 @@
+"""Pooled features of a study's images, kept on disk: neighbours and maps do not pass scored images again."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from core.engine import files
+from core.engine.rows import Rows
+from core.studio.db.store import Store
+from core.studio.ingest.cache import erasures
+
+MOST = 10_000  # images per encoder, of which EfficientNet-lite0's features take 26 MB
+ENCODERS = 4  # the last ones are kept
+KEY = 16  # bytes of an image's digest
+
+
+@contextlib.contextmanager
+def kept(store: Store, study: str, only: Rows | None = None) -> Iterator[None]:
+    """Keeps the pooled features of the study's images that encoders pass inside the block.
+
+    only: uint8 (N, S, S, 3), the images whose features are kept; None for all that the block passes.
+    """
+    from core.engine.backbones.embed import Features, digest, keeping  # here, as the page's process has no torch
+
+    file, before = store.home.cache / study / "pooled.npz", erasures(store)
+    images: Container[bytes] | None = None if only is None else {digest(only[i]) for i in range(min(len(only), MOST))}
+    features = Features(MOST, images)
+    features.kept = _read(file)
+    with keeping(features):
+        yield
+    if not features.added:
+        return
+    with files.replacing(file) as draft:
+        meanwhile = _read(file)  # other jobs may have added some
+        _write(draft, meanwhile | {e: meanwhile.get(e, {}) | rows for e, rows in features.kept.items()})
+    if erasures(store) != before:  # they may be of a patient who was erased meanwhile
+        file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> dict[str, dict[bytes, np.ndarray]]:
+    """Reads the features by encoder and image; {} if the file is missing or damaged."""
+    try:
+        with np.load(file) as stored:
+            encoders = [name.removeprefix("of-") for name in stored.files if name.startswith("of-")]
+            return {e: dict(zip(_keys(stored[e]), stored[f"of-{e}"], strict=True)) for e in encoders}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return {}
+
+
+def _keys(stored: np.ndarray) -> list[bytes]:
+    return [row.tobytes() for row in stored]
+
+
+def _write(file: Path, features: dict[str, dict[bytes, np.ndarray]]) -> None:
+    arrays = {}
+    for encoder in [e for e, rows in features.items() if rows][-ENCODERS:]:
+        arrays[f"of-{encoder}"] = np.stack(list(features[encoder].values()))
+        arrays[encoder] = np.frombuffer(b"".join(features[encoder]), np.uint8).reshape(-1, KEY)
+    np.savez(file, **arrays)  # type: ignore[arg-type]
