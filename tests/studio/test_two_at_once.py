@@ -334,7 +334,8 @@ class Signed(User):
 USERS: dict[str, type[User]] = {
     user.__name__: user
     for user in (
-        Masks, MasksThatChange, Arrays, ArraysThatGrow, Sealed, Added, Screened, Nearest, Key, Embedded, Projected,
+        Masks, MasksThatChange, Arrays, ArraysThatGrow, Sealed, Added, Screened, Nearest, Pooled,
+        Key, Embedded, Projected,
         Points, Weights, Received, Bundled, Signed,
     )
 }  # fmt: skip
