@@ -38,7 +38,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/doctor": 200,
     "core/studio/forms": 90,
     "core/studio/incoming": 920,
-    "core/studio/ingest": 5_590,
+    "core/studio/ingest": 5_600,
     "core/studio/jobs": 1_070,
     "core/studio/medmix": 1_190,
     "core/studio/programs": 860,
@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_040,
     "core/studio/trials": 1_610,
 }
-WHOLE = {"Python": 60_665, "files": 357, "script": 15_900, "tests": 44_112, "benches": 8_250}
+WHOLE = {"Python": 60_665, "files": 357, "script": 15_900, "tests": 44_130, "benches": 8_250}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

@@ -230,7 +230,7 @@ export class Match {
     };
     const spent = state?.seconds || 0;
     const words = state
-      ? `${state.tries} settings tried, ${Math.max(0, Math.round(limit - spent))} s left`
+      ? `${plural(state.tries, 'setting')} tried, ${Math.max(0, Math.round(limit - spent))} s left`
       : job?.status === 'queued'
         ? 'Waiting in the queue…'
         : `Reading ${plural(count, 'lesion')}…`;

@@ -41,6 +41,10 @@ def overview(store: Store, study: str) -> dict:
         [json.dumps([*reference_masks(store, study)])],
     )
     masks = {r["split"]: r["n"] for r in with_truth}
+    report = store.setting(f"import:{study}")
+    if report:  # what is known of the text now, not what the import saw
+        text = store.query("SELECT name FROM cases WHERE study = ? AND burned_in = 1 ORDER BY name", [study])
+        report = {**report, "burned_in": [case["name"] for case in text]}
     return {
         "study": row,
         "table": table,
@@ -49,7 +53,7 @@ def overview(store: Store, study: str) -> dict:
         "size_count": len(sizes),
         "bits": sorted({c["bits"] for c in cases if c["bits"]}),
         "modalities": sorted({c["modality"] for c in cases if c["modality"]}),
-        "report": store.setting(f"import:{study}"),
+        "report": report,
     }
 
 

@@ -219,7 +219,7 @@ def matched(work: Work) -> None:
     def report(result: dict[str, Any]) -> None:
         nonlocal written
         step = result["tries"] if asked.tries else min(result["seconds"], left)
-        message = f"{result['tries']} settings tried, distance {result['after']:.2f} (before {result['before']:.2f})"
+        message = f"{result['tries']} tried, distance {result['after']:.2f} (before {result['before']:.2f})"
         work.report({"step": step, "steps": asked.tries or left, "message": message})
         better = not history or result["after"] < history[-1][1]
         if better:

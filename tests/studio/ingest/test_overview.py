@@ -30,6 +30,15 @@ def test_counts_are_those_of_each_case(store, study):
     assert dict(found["sizes"]) == dict(sizes.most_common(4)) and found["size_count"] == len(sizes)
 
 
+def test_text_is_named_where_cases_have_it_now(store, study):
+    (first, second) = store.query("SELECT id, name FROM cases WHERE study = ? LIMIT 2", [study])
+    for flagged in ([first, second], [second], []):
+        store.execute("UPDATE cases SET burned_in = 0")
+        for case in flagged:
+            store.execute("UPDATE cases SET burned_in = 1 WHERE id = ?", [case["id"]])
+        assert overview.overview(store, study)["report"]["burned_in"] == sorted(case["name"] for case in flagged)
+
+
 def test_a_sample_takes_as_many_of_each_part_and_the_same_for_a_seed(store, study):
     some = overview.sample(store, study, 8, seed=3)
     assert some == overview.sample(store, study, 8, seed=3) != overview.sample(store, study, 8, seed=4)
