@@ -10,7 +10,7 @@ FLAGS = ("design", "cases", "normal", "abnormal", "seed", "washout", "repeats", 
 
 
 def add(subparsers) -> None:
-    from core.studio.trials.plan import TrialPlan
+    from core.studio.trials.options import TrialPlan
 
     parser = subparsers.add_parser(
         "trial", help="Reader trials: does the machine help these readers, whom does it harm"

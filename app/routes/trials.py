@@ -16,7 +16,7 @@ from core.studio.forms.fields import form
 from core.studio.review import people
 from core.studio.review.cases import scored_runs
 from core.studio.trials import plan, report
-from core.studio.trials.plan import TrialPlan
+from core.studio.trials.options import TrialPlan
 
 router = APIRouter(prefix="/api/trials", tags=["trials"])
 KINDS = {"html": "text/html; charset=utf-8", "pdf": "application/pdf", "zip": "application/zip"}

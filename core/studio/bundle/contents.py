@@ -28,7 +28,7 @@ from core.studio.db.home import Home
 from core.studio.db.store import Row, Store
 from core.studio.medmix.presets import checked as checked_preset
 from core.studio.runs import foreign_runs
-from core.studio.trials.plan import TrialPlan
+from core.studio.trials.options import TrialPlan
 
 STAYS = {  # tables, or columns of tables: why they are not exported
     "answered": "answers kept for requests that are sent twice",

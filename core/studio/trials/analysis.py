@@ -24,7 +24,7 @@ from core.studio.review.decisions import DECISIONS
 from core.studio.review.results import confusion, wilson
 from core.studio.trials import mrmc, plan
 from core.studio.trials.mrmc import Figure, of_kernel
-from core.studio.trials.plan import RULES
+from core.studio.trials.options import RULES
 
 CODES = {"normal": 0, "unsure": 1, "abnormal": 2}  # as ratings; `unsure` counts as abnormal in binary decisions
 UNREAD = -1

@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from core.engine.config import BadConfig, Config, option
 from core.studio.db import audit
 from core.studio.db.store import NotFound, Row, Store, now
 from core.studio.ingest.masks import reference_masks
 from core.studio.ingest.records import study_row
 from core.studio.review import people, sessions
 from core.studio.review.agreement import opinions
+from core.studio.trials.options import ARMS, TrialPlan
 
 
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
@@ -273,83 +273,3 @@ def open_part(store: Store, trial: int, reader: str) -> int:
         )  # fmt: skip
         db.execute("UPDATE trial_parts SET session = ? WHERE id = ?", [number, trial_part["id"]])
     return number
-
-
-RULES = ("centre", "overlap")  # when a mark hits a lesion (analysis.py)
-DESIGNS = {
-    "crossover": "without and with the machine, apart in time; half of the readers begin with it",
-    "sequential": "each case without the machine, then at once with it",
-    "unaided": "without the machine alone",
-}
-ARMS = {"crossover": ("unaided", "aided"), "sequential": ("both",), "unaided": ("unaided",)}
-
-
-@dataclass(frozen=True)
-class TrialPlan(Config):
-    """The plan of a trial."""
-
-    name: str = option("", "Name of the trial.", label="Name", group="Trial")
-    readers: tuple[str, ...] = option((), "Accounts with the role reader.", label="Readers", control="hidden")
-    design: str = option("crossover", "How each reader reads.", choices=tuple(DESIGNS), names=DESIGNS, label="Arms")
-    run: str = option("", "Run whose scores and heat maps the aided arm shows.", label="Run", control="hidden")
-    cases: str = option(
-        "all", "All test cases with ground truth, or a random sample.", choices=("all", "drawn"),
-        label="Cases", group="Cases and reading",
-    )  # fmt: skip
-    normal: int = option(20, "Number of normal cases in the sample.", low=2, high=100_000, label="Normal cases")
-    abnormal: int = option(20, "Number of abnormal cases in the sample.", low=2, high=100_000, label="Abnormal cases")
-    seed: int = option(
-        0,
-        "Seed of the sample, the order of cases, and which readers begin with the aided arm.",
-        low=0,
-        label="Seed",
-    )
-    washout: int = option(28, "Time between a reader's lists.", unit="days", low=0, high=3650, label="Wash-out")
-    repeats: int = option(
-        0, "Number of cases that each reader reads again at the end, unaided.", low=0,
-        label="Repeated cases",
-    )  # fmt: skip
-    scale: str = option(
-        "decisions", "Readers decide normal, unsure or abnormal, or also give a rating from 0 to 100.",
-        choices=("decisions", "percent"), label="Scale",
-    )  # fmt: skip
-    marks: bool = option(False, "Readers mark each lesion by a point or a box.", label="Mark location")
-    rule: str = option(
-        "centre", "A mark is a hit if its centre is inside the lesion, or if its box has an IoU of at least 0.1.",
-        choices=RULES, label="Hit criterion",
-    )  # fmt: skip
-    reference: str = option(
-        "labels", "Ground truth: imported labels, or the decisions of a panel of readers.", choices=("labels", "panel"),
-        label="Ground truth", group="Ground truth and sample size",
-    )  # fmt: skip
-    panel: tuple[str, ...] = option(
-        (), "Members of the panel, who have decided on the cases already.", control="hidden"
-    )
-    blind_to: str = option(
-        "the machine and each other", "What the panel did not see, as text for the report.", label="Panel blind to"
-    )
-    disagreement: str = option(
-        "majority", "If the panel disagrees: majority, adjudication, or the case is excluded.",
-        choices=("majority", "adjudication", "left out"), label="Disagreements",
-    )  # fmt: skip
-    difference: float = option(
-        0.05, "Difference in AUC that the trial should detect.", above=0, below=1, label="Effect size",
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.name.strip():
-            raise BadConfig("A trial needs a name.")
-        if len(set(self.readers)) != len(self.readers) or len(self.readers) < 2:
-            raise BadConfig("A trial needs at least two different readers.")
-        if set(self.readers) & set(self.panel):
-            raise BadConfig("A member of the panel cannot be a reader in the trial.")
-        if self.reference == "panel" and not self.panel:
-            raise BadConfig("Name the members of the panel.")
-        if self.design != "unaided" and not self.run:
-            raise BadConfig("Name the run that the aided arm shows.")
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """The arms that are compared."""
-        return ("unaided",) if self.design == "unaided" else ("unaided", "aided")

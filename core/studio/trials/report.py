@@ -21,6 +21,7 @@ from core.studio.db.store import Store, now
 from core.studio.trials import analysis, mrmc, plan
 from core.studio.trials.analysis import Reads
 from core.studio.trials.mrmc import Binormal
+from core.studio.trials.options import DESIGNS
 
 FILES = ("report.html", "report.pdf", "imrmc.csv", "truth.csv", "tp.csv", "fp.csv", "plan.json", "figures.json")
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Paul Tol's bright
@@ -216,7 +217,7 @@ def _share(row: dict | None) -> str:
 def _of_plan(row: dict[str, Any]) -> Table:
     trial_plan = row["plan"]
     rows = [
-        ["Arms", f"{trial_plan.design}: {plan.DESIGNS[trial_plan.design]}"],
+        ["Arms", f"{trial_plan.design}: {DESIGNS[trial_plan.design]}"],
         ["Readers", str(len(trial_plan.readers))],
         ["Cases", "all test cases with ground truth" if trial_plan.cases == "all" else
          f"random sample: {trial_plan.normal} normal, {trial_plan.abnormal} abnormal"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from unittest.mock import patch
 
 import cv2
 import numpy as np
@@ -15,8 +16,8 @@ from core.studio.db import journal
 from core.studio.incoming import dicomweb
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import people, sessions
-from core.studio.runs import pipeline, results
+from core.studio.review import boxes, people, sessions
+from core.studio.runs import pipeline, preferred, results
 from core.studio.runs import records as runs
 from tests.app.routes.clients import client_of
 from tests.conftest import picture, wait, write
@@ -211,7 +212,7 @@ def ask_learn(ask: Asked, fit: str) -> None:
     ask(f"POST /api/learn/{STUDY}/adopt", {"run": ""})
 
 
-def ask_medmix(ask: Asked) -> None:
+def ask_medmix(ask: Asked, fit: str) -> None:
     ask("GET /api/medmix/forms")
     ask("GET /api/medmix/donors")
     ask("POST /api/medmix/presets", {"name": "mine", "config": {}})
@@ -221,6 +222,23 @@ def ask_medmix(ask: Asked) -> None:
     ask("DELETE /api/medmix/presets/mine")
     ask("POST /api/medmix/grid", {"scene": {"study": STUDY, "size": 64, "samples": 2}})
     ask("POST /api/medmix/probe", {"scene": {"study": STUDY}})
+    case = ask(f"GET /api/medmix/lesions?study={STUDY}")["lesions"][0]["case"]
+    drop = ask("POST /api/study/drop")["drop"]
+    ask(f"PUT /api/study/drop/{drop}?path=a.png", cv2.imencode(".png", picture(1)[0])[1].tobytes())
+    image = {"drop": drop, "file": "a.png"}
+    square = np.zeros(picture(1)[0].shape[:2], bool)
+    square[8:24, 8:24] = True
+    with patch.object(boxes, "in_box", lambda *given: square):  # needs no weights
+        line = ask("POST /api/medmix/outline", {**image, "box": [0.1, 0.1, 0.9, 0.9]})["outline"]
+    asked = {"study": STUDY, "cases": [case], "outlined": [{**image, "outline": line}], "seconds": 1}
+    found = ask("POST /api/medmix/match", asked)["match"]
+    ask(f"POST /api/medmix/match/{found}/stop")
+    STEPS["match"](Work(ask.store, "", {"match": found}))
+    assert ask(f"GET /api/medmix/match/{found}")["state"]["done"]
+    assert ask(f"POST /api/medmix/match/{found}/export", {"name": "mine"})["preset"]["origin"]["outlined"]
+    preferred.adopt(ask.store, STUDY, fit, "ann")
+    assert ask("POST /api/medmix/missed", {"study": STUDY, "config": {}})["planted"]
+    preferred.adopt(ask.store, STUDY, None, "ann")
 
 
 def ask_training(ask: Asked, encoder: str, fit: str) -> None:

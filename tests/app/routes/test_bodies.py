@@ -275,7 +275,7 @@ def test_each_route_answers_as_its_model_says(ask, room, tmp_path):  # noqa: F81
     every.ask_studies(ask, tmp_path)
     every.ask_review(ask, run, fit)
     every.ask_manage(ask, tmp_path)
-    every.ask_medmix(ask)
+    every.ask_medmix(ask, fit)
     every.ask_training(ask, encoder, fit)
     every.ask_trials(ask, run)
     every.ask_learn(ask, fit)

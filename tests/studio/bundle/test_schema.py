@@ -16,7 +16,7 @@ from core.studio.ingest.masks import encode_mask
 from core.studio.ingest.studies import ImportReport
 from core.studio.medmix.presets import get_preset, save_preset
 from core.studio.runs import marks
-from core.studio.trials.plan import TrialPlan
+from core.studio.trials.options import TrialPlan
 from tests.studio.bundle.conftest import use
 from tests.studio.review.conftest import fill
 

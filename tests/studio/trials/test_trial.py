@@ -17,7 +17,7 @@ from core.studio.runs import marks
 from core.studio.trials import analysis, mrmc, plan, report
 from core.studio.trials.analysis import Mark, Marked, hits
 from core.studio.trials.mrmc import Figure
-from core.studio.trials.plan import TrialPlan
+from core.studio.trials.options import TrialPlan
 from tests.studio.review.conftest import STUDY, asks, decide, room, save_mask  # noqa: F401
 
 READERS = ("ann", "ben", "cleo")
