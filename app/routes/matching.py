@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import cv2
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -18,8 +19,9 @@ from app.routes._types import Answer, Body, Finite, Id, Line, Name, Part, Settin
 from app.routes.medmix import GRID, while_asked
 from app.routes.results import PlantedLesions
 from core.engine.augment.config import MedMixConfig
+from core.engine.files import file_sha256
 from core.engine.progress import Stop
-from core.studio.ingest import overview, uploads
+from core.studio.ingest import overview
 from core.studio.ingest.originals import Source
 from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
@@ -172,7 +174,8 @@ def patch(ctx: Studio, who: Sighted, case: Id, study: Name):
 
 
 def _source(ctx: Studio, drop: str, file: str) -> Source:
-    return Source(str(uploads.path_of(ctx.home, drop, file)), 0, None, None)
+    path = match.dropped_file(ctx.home, drop, file)
+    return Source(str(path), 0, file_sha256(path), None)
 
 
 @router.get("/dropped/{drop}/image.png", **binary("image/png"))
@@ -192,12 +195,7 @@ def outline(ctx: Studio, who: Sighted, body: BoxOfDrop):
     lines = overview.polygons(boxes.in_box(case, (x0, y0, x1, y1)))
     if not lines:
         raise ValueError("nothing was found in the box: draw the outline by hand")
-    return {"ok": True, "outline": max(lines, key=_area)}
-
-
-def _area(line: list[list[float]]) -> float:
-    x, y = np.array(line).T
-    return abs(float(x @ np.roll(y, 1) - y @ np.roll(x, 1)))
+    return {"ok": True, "outline": max(lines, key=lambda line: cv2.contourArea(np.array(line, np.float32)))}
 
 
 @router.post("/match", response_model=SearchAsked)
@@ -228,7 +226,7 @@ def found(ctx: Studio, who: Sighted, match_id: Name):
 def stop(ctx: Studio, who: Sighted, match_id: Name):
     """Stop a search; the best settings until then are kept."""
     job = match.get(ctx.store(), match_id)["job"]
-    if job and job["status"] in ("queued", "running", "paused", "interrupted"):
+    if job and job["status"] in jobs.NOT_ENDED:
         jobs.cancel(ctx.store(), job["id"])
     return found(ctx, who, match_id)
 

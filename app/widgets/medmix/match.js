@@ -7,6 +7,7 @@ import { fixed, plural } from '../../static/format.js';
 import { underWay } from '../../static/plan.js';
 import { curve, offerMissed } from './missed.js';
 import { outline, pictureOf } from './outline.js';
+import { same } from './presets.js';
 
 /** @typedef {import('../../static/answers').Search} Search */
 /** @typedef {import('../../static/answers').MatchState} State */
@@ -264,7 +265,7 @@ export class Match {
         : `On lesions that were held out in turn: ${fixed(others, 2)}${before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`}.`;
     const more = nearer ? '' : ' So for other lesions the preset is the better choice: match more of them.';
     const note = () => {
-      const changed = JSON.stringify(this.on.config()) !== JSON.stringify({ ...this.on.config(), ...state.config });
+      const changed = !same(this.on.config(), { ...this.on.config(), ...state.config });
       return `${state.note || `Matched to ${plural(count, 'lesion')}`}${changed ? '; changed by hand since' : ''}`;
     };
     const missed = el('div', { class: 'missed' });

@@ -10,13 +10,13 @@ import { clamp } from '../../static/format.js';
 const SIDE = 64; // pixels of a lesion's picture
 const LEAST = 0.01; // of the image: a shorter drag is a click
 
-/** A square around a lesion, half as large again, as the search cuts it out. @param {Point[]} line @param {number} wide
- * @param {number} high of the image */
-export function patchOf(line, wide, high) {
+/** A square around a lesion, by default half as large again, as the search cuts it out. @param {Point[]} line
+ * @param {number} wide @param {number} high of the image @param {number} [times] as large as the lesion */
+export function patchOf(line, wide, high, times = 1.5) {
   const [xs, ys] = [line.map(([x]) => x * wide), line.map(([, y]) => y * high)];
   const [left, top] = [Math.min(...xs), Math.min(...ys)];
   const [width, height] = [Math.max(...xs) - left, Math.max(...ys) - top];
-  const side = Math.min(1.5 * Math.max(width, height), wide, high);
+  const side = Math.min(times * Math.max(width, height), wide, high);
   const from = (/** @type {number} */ middle, /** @type {number} */ whole) => clamp(middle - side / 2, 0, whole - side);
   return { x: from(left + width / 2, wide), y: from(top + height / 2, high), side };
 }

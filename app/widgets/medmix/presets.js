@@ -3,20 +3,11 @@ import { api, fetched } from '../../static/api.js';
 import { ask, confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, closing, download, el, fill, finder } from '../../static/dom.js';
 import { fetchGrid } from './grid.js';
+import { patchOf } from './outline.js';
 
 /** @typedef {import('../../static/answers').Preset} Preset */
 
 const SIDE = 256; // pixels of a preset's picture
-
-/** A square around a lesion of A_n, in sides of the image. @param {[number, number][]} line @param {number} n */
-function around(line, n) {
-  const [xs, ys] = [0, 1].map((i) => line.map((point) => point[i]));
-  const [left, top] = [Math.min(...xs), Math.min(...ys)];
-  const [wide, high] = [Math.max(...xs) - left, Math.max(...ys) - top];
-  const side = Math.min(1, 1.8 * Math.max(wide, high));
-  const from = (/** @type {number} */ middle) => Math.min(Math.max(middle - side / 2, 0), 1 - side);
-  return { x: from(left + wide / 2), y: n + from(top + high / 2), side };
-}
 
 /** @param {{name: string, version: number}} preset */
 export const label = ({ name, version }) => `${name}${version ? ` · v${version}` : ''}`;
@@ -129,10 +120,10 @@ export class Presets {
       const drawn = JSON.stringify(scene);
       if (canvas.dataset.scene === drawn) continue;
       const { mosaic, outlines } = await fetchGrid(scene);
-      const lesions = outlines.flatMap((row, n) => row[0].map((line) => around(line, n)));
-      const { x, y, side } = lesions.reduce((a, b) => (b.side > a.side ? b : a), lesions[0] || { x: 0, y: 0, side: 1 });
-      const at = [x, y, side, side].map((v) => v * SIDE);
-      canvas.getContext('2d')?.drawImage(mosaic, at[0], at[1], at[2], at[3], 0, 0, SIDE, SIDE);
+      const lesions = outlines.flatMap((row, n) => row[0].map((line) => ({ n, ...patchOf(line, SIDE, SIDE, 1.8) })));
+      const whole = { n: 0, x: 0, y: 0, side: SIDE };
+      const { n, x, y, side } = lesions.reduce((a, b) => (b.side > a.side ? b : a), lesions[0] || whole);
+      canvas.getContext('2d')?.drawImage(mosaic, x, n * SIDE + y, side, side, 0, 0, SIDE, SIDE);
       canvas.dataset.scene = drawn;
     }
   }

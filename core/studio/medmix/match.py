@@ -170,18 +170,25 @@ def patch(store: Store, study: str, case: int) -> np.ndarray:
     return _lesions(store, study, {case: masks[case]}).patches[0]
 
 
+def dropped_file(home: Home, drop: str, name: str) -> Path:
+    """Returns the path of a dropped file. Raises BadDrop if it is not there."""
+    path = uploads.path_of(home, drop, name)
+    if not path.is_file():
+        raise uploads.BadDrop("this file is no longer here; drop it again")
+    return path
+
+
 def outlined(home: Home, drop: str, name: str, outline: Outline) -> Drawn:
-    """Returns a lesion outlined on a dropped image. Raises ValueError if the outline encloses nothing of it."""
+    """Returns a lesion outlined on a dropped image. Raises ValueError if it is gone or the outline encloses nothing."""
     if len(outline) < 3 or cv2.contourArea(np.clip(np.array(outline, np.float32), 0, 1)) < LEAST_AREA:
         raise ValueError("the outline encloses nothing: draw it round the lesion")
-    return Drawn(drop, file_sha256(uploads.path_of(home, drop, name)), outline)
+    return Drawn(drop, file_sha256(dropped_file(home, drop, name)), outline)
 
 
 def _filled(outline: Outline, shape: tuple[int, int]) -> np.ndarray:
     """Fills an outline: uint8 (H, W), 1 inside."""
-    mask = np.zeros(shape, np.uint8)
     points = np.array(outline) * (shape[1], shape[0]) - 0.5
-    return cv2.fillPoly(mask, [np.clip(points, -1, max(shape)).round().astype(np.int32)], 1)
+    return cv2.fillPoly(np.zeros(shape, np.uint8), [np.clip(points, -1, max(shape)).round().astype(np.int32)], 1)
 
 
 def _dropped(home: Home, drawn: Drawn) -> Path:
@@ -264,7 +271,7 @@ def _search(store: Store, asked: Asked) -> Search:
 def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn, ...] = ()) -> Lesions:
     cases = np.array(list(masks), int)
     whose = patients_of(store, study, cases)
-    units = range(len(cases)) if whose is None else np.unique(whose, return_inverse=True)[1].tolist()
+    units = range(len(cases)) if whose is None else whose.tolist()
     rows = [store.first("SELECT path, frame, scale FROM cases WHERE id = ?", [int(case)]) for case in cases]
     pngs = [store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask])["png"] for mask in masks.values()]
     images = [read_image(_dropped(store.home, lesion)) for lesion in drawn]
@@ -278,10 +285,8 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
 def _note(result: Match, asked: Asked) -> str:
     """Says where a preset comes from, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
-    held_out = (
-        "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
-    )
-    return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {held_out}"
+    rest = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
+    return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {rest}"
 
 
 def save(store: Store, match: str, name: str, reader: str | None = None) -> dict[str, Any]:

@@ -142,15 +142,10 @@ def from_yaml(text: str) -> dict:
     strong = str(data.get("strong", "medmix"))
     config = {k: tuple(v) if isinstance(v, list) else v for k, v in data["config"].items()}
     try:
-        checked_config = checked(strong, config)
+        settings = checked(strong, config)
     except (BadConfig, TypeError) as error:
         raise BadPreset(f"the preset's settings do not fit: {error}") from None
-    return {
-        "name": str(data["preset"]),
-        "strong": strong,
-        "config": checked_config,
-        "note": str(data.get("note") or ""),
-    }
+    return {"name": str(data["preset"]), "strong": strong, "config": settings, "note": str(data.get("note") or "")}
 
 
 LONGEST = 64 * 1024  # characters; a preset has about a thousand

@@ -216,6 +216,13 @@ def test_an_outline_round_nothing_is_refused(store, outline):
         match.outlined(store.home, token, "mine.png", outline)
 
 
+@pytest.mark.parametrize("name", ["none.png", "folder", "../studio.sqlite", "."])
+def test_an_outline_on_a_file_that_was_not_dropped_is_refused(store, name):
+    token = drop(store, np.full((40, 40, 3), 90, np.uint8), "folder/mine.png")
+    with pytest.raises(uploads.BadDrop):
+        match.outlined(store.home, token, name, OUTLINES["a lesion"])
+
+
 def test_a_patch_is_shown_of_what_is_offered_alone(store, tiny_study):
     (first,) = cases(store, tiny_study, 1)
     assert match.patch(store, tiny_study, first).shape == (64, 64, 3)

@@ -76,8 +76,8 @@ export class Menus {
     const change = (/** @type {Promise<unknown>} */ work) => orToast(work.then(done));
     const save = () => {
       const body = { study: this.clusters.study, name: name.value, state: this.state() };
-      const told = () => toast(`View \u201c${name.value.trim()}\u201d saved.`, 'good');
-      if (name.value.trim()) change(api('/api/clusters/views', body).then(told));
+      const confirmed = () => toast(`View \u201c${name.value.trim()}\u201d saved.`, 'good');
+      if (name.value.trim()) change(api('/api/clusters/views', body).then(confirmed));
     };
     onEnter(name, save);
     const remove = (/** @type {number} */ id) =>

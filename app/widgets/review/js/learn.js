@@ -121,7 +121,7 @@ async function open(review) {
     const going = underWay(run?.job?.status);
     fill(offered, offer(found));
     fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
-    if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && told(run));
+    if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && section(run));
     if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);
     waits = going;
   };
@@ -143,7 +143,7 @@ async function open(review) {
   const adopt = async (/** @type {Answers.LearntRun} */ run) => {
     await act(api(`/api/learn/${study}/adopt`, { run: isAdopted(run.id) ? '' : run.id }));
     await renew(review, study);
-    fill(last, told(run));
+    fill(last, section(run));
   };
   const acts = (/** @type {Answers.LearntRun} */ run) => ({
     stop: () => act(api(`/api/training/run/${run.id}/cancel`, {})),
@@ -151,7 +151,7 @@ async function open(review) {
     beside: () => read(run, true),
     adopt: () => adopt(run),
   });
-  const told = (/** @type {Answers.LearntRun} */ run) => {
+  const section = (/** @type {Answers.LearntRun} */ run) => {
     const found = run.comparison;
     const picture = found?.pictured.length ? beforeAfter(review, found, (id) => read(run, true, id)) : null;
     return latest(run, isAdopted(run.id), Boolean(review.setup?.rights.administer), acts(run), picture);
