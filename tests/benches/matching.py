@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 import torch
+from scipy.stats import wilcoxon
 
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.matching import (
@@ -19,19 +20,23 @@ from core.engine.augment.matching import (
     PATCH,
     SIDE,
     Lesions,
+    Match,
     Search,
     energy_distance,
     imagenet_features,
     patch_around,
 )  # fmt: skip
 from core.engine.backbones.config import EncoderConfig
-from core.engine.backbones.encoder import build_encoder
+from core.engine.backbones.encoder import Encoder, build_encoder
 from core.engine.calibration.heatmap import upsample
-from core.engine.detectors.base import FitContext
+from core.engine.detectors.base import Detector, FitContext
 from core.engine.detectors.lesion_head.config import LesionHeadConfig
 from core.engine.metrics import localisation
+from core.engine.metrics.bootstrap import interval_of_mean
+from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS
 from core.engine.tensors import to_batch
+from core.engine.training.pretraining import Data, Pretraining
 from core.studio.ingest.resize import prepare
 from tests.benches import Aim, bench
 from tests.benches.recipes import Part, auroc, read_part
@@ -130,8 +135,11 @@ def _rgb(file: Path) -> np.ndarray:
     return cv2.cvtColor(cv2.imread(str(file)), cv2.COLOR_BGR2RGB)
 
 
-DETECT = 128  # pixels at which the head sees images
+DETECT = 128  # pixels at which detectors see images
 HEAD = LesionHeadConfig(mode="frozen", batch=8, steps=80)
+PRETRAINED = PRETRAIN_PRESETS["sphere"].replace(steps=70)
+PAIRS = [("head", "matched", "preset"), ("head", "matched", "varied"), ("blend", "matched", "preset"),
+         ("blend", "matched", "varied"), ("blend", "matched", "none"), ("blend", "varied", "none")]  # fmt: skip
 EACH = 100  # images of each kind: to train on, and of the test
 
 
@@ -142,44 +150,102 @@ def matched(
     only: tuple[str, ...] = (),
     seconds: float = 60,
 ) -> dict[str, Any]:
-    """Whether training with matched settings helps to find lesions: a lesion head on features that stay ImageNet's.
+    """Whether training with matched settings helps to find lesions, as a lesion head and as pre-training.
 
-    --data FOLDER as for `match`. For each draw of five lesions and each set the same small training is done with what
-    the search found, with the preset `varied`, and with the fixed preset that is nearest to the five. Neither the five
-    nor other images of their patients are tested. Printed row by row; a draw is whole before the next begins.
+    --data FOLDER as for `match`. For each draw of five lesions and each set the same trainings are done with what the
+    search found, with the fixed preset that is nearest to the five, and with `varied`. Neither the five nor other
+    images of their patients are tested. Printed draw by draw.
+
+    "rows": "head": figures of a lesion head on ImageNet's features, which stay; "blend": those of PaDiM, Mahalanobis
+    and nearest on an encoder pre-trained with these settings. The arm `none` has the blend on ImageNet's features.
+    "compared": see `compared`.
     """
     if data is None:
         raise ValueError("say where the sets are: --data FOLDER")
-    rows: list[dict[str, Any]] = []
     folders = [Path(data) / name for name in only or SETS if (Path(data) / name / "test/mask").is_dir()]
-    for draw in range(1 if quick else DRAWS):
-        for folder in folders:
-            x, roi, lesions, stems = read(folder)
-            few = np.random.default_rng(draw).permutation(len(lesions.patches))[:SHOWN]
-            chosen = Lesions(lesions.patches[few], lesions.sizes[few], lesions.units[few])
-            found = Search(x, roi, chosen, imagenet_features(), draw).run(seconds, 3 if quick else None)
-            shown = {stems[i] for i in np.flatnonzero(np.isin(lesions.units, lesions.units[few]))}
-            kinds = [("train/normal", set[str]()), ("test/normal", set[str]()), ("test/abnormal", shown)]
-            parts = [read_part(folder, part, but).at(DETECT) for part, but in kinds]
-            train, *test = [p.rows(np.unique(np.linspace(0, len(p.images) - 1, EACH).astype(int))) for p in parts]
-            arms = {"matched": found.config, "varied": MEDMIX_PRESETS["varied"], "preset": MEDMIX_PRESETS[found.preset]}
-            for arm, config in arms.items():
-                head = HEAD.replace(families=("medmix:_matched",), seed=draw, **({"steps": 4} if quick else {}))
-                rows.append({"set": folder.name, "draw": draw, "arm": arm, "preset": found.preset,
-                             **_helped(config, head, train, test)})  # fmt: skip
-                print(json.dumps(rows[-1]), flush=True)
-    return {"rows": rows}
+    draws = [(draw, folder) for draw in range(1 if quick else DRAWS) for folder in folders]
+    # All searches come first, because what is found in a given time depends on what else the machine does.
+    searched = [_searched(folder, draw, seconds, 3 if quick else None) for draw, folder in draws]
+    rows: list[dict[str, Any]] = []
+    for (draw, folder), (found, shown) in zip(draws, searched, strict=True):
+        kinds = [("train/normal", set[str]()), ("test/normal", set[str]()), ("test/abnormal", shown)]
+        parts = [read_part(folder, part, but).at(DETECT) for part, but in kinds]
+        train, *test = [p.rows(np.unique(np.linspace(0, len(p.images) - 1, EACH).astype(int))) for p in parts]
+        known = {"set": folder.name, "draw": draw, "preset": found.preset}
+        rows.append({**known, "arm": "none", "blend": _blended(_imagenet(draw), train, test)})
+        arms = {"preset": MEDMIX_PRESETS[found.preset], "matched": found.config, "varied": MEDMIX_PRESETS["varied"]}
+        done: list[tuple[MedMixConfig, dict[str, Any]]] = []  # settings and their figures
+        for arm, config in arms.items():
+            figures = next((of for settings, of in done if settings == config), None)
+            figures = figures or _trained(config, draw, quick, train, test)
+            done.append((config, figures))
+            rows.append({**known, "arm": arm, **figures})
+        print(*map(json.dumps, rows[-1 - len(arms) :]), sep="\n", flush=True)
+    return {"rows": rows, "compared": compared(rows)}
 
 
-def _helped(config: MedMixConfig, options: LesionHeadConfig, train: Part, test: list[Part]) -> dict[str, Any]:
-    """Trains a lesion head with one kind of pasted lesions, which `options` call _matched, and tests it."""
-    started, device = time.monotonic(), torch.device("cpu")
-    encoder = build_encoder(EncoderConfig(arch="efficientnet-lite0", init="auto", seed=options.seed)).eval()
+def compared(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Compares pairs of arms draw by draw, on each figure.
+
+    {pair and figure: mean "difference", its 95 % "interval" over draws, draws "ahead" and "behind", "p" by Wilcoxon}.
+    """
+    of = {(row["set"], row["draw"], row["arm"]): row for row in rows}
+    draws = sorted({key[:2] for key in of})
+    found = {}
+    for kind, arm, other in PAIRS:
+        for figure in ("auroc", "pixel_auroc", "dice", "pro"):
+            apart = np.array([of[(*d, arm)][kind][figure] - of[(*d, other)][kind][figure] for d in draws])
+            some = bool(apart.any())
+            found[f"{kind}: {arm} - {other}, {figure}"] = {
+                "difference": float(apart.mean()), "interval": interval_of_mean(apart), "ahead": int((apart > 0).sum()),
+                "behind": int((apart < 0).sum()), "p": float(wilcoxon(apart).pvalue) if some else 1.0,
+            }  # fmt: skip
+    return found
+
+
+def _searched(folder: Path, draw: int, seconds: float, tries: int | None) -> tuple[Match, set[str]]:
+    """Searches by the five lesions of a draw; the result, and the names of all images of their patients."""
+    x, roi, lesions, stems = read(folder)
+    few = np.random.default_rng(draw).permutation(len(lesions.patches))[:SHOWN]
+    chosen = Lesions(lesions.patches[few], lesions.sizes[few], lesions.units[few])
+    found = Search(x, roi, chosen, imagenet_features(), draw).run(seconds, tries)
+    print(folder.name, draw, found.preset, f"{found.seconds:.0f} s, {found.tries} tries: {found.words}", flush=True)
+    return found, {stems[i] for i in np.flatnonzero(np.isin(lesions.units, lesions.units[few]))}
+
+
+def _trained(config: MedMixConfig, seed: int, quick: bool, train: Part, test: list[Part]) -> dict[str, Any]:
+    """Trains a lesion head and pre-trains an encoder with one kind of pasted lesions, and tests both."""
+    started = time.monotonic()
+    options = HEAD.replace(families=("medmix:_matched",), seed=seed, **({"steps": 4} if quick else {}))
     MEDMIX_PRESETS["_matched"] = config
-    head = DETECTORS.get("lesion-head").fit(encoder, train.images, options, FitContext(roi=train.roi, device=device))
+    head = DETECTORS.get("lesion-head").fit(_imagenet(seed), train.images, options, _context(train))
     del MEDMIX_PRESETS["_matched"]
-    predictions = [head.predict(part.images, roi=part.roi) for part in test]
-    scores = [head.image_score(found, part.roi) for found, part in zip(predictions, test, strict=True)]
+    settings = {"seed": seed, "encoder.seed": seed, "medmix": config.to_dict(), **({"steps": 2} if quick else {})}
+    data = Data(train.at(PRETRAINED.size).images, train.at(PRETRAINED.size).roi)
+    training = Pretraining(PRETRAINED.replace(**settings), data, torch.device("cpu"))
+    training.prepare()
+    alarms = sum(bool(training.advance()["alarm"]) for _ in range(training.steps))
+    figures = {"head": _tested(head, test), "blend": _blended(training.encoder.eval(), train, test)}
+    return {**figures, "alarms": alarms, "seconds": round(time.monotonic() - started)}
+
+
+def _imagenet(seed: int) -> Encoder:
+    return build_encoder(EncoderConfig(arch="efficientnet-lite0", init="auto", seed=seed)).eval()
+
+
+def _context(train: Part) -> FitContext:
+    return FitContext(roi=train.roi, device=torch.device("cpu"))
+
+
+def _blended(encoder: Encoder, train: Part, test: list[Part]) -> dict[str, float]:
+    kind = DETECTORS.get("blend")
+    return _tested(kind.fit(encoder, train.images, kind.preset(), _context(train)), test)
+
+
+def _tested(detector: Detector, test: list[Part]) -> dict[str, float]:
+    """Measures a detector on normal and abnormal images of the test."""
+    predictions = [detector.predict(part.images, roi=part.roi) for part in test]
+    scores = [detector.image_score(found, part.roi) for found, part in zip(predictions, test, strict=True)]
     maps = np.concatenate([upsample(found.maps, DETECT) for found in predictions])
     masks, inside = (np.concatenate([getattr(part, of) for part in test]) > 0 for of in ("masks", "roi"))
     sick = slice(len(test[0].images), None)
@@ -189,5 +255,4 @@ def _helped(config: MedMixConfig, options: LesionHeadConfig, train: Part, test: 
         "dice": localisation.best_dice(maps, masks, inside)[1],
         "pro": localisation.pro(maps[sick], masks[sick], inside[sick]),
     }
-    rounded = {name: round(float(value), 4) for name, value in figures.items()}
-    return rounded | {"seconds": round(time.monotonic() - started)}
+    return {name: round(float(value), 4) for name, value in figures.items()}

@@ -18,5 +18,8 @@ def test_the_figures_come(real):
 @pytest.mark.longest
 def test_each_draw_has_three_trainings(real):
     rows = matching.matched(quick=True, data=str(real("brain").parent), only=("brain",))["rows"]
-    assert [row["arm"] for row in rows] == ["matched", "varied", "preset"]
-    assert all(0 <= row[name] <= 1 for row in rows for name in ("auroc", "pixel_auroc", "dice", "pro"))
+    assert [row["arm"] for row in rows] == ["none", "preset", "matched", "varied"]
+    figures = [row[of] for row in rows for of in ("head", "blend") if of in row]
+    assert len(figures) == 7 and all(
+        0 <= f[name] <= 1 for f in figures for name in ("auroc", "pixel_auroc", "dice", "pro")
+    )
