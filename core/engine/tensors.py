@@ -66,17 +66,18 @@ def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
     return t.to(device)
 
 
-def on_device(tensors: Sequence[torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """Copies CPU tensors to `device`, with one copy for all of a dtype; the results are views of that copy."""
-    out = list(tensors)
+def on_device(arrays: Sequence[np.ndarray | torch.Tensor], device: torch.device) -> list[torch.Tensor]:
+    """Copies arrays and tensors of the CPU to `device`, with one copy for all of a dtype, of which they are views."""
+    values = [array.numpy() if isinstance(array, torch.Tensor) else array for array in arrays]
     if device.type == "cpu":
-        return out
-    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
-        indices = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
-        flat = to_device(torch.cat([tensors[i].reshape(-1) for i in indices]), device)
-        for i, piece in zip(indices, flat.split([tensors[i].numel() for i in indices]), strict=True):
-            out[i] = piece.view(tensors[i].shape)
-    return out
+        return [torch.from_numpy(np.ascontiguousarray(value)) for value in values]
+    out: dict[int, torch.Tensor] = {}
+    for dtype in {value.dtype for value in values}:
+        indices = [i for i, value in enumerate(values) if value.dtype == dtype]
+        flat = to_device(torch.from_numpy(np.concatenate([values[i].ravel() for i in indices])), device)
+        for i, piece in zip(indices, flat.split([values[i].size for i in indices]), strict=True):
+            out[i] = piece if values[i].ndim == 1 else piece.view(values[i].shape)
+    return [out[i] for i in range(len(values))]
 
 
 def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -42,7 +42,7 @@ class CutMix(Strong):
         u = torch.rand(b, self.k, 2, generator=generator)
         area = self.config.area[0] + u[:, 0, 0] * (self.config.area[1] - self.config.area[0])
         edge = ((area / counts.clamp(min=1)).sqrt() * side).round().clamp(1, side)
-        boxes = draw_boxes(counts, edge[:, None, None].expand(b, self.k, 2), side, generator, roi, apart=False)
+        boxes = draw_boxes(counts, edge[:, None, None].expand(b, self.k, 2).numpy(), side, generator, roi, apart=False)
         donor = (torch.arange(b) + 1 + (u[:, 0, 1] * (b - 1)).long().clamp_(max=max(b - 2, 0))) % b
         mixed = self.blank(x, counts)
         mixed.boxes = to_device(boxes, x.device)
@@ -78,7 +78,7 @@ class Cutout(Strong):
         """Cuts n holes into each image, apart from one another, for class A_n."""
         counts = self.counts(n, x)
         side = x.shape[-1]
-        lengths = sides(torch.rand(len(x), self.k, 2, generator=generator), self.config.size, 1.0, side)
+        lengths = sides(torch.rand(len(x), self.k, 2, generator=generator).numpy(), self.config.size, 1.0, side)
         mixed = self.blank(x, counts)
         mixed.boxes = to_device(draw_boxes(counts, lengths, side, generator, roi, apart=True), x.device)
         holes = fill(mixed.boxes, side)

@@ -6,6 +6,7 @@ All of it runs on the CPU, for all images at once.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -15,6 +16,7 @@ LEAST = 5  # pixels; smaller than this a soft outline falls apart
 GAP = 2  # pixels between lesions that must not touch
 GRID = 64  # the region of interest is consulted at this resolution at most
 SHRINK = (1.0, 0.7, 0.5, 0.35, 0.25, 0.1)  # of the sizes of an image's lesions, round by round, until they fit
+SMALLER = torch.linspace(1.5, 0.25, CANDIDATES).clamp_(max=1).numpy()  # of its size, candidate by candidate
 ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed again
 
 
@@ -30,43 +32,41 @@ class RoiSampler:
         self.known = roi is not None
         if roi is None:
             return
-        cover = _shrunk(roi, self.cells).cpu().double()  # (B, cells, cells)
-        cover = torch.where(cover.sum((1, 2), keepdim=True) > 0, cover, 1.0)
-        self.sums = F.pad(cover.cumsum(1).cumsum(2), (1, 0, 1, 0))  # integral image
-        full = (cover > 0.999).double().flatten(1)
-        mass = torch.where(full.sum(1, keepdim=True) > 0, full, cover.flatten(1)).cumsum(1)
+        cover = _shrunk(roi, self.cells).cpu().double().numpy()  # (B, cells, cells)
+        cover = np.where(cover.sum((1, 2), keepdims=True) > 0, cover, 1.0)
+        self.sums = np.pad(cover.cumsum(1).cumsum(2), ((0, 0), (1, 0), (1, 0)))  # integral image
+        full = (cover > 0.999).reshape(len(cover), -1).astype(float)
+        mass = np.where(full.sum(1, keepdims=True) > 0, full, cover.reshape(full.shape)).cumsum(1)
         # the distribution functions of all images end to end, that of image i from i to i + 1: one sorted line
-        line = mass / mass[:, -1:] + torch.arange(len(mass), dtype=torch.double)[:, None]
-        self.line = F.pad(line.flatten(), (1, 0))
+        self.line = np.r_[0.0, (mass / mass[:, -1:] + np.arange(len(mass))[:, None]).ravel()]
 
-    def centres(self, image: Tensor, u: Tensor) -> Tensor:
+    def centres(self, image: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Turns uniform draws into centres that are uniform over the region of interest.
 
         image (M,): which image's region; u (M, ..., 2) -> centres (M, ..., 2) in pixels.
         """
-        first = image.view(-1, *[1] * (u.ndim - 2))
-        target = u[..., 0].double() + first
-        spot = torch.searchsorted(self.line[1:], target, right=True)
-        cell = (spot - first * self.cells**2).clamp_(0, self.cells**2 - 1)
+        first = image.reshape(-1, *[1] * (u.ndim - 2))
+        target = u[..., 0].astype(float) + first
+        spot = np.searchsorted(self.line[1:], target, side="right")
+        cell = (spot - first * self.cells**2).clip(0, self.cells**2 - 1)
         # what is left of the first draw within its cell serves for the second coordinate there
         spot = cell + first * self.cells**2
         before, after = self.line[spot], self.line[spot + 1]
-        offset = ((target - before) / (after - before).clamp(min=1e-12)).clamp(0, 1)
-        position = torch.stack([cell // self.cells + u[..., 1], cell % self.cells + offset], -1)
-        return position * (self.side / self.cells)
+        offset = ((target - before) / (after - before).clip(1e-12)).clip(0, 1)
+        position = np.stack([cell // self.cells + u[..., 1], cell % self.cells + offset], -1)
+        return np.asarray(position * (self.side / self.cells))
 
-    def part_inside(self, image: Tensor, box: Tensor) -> Tensor:
+    def part_inside(self, image: np.ndarray, box: np.ndarray) -> np.ndarray:
         """Measures the part of each box that lies inside its image's region, (M, ...) in 0..1.
 
         image (M,): which image's region; boxes (M, ..., 4) as y0, x0, h, w in pixels.
         """
         scale = self.cells / self.side
-        start = (box[..., :2] * scale).floor().long()
-        end = ((box[..., :2] + box[..., 2:]) * scale).ceil().long().clamp_(max=self.cells)
-        (y0, x0), (y1, x1) = start.unbind(-1), end.unbind(-1)
-        i = image.view(-1, *[1] * (box.ndim - 2))
+        y0, x0 = np.moveaxis(np.floor(box[..., :2] * scale).astype(int), -1, 0)
+        y1, x1 = np.moveaxis(np.ceil((box[..., :2] + box[..., 2:]) * scale).astype(int).clip(max=self.cells), -1, 0)
+        i = image.reshape(-1, *[1] * (box.ndim - 2))
         total = self.sums[i, y1, x1] - self.sums[i, y0, x1] - self.sums[i, y1, x0] + self.sums[i, y0, x0]
-        return total / ((y1 - y0) * (x1 - x0)).clamp(min=1)
+        return np.asarray(total / ((y1 - y0) * (x1 - x0)).clip(1))
 
 
 def _shrunk(roi: Tensor, cells: int) -> Tensor:
@@ -77,8 +77,8 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
 
 
 def sides(
-    u: Tensor, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
-) -> Tensor:
+    u: np.ndarray, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
+) -> np.ndarray:
     """Turns uniform draws (..., 2) into height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`.
 
     None is below `least`.
@@ -87,12 +87,12 @@ def sides(
     low, high = size
     length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
     ratio = aspect ** (u[..., 1] - 0.5)
-    return torch.stack([length * ratio, length / ratio], -1).round_().clamp_(min(least, side), side)
+    return np.stack([length * ratio, length / ratio], -1).round().clip(min(least, side), side)
 
 
 def _candidates(
-    image: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, shrink: bool
-) -> tuple[Tensor, Tensor]:
+    image: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float, shrink: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """image (M,), u (M, ..., C, 2), lengths (M, ..., 2) -> boxes (M, ..., C, 4) and their scores (M, ..., C).
 
     A score is the part inside the region, up to `inside`, over `inside` (0 without a region),
@@ -100,100 +100,114 @@ def _candidates(
     The later candidates are smaller, down to a quarter, if `shrink`.
     """
     tries = u.shape[-2]
-    factor = torch.linspace(1.5, 0.25, CANDIDATES)[:tries].clamp_(max=1) if shrink else torch.ones(tries)
-    hw = (lengths[..., None, :] * factor[:, None]).round_().clamp_(min=min(LEAST, sampler.side))
-    hw = torch.minimum(hw, lengths[..., None, :])
+    factor = SMALLER[:tries] if shrink else np.ones(tries, np.float32)
+    hw = (lengths[..., None, :] * factor[:, None]).round().clip(min(LEAST, sampler.side))
+    hw = np.minimum(hw, lengths[..., None, :])
     free = sampler.side - hw
     if sampler.known:
-        start = (sampler.centres(image, u) - hw / 2).round().clamp_(min=0)
+        start = (sampler.centres(image, u) - hw / 2).round().clip(0)
     else:
-        start = (u * (free + 1)).floor()
-    box = torch.cat([torch.minimum(start, free).to(hw.dtype), hw], -1)
-    score = (-1e-3 * torch.arange(tries)).expand(box.shape[:-1])
+        start = np.floor(u * (free + 1))
+    box = np.concatenate([np.minimum(start, free).astype(hw.dtype), hw], -1)
+    score = np.broadcast_to(np.float32(-1e-3) * np.arange(tries, dtype=np.float32), box.shape[:-1])
     if sampler.known:
-        score = score + sampler.part_inside(image, box).clamp(max=inside).float() / inside
+        score = score + sampler.part_inside(image, box).clip(max=inside).astype(np.float32) / np.float32(inside)
     return box, score
 
 
 def place(
-    image: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, taken: Tensor | None = None
-) -> Tensor:
+    image: np.ndarray,
+    u: np.ndarray,
+    lengths: np.ndarray,
+    sampler: RoiSampler,
+    inside: float,
+    taken: np.ndarray | None = None,
+) -> np.ndarray:
     """Places one box per row, of the size asked for, where it fits best.
 
     image (M,): which image's region; u (M, C, 2) uniform draws; lengths (M, 2) height and width in pixels.
-    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) long: y0, x0, h, w.
+    taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) int: y0, x0, h, w.
     """
     if not sampler.known and taken is None:
         u = u[:, :1]  # the first will do
     box, score = _candidates(image, u, lengths, sampler, inside, shrink=False)
     if taken is not None:
-        score = score - 10 * _overlap(box, taken.to(box.dtype))
-    return box[torch.arange(len(box)), score.argmax(1)].long()
+        score = score - 10 * _overlap(box, taken)
+    return box[np.arange(len(box)), score.argmax(1)].astype(int)
 
 
 def place_all(
-    image: Tensor, counts: Tensor, u: Tensor, lengths: Tensor, sampler: RoiSampler, inside: float, apart: bool,
-    least: int = LEAST,
-) -> Tensor:  # fmt: skip
-    """Places the boxes of all lesions: long (T, k, 4) as y0, x0, h, w; 0 where unused.
+    image: np.ndarray, counts: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float,
+    apart: bool, least: int = LEAST,
+) -> np.ndarray:  # fmt: skip
+    """Places the boxes of all lesions: int (T, k, 4) as y0, x0, h, w; 0 where unused.
 
     image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): uniform draws; lengths (T, k, 2) in pixels.
     Where an image has no room for its lesions (inside the region, apart if they must be), all its lesions are made
     smaller, down to `least` pixels, and placed again.
     """
-    boxes = torch.zeros(*lengths.shape[:2], 4, dtype=torch.long)
-    used = torch.arange(lengths.shape[1]) < counts[:, None]
+    boxes = np.zeros((*lengths.shape[:2], 4), int)
     slots = int(counts.max()) if len(counts) else 0
-    if not sampler.known and not apart:
-        u = u[:, :, :1]
-    todo = torch.arange(len(counts))
+    used = np.arange(slots) < counts[:, None]
+    places = u[:, :slots, : None if sampler.known or apart else 1]
+    todo = np.arange(len(counts))
     for shrink in SHRINK:
-        sizes = (lengths[todo, :slots] * shrink).round_().clamp_(min=min(least, sampler.side))
-        box, score = _candidates(image[todo], u[todo, :slots], sizes, sampler, inside, shrink=True)
-        chosen = torch.zeros(len(todo), slots, 4)
-        clash = torch.zeros(len(todo), slots, dtype=torch.bool)
-        rows = torch.arange(len(todo))
-        for slot in range(slots) if apart else ():
-            near = _overlap(box[:, slot], chosen[:, :slot])
+        sizes = (lengths[todo, :slots] * np.float32(shrink)).round().clip(min(least, sampler.side))
+        box, score = _candidates(image[todo], places[todo], sizes, sampler, inside, shrink=True)
+        chosen = np.zeros((len(todo), slots, 4), np.float32)
+        clash = np.zeros((len(todo), slots), bool)
+        rows = np.arange(len(todo))
+        for slot in range(slots):
+            near = _overlap(box[:, slot], chosen[:, :slot]) if apart else 0 * score[:, slot]
             best = (score[:, slot] - 10 * near).argmax(1)
             chosen[:, slot] = box[rows, slot, best] * used[todo, slot, None]
             clash[:, slot] = near[rows, best] > 0
-        if not apart:
-            best = score.argmax(2)[..., None, None].expand(-1, -1, 1, 4)
-            chosen = box.gather(2, best)[:, :, 0] * used[todo, :slots, None]
         if sampler.known:
             clash |= sampler.part_inside(image[todo], chosen) < ENOUGH * inside
-        boxes[todo, :slots] = chosen.long()
-        todo = todo[(clash & used[todo, :slots]).any(1)]
+        boxes[todo, :slots] = chosen
+        todo = todo[(clash & used[todo]).any(1)]
         if not len(todo):
             break
     return boxes
 
 
-def _overlap(box: Tensor, taken: Tensor) -> Tensor:
+def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """boxes (M, C, 4), taken (M, m, 4) -> (M, C): part of a box's area lost, plus 1 if it touches any at all."""
-    a, b = box[:, :, None], taken[:, None]
-    ends = torch.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
-    shared = (ends - torch.maximum(a[..., :2], b[..., :2]) + GAP).clamp_(min=0)  # (M, C, m, 2)
+    a, b = box[:, :, None], taken[:, None].astype(box.dtype)
+    ends = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
+    shared = (ends - np.maximum(a[..., :2], b[..., :2]) + GAP).clip(0)  # (M, C, m, 2)
     area = shared[..., 0] * shared[..., 1] * (b[..., 2] > 0)
-    return (area.sum(-1) / (box[..., 2] * box[..., 3])).clamp(max=1) + (area > 0).any(-1)
+    return np.asarray((area.sum(-1) / (box[..., 2] * box[..., 3])).clip(max=1) + (area > 0).any(-1))
+
+
+def layers(boxes: np.ndarray) -> np.ndarray:
+    """Numbers the lesions of each image, boxes (T, k, 4) -> (T, k): one lies above all that it covers or touches.
+
+    Those of one layer lie apart, and may be painted in any order.
+    """
+    start, end = boxes[..., :2], boxes[..., :2] + boxes[..., 2:]
+    layer: np.ndarray = np.zeros(boxes.shape[:-1], int)
+    for slot in range(1, boxes.shape[1]):
+        below = (start[:, :slot] <= end[:, slot, None]) & (end[:, :slot] >= start[:, slot, None])
+        layer[:, slot] = (below.all(2) * (layer[:, :slot] + 1)).max(1)
+    return layer
 
 
 # Boxes of several lesions per image: drawing them and filling them in.
 
 
 def draw_boxes(
-    counts: Tensor, lengths: Tensor, side: int, generator: torch.Generator, roi: Tensor | None, apart: bool
+    counts: Tensor, lengths: np.ndarray, side: int, generator: torch.Generator, roi: Tensor | None, apart: bool
 ) -> Tensor:
     """Draws boxes for counts (B,) lesions per image: (B, k, 4) as y0, x0, y1, x1; 0 where unused.
 
     lengths (B, k, 2): height and width in pixels.
     """
     b, k = lengths.shape[:2]
-    u = torch.rand(b, k, CANDIDATES, 2, generator=generator)
-    boxes = place_all(torch.arange(b), counts, u, lengths, RoiSampler(roi, side), 0.95, apart)
+    u = torch.rand(b, k, CANDIDATES, 2, generator=generator).numpy()
+    boxes = place_all(np.arange(b), counts.numpy(), u, lengths, RoiSampler(roi, side), 0.95, apart)
     boxes[..., 2:] += boxes[..., :2]
-    return boxes
+    return torch.from_numpy(boxes)
 
 
 def fill(boxes: Tensor, side: int) -> Tensor:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import LUMA, PLAIN, apply_colour, colour_map, grey_images, jitter_factors, keep_grey
+from core.engine.augment.colour import PLAIN, SATURATION, apply_colour, colour_map, grey_images, jitter_factors
 from core.engine.augment.config import WeakConfig
 from core.engine.tensors import to_device
 
@@ -18,65 +18,48 @@ from core.engine.tensors import to_device
 class WeakViews:
     """Maker of weak views, by one configuration.
 
-    views = WeakViews(config); x' = views(x, generator), or x', masks' = views(x, generator, masks).
+    views = WeakViews(config); x' = views(x, generator), or x', masks' = views.with_masks(x, generator, masks).
     """
 
     def __init__(self, config: WeakConfig | None = None) -> None:
         self.config = WeakConfig() if config is None else config
 
-    def draw(self, count: int, side: int, generator: torch.Generator) -> WeakDraws:
+    def draw(self, count: int, side: int, generator: torch.Generator, times: int = 1) -> WeakDraws:
+        """Draws the parameters of `times` views of each of `count` images, those of all first views first."""
+        u = np.concatenate([self._numbers(count, generator) for _ in range(times)])
         c = self.config
-        u = torch.rand(count, 16, generator=generator)
         area = c.crop[0] + u[:, 0] * (c.crop[1] - c.crop[0])
         low, high = math.log(c.ratio[0]), math.log(c.ratio[1])
-        ratio = torch.exp(low + u[:, 1] * (high - low))
-        h = (area / ratio).sqrt().clamp_(max=1) * side
-        w = (area * ratio).sqrt().clamp_(max=1) * side
+        ratio = np.exp(low + u[:, 1] * (high - low))
+        h, w = (np.sqrt(product).clip(max=1) * side for product in (area / ratio, area * ratio))
         sigma = (c.sigma[0] + u[:, 14] * (c.sigma[1] - c.sigma[0])) * side / 256
-        return WeakDraws(
-            box=torch.stack([u[:, 2] * (side - h), u[:, 3] * (side - w), h, w], 1),
-            flip=u[:, 4] < c.flip,
-            factors=torch.where((u[:, 5] < c.p_jitter)[:, None], jitter_factors(u[:, 6:10], c.jitter), PLAIN),
-            order=torch.rand(count, 4, generator=generator).argsort(1),
-            grey=u[:, 12] < c.p_grey,
-            sigma=torch.where(u[:, 13] < c.p_blur, sigma, 0.0),
-        )
+        factors = np.where(u[:, 5, None] < c.p_jitter, jitter_factors(u[:, 6:10], c.jitter), PLAIN)
+        factors[:, SATURATION] *= u[:, 12] >= c.p_grey
+        box = np.stack([u[:, 2] * (side - h), u[:, 3] * (side - w), h, w], 1)
+        values = box, u[:, 4] < c.flip, factors, sigma * (u[:, 13] < c.p_blur)
+        return WeakDraws(*(torch.from_numpy(numbers) for numbers in values))
 
-    @overload
-    def __call__(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        masks: None = None,
-        lesions: Tensor | None = None,
-    ) -> Tensor: ...
+    @staticmethod
+    def _numbers(count: int, generator: torch.Generator) -> np.ndarray:
+        numbers: np.ndarray = torch.rand(count, 16, generator=generator).numpy()
+        torch.rand(count, 4, generator=generator)  # not used, so that what follows from a seed stays
+        return numbers
 
-    @overload
-    def __call__(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        masks: Tensor,
-        lesions: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, x: Tensor, generator: torch.Generator, lesions: Tensor | None = None, times: int = 1) -> Tensor:
+        """Makes `times` weak views of each image x (B, 3, S, S) in [0, 1]: (B times, 3, S, S), all first views first.
 
-    def __call__(
-        self,
-        x: Tensor,
-        generator: torch.Generator,
-        masks: Tensor | None = None,
-        lesions: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Makes a weak view of each image x (B, 3, S, S) in [0, 1], of the same shape.
-
-        masks (B, S, S) are warped by the same crop and flip. A grey image (three equal channels) gives a grey view.
+        A grey image (three equal channels) gives a grey view.
         lesions: boxes (B, k, 4) as in `Mixed` that each crop has to show, see `crops_with`.
         """
-        crops = self.draw(len(x), x.shape[-1], generator)
+        crops = self.draw(len(x), x.shape[-1], generator, times)
         if lesions is not None:
-            crops.box = crops_with(to_device(crops.box, x.device), lesions, x.shape[-1])
-        images = apply_weak(x, crops)
-        return images if masks is None else (images, warp_masks(masks, crops))
+            crops.box = crops_with(to_device(crops.box, x.device), lesions.repeat(times, 1, 1), x.shape[-1])
+        return apply_weak(x, crops)
+
+    def with_masks(self, x: Tensor, generator: torch.Generator, masks: Tensor) -> tuple[Tensor, Tensor]:
+        """Makes a weak view of each image x (B, 3, S, S), and warps masks (B, S, S) by the same crop and flip."""
+        crops = self.draw(len(x), x.shape[-1], generator)
+        return apply_weak(x, crops), warp_masks(masks, crops)
 
 
 # The pixels of a weak view, given what was drawn: one resampling, one affine map of the colours, one blur.
@@ -94,9 +77,7 @@ class WeakDraws:
 
     box: Tensor  # (B, 4) the crop, y0, x0, h, w in pixels, not rounded; on the images' device where lesions are kept
     flip: Tensor  # (B,) bool
-    factors: Tensor  # (B, 4) brightness, contrast, saturation, hue
-    order: Tensor  # (B, 4) of the four
-    grey: Tensor  # (B,) bool
+    factors: Tensor  # (B, 4) brightness, contrast, saturation, hue; a saturation of 0 gives grey
     sigma: Tensor  # (B,) pixels; 0 for no blur
 
 
@@ -118,27 +99,24 @@ def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
 
 
 def apply_weak(x: Tensor, drawn: WeakDraws) -> Tensor:
-    """Computes the views of x (B, 3, S, S) in [0, 1], of the same shape; a grey image gives a grey view."""
-    side = x.shape[-1]
-    chunk = len(x)
+    """Computes views of x (B, 3, S, S) in [0, 1]: one for each draw, of which there may be several times B."""
+    side, count = x.shape[-1], len(drawn.sigma)
+    chunk = count
     if x.device.type == "cpu":  # what stays in each core's cache
         chunk = max(1, torch.get_num_threads() * PER_THREAD // side**2)
-    out = torch.empty_like(x, memory_format=torch.contiguous_format)
-    matrix, offset = colour_map(drawn.factors, drawn.order)
-    grey = torch.where(drawn.grey[:, None, None], torch.tensor(LUMA).expand(3, 3), torch.eye(3))
-    kernel, reach = gaussian(drawn.sigma, side)
+    out = torch.empty(count, *x.shape[1:], dtype=x.dtype, device=x.device)
     # by strength of blur: a chunk's kernel is as wide as its widest needs
     order = drawn.sigma.argsort()
-    widest = [int(reach[chunk_order].max()) for chunk_order in torch.split(order, chunk)]
-    matrix, offset, kernel = (to_device(t[order], x.device) for t in (grey @ matrix, grey @ offset, kernel))
-    order = to_device(order, x.device)
+    kernel, reach = gaussian(drawn.sigma[order], side)
+    widest = [int(of_chunk.max()) for of_chunk in torch.split(reach, chunk)]
+    factors, kernel, order = (to_device(t, x.device) for t in (drawn.factors[order], kernel, order))
     rows, cols = (to_device(t, x.device).index_select(0, order) for t in _reading(drawn, side))
-    stays_grey = grey_images(x)[order]
-    matrix, offset = keep_grey(matrix, stays_grey), keep_grey(offset, stays_grey)
-    for start, most in zip(range(0, len(x), chunk), widest, strict=True):
+    image = order % len(x)
+    matrix, share = colour_map(factors, grey_images(x)[image])
+    for start, most in zip(range(0, count, chunk), widest, strict=True):
         rows_of_chunk = slice(start, start + chunk)
-        view = resample(x.index_select(0, order[rows_of_chunk]), rows[rows_of_chunk], cols[rows_of_chunk])
-        view = apply_colour(view, matrix[rows_of_chunk], offset[rows_of_chunk], view.mean((2, 3)))
+        view = resample(x.index_select(0, image[rows_of_chunk]), rows[rows_of_chunk], cols[rows_of_chunk])
+        view = apply_colour(view, matrix[rows_of_chunk], share[rows_of_chunk], view.mean((2, 3)))
         _put(out, order[rows_of_chunk], blur(view, kernel[rows_of_chunk], most).clamp_(0, 1))
     return out
 

@@ -36,7 +36,7 @@ class SimCLR(Objective):
         self.weak = WeakViews(config.weak)
 
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
-        images = torch.cat([self.weak(x, generator) for _ in range(2)])
+        images = self.weak(x, generator, times=2)
         labels = torch.zeros(len(images), dtype=torch.long, device=x.device)
         return Views(images, labels, torch.arange(len(images), device=x.device).roll(len(x)))
 

@@ -50,17 +50,16 @@ class ClassViews(Objective):
         mixed = self.strong.classes(x, self.config.k, generator, roi)
         return mixed, torch.arange(self.classes, device=x.device).repeat(len(mixed.images) // self.classes)
 
-    def _weak(self, mixed: Mixed, generator: torch.Generator) -> Tensor:
-        lesions = mixed.boxes if self.config.keep_lesions else None
-        return self.weak(mixed.images, generator, lesions=lesions)
+    def _weak(self, mixed: Mixed, generator: torch.Generator, times: int = 1) -> Tensor:
+        return self.weak(mixed.images, generator, mixed.boxes if self.config.keep_lesions else None, times)
 
     def views(self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Views:
         mixed, labels = self.mixed(x, generator, roi)
-        views = [self._weak(mixed, generator) for _ in range(2)]  # x^(n,0), then x^(n,1)
+        views = self._weak(mixed, generator, 2)  # x^(n,0), then x^(n,1)
         partners = torch.arange(2 * len(labels), device=x.device).roll(len(labels))
         if not self.shows_strong:
-            return Views(torch.cat(views), labels.repeat(2), partners)
-        return Views(torch.cat([*views, mixed.images]), labels.repeat(2), partners, strong=labels)
+            return Views(views, labels.repeat(2), partners)
+        return Views(torch.cat([views, mixed.images]), labels.repeat(2), partners, strong=labels)
 
     def samples(
         self, x: Tensor, generator: torch.Generator, roi: Tensor | None = None, weak: bool = True

@@ -72,7 +72,7 @@ def probe(
         if should_stop():
             raise Stopped
         mixed = strong(x, n, torch.Generator().manual_seed(scene.seed * 8 + n), inside)
-        views, masks = weak(mixed.images, torch.Generator().manual_seed(n), mixed.masks)
+        views, masks = weak.with_masks(mixed.images, torch.Generator().manual_seed(n), mixed.masks)
         features.append(_features(encoder, views))
         labels += [n] * len(x)
         groups += range(len(x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -15,15 +16,14 @@ from core.engine.augment.medmix.groups import Group, Which
 HARMONICS = 6
 
 
-def outline(u: Tensor, irregularity: float) -> Tensor:
+def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
     """Turns uniform draws (..., 2 * HARMONICS) into amplitudes (..., 2, HARMONICS) of the outline's radius.
 
     They are the amplitudes of cosine and sine. The radius is (1 + sum_j a_j cos j t + b_j sin j t) / (1 + sum_j |c_j|),
     so a blob stays in its box; amplitudes fall as 1 / (1 + j) and their sum stays below one, so it stays in one piece.
     """
-    raw = (2 * u - 1).view(*u.shape[:-1], 2, HARMONICS)
-    fall = 1 / (1 + torch.arange(1, HARMONICS + 1, dtype=u.dtype))
-    return raw * (0.45 * irregularity * fall)
+    fall = 0.45 * irregularity / (1 + np.arange(1, HARMONICS + 1, dtype=np.float32))
+    return (2 * u - 1).reshape(*u.shape[:-1], 2, HARMONICS) * fall
 
 
 def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
@@ -49,19 +49,19 @@ def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
     """Radius of the outline in the direction of (v, u), at distance r; all (L, H, W)."""
     # cos j t and sin j t by recurrence: no arctangent, no trigonometry per pixel
     c1, s1 = u / r, v / r
-    c, s = c1, s1
-    radius = torch.ones_like(r)
+    c, s, radius = c1, s1, torch.ones_like(r)
+    cosines, sines = (a.unbind(1) for a in waves[..., None, None].unbind(1))
     for j in range(HARMONICS):
-        radius += waves[:, 0, j, None, None] * c + waves[:, 1, j, None, None] * s
+        radius.addcmul_(cosines[j], c).addcmul_(sines[j], s)
         if j + 1 < HARMONICS:
-            c, s = c * c1 - s * s1, s * c1 + c * s1
+            c, s = (c * c1).addcmul_(s, s1, value=-1), (s * c1).addcmul_(c, s1)
     most = 1 + waves.square().sum(1).sqrt().sum(1)
-    return radius / most[:, None, None]
+    return radius / most.view(-1, 1, 1)
 
 
 def coverage(depth: Tensor, softness: Tensor) -> Tensor:
     """Turns depth (L, H, W) into alpha in [0, 1], rising smoothly over softness (L,); a step where that is 0."""
-    soft = softness[:, None, None]
+    soft = softness.view(-1, 1, 1)
     ramp = (depth / soft.clamp(min=1e-6)).clamp_(0, 1)
     ramp = ramp * ramp * (3 - 2 * ramp)
     return torch.where(soft > 0, ramp, (depth > 0).to(depth.dtype))
@@ -98,11 +98,10 @@ def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Ten
     At distance r of a point (in units of REACH) a pixel is read from r (1 - s (1 - r^2)): magnified at the point, in
     place from r = 1 on, and never folded for s < 1. The lenses follow one another.
     """
-    for i in range(points.shape[1]):
-        dv = v - points[:, i, 0, None, None]
-        du = u - points[:, i, 1, None, None]
-        pull = (1 - (dv * dv + du * du) / REACH**2).clamp_(min=0) * strength[:, i, None, None]
-        v, u = v - dv * pull, u - du * pull
+    for at, s in zip(points[..., None, None].unbind(1), strength[..., None, None].unbind(1), strict=True):
+        dv, du = v - at[:, 0], u - at[:, 1]
+        pull = (1 - (dv * dv).addcmul_(du, du) / REACH**2).clamp_(min=0) * s
+        v, u = v.addcmul(dv, pull, value=-1), u.addcmul(du, pull, value=-1)
     return v, u
 
 
@@ -117,12 +116,12 @@ def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tenso
     weight = torch.exp(-away.square() / 0.18) + 1e-3
     sines = torch.sin(2 * math.pi * away / lengths[:, :, None, None])
     slide = (weight * sines).sum(1) / weight.sum(1)
-    return v, u + 2 * amplitude[:, None, None] * slide
+    return v, u + 2 * amplitude.view(-1, 1, 1) * slide
 
 
 def bulge(v: Tensor, u: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
     """Magnifies the whole lesion by a lens of radius one at its middle; strength (L,) in 0..0.95."""
-    pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength[:, None, None]
+    pull = 1 - (1 - v * v - u * u).clamp_(min=0) * strength.view(-1, 1, 1)
     return v * pull, u * pull
 
 
@@ -137,14 +136,16 @@ def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) ->
 
     seed, contrast (L,); v, u (L, H, W): where the noise is read, in box coordinates.
     """
-    mottle = torch.zeros_like(v)[:, None]
-    grid = torch.stack([u, v], -1)
-    for octave, cells in enumerate(OCTAVES):
-        # knots by hashing: the same on every device
-        at = torch.arange(cells, device=v.device).expand(len(seed), cells)
-        knots = hashed_normal(seed, at + 1000 * (octave + 1), at, channels=1).clamp_(-2, 2)
-        mottle += F.grid_sample(knots, grid, mode="bilinear", padding_mode="reflection", align_corners=True) / 2**octave
-    return base[:, :, None, None] * (1 + contrast[:, None, None, None] * mottle)
+    mottle, grid = torch.zeros_like(v)[:, None], torch.stack([u, v], -1)
+    # knots by hashing, the same on every device; those of all octaves at once, which lie along the diagonal
+    cells = [torch.arange(count, device=v.device) for count in OCTAVES]
+    at = torch.cat([1000 * octave + cell for octave, cell in enumerate(cells, start=1)]).expand(len(seed), -1)
+    knots = hashed_normal(seed, at, torch.cat(cells).expand(len(seed), -1), channels=1).clamp_(-2, 2)
+    for octave, end in enumerate(np.cumsum(OCTAVES).tolist()):
+        own = slice(end - OCTAVES[octave], end)
+        read = F.grid_sample(knots[..., own, own], grid, padding_mode="reflection", align_corners=True)
+        mottle.add_(read, alpha=0.5**octave)
+    return base[:, :, None, None] * (1 + contrast.view(-1, 1, 1, 1) * mottle)
 
 
 def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
@@ -160,7 +161,7 @@ def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
     v (L, H), u (L, W): box coordinates; strength (L,).
     """
     v, u = v[:, None, :, None], u[:, None, None, :]
-    s, a = strength[:, None, None, None], angle[:, None, None, None]
+    s, a = strength.view(-1, 1, 1, 1), angle.view(-1, 1, 1, 1)
     light = torch.cos(a) * u + torch.sin(a) * v
     return (1 + s * (light + 0.5 * (1 - 2 * (v * v + u * u)))).clamp_(min=0)
 
@@ -180,8 +181,8 @@ def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, are
     needed = torch.stack([white, black]).flatten(2)
     white, black = needed.kthvalue(min(area, needed.shape[2])).values
     amount = torch.minimum(white, black)
-    amount = torch.where(shows | (amount > 1), 0, amount)[:, None, None, None]
-    return torch.lerp(patch, (white <= black).to(patch.dtype)[:, None, None, None].expand_as(patch), amount)
+    amount = torch.where(shows | (amount > 1), 0, amount).view(-1, 1, 1, 1)
+    return torch.lerp(patch, (white <= black).to(patch.dtype).view(-1, 1, 1, 1).expand_as(patch), amount)
 
 
 # How a lesion is joined to the image by its gradients, for the blend `poisson`.

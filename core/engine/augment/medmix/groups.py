@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -20,13 +21,13 @@ Which = Tensor | slice | None  # of L lesions: what indexes them, or None for no
 
 @dataclass
 class Group:
-    """L lesions, no two in one image, each in a window of `window` x `window` pixels (W) that holds its box.
+    """L lesions of one layer, each in a window of `window` x `window` pixels (W) that holds its box.
 
     rows, cols (L, W) long: the window's pixels, counted from the box's corner; v, u (L, W): the same in -1..1 over the
     box. top, left (L,) long: where the window begins in the image. crop: pixels that hold what any of them is cut from.
     """
 
-    lesions: Lesions  # on the images' device
+    lesions: Lesions[Tensor]  # on the images' device
     window: int
     crop: int
     top: Tensor
@@ -55,23 +56,23 @@ class Group:
         return inside
 
 
-def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> Iterator[Group]:
-    """Cut lesions (on the CPU, slot by slot, in each the largest first) into groups of about `budget` pixels."""
-    flags = {name: flag.numpy() for name, flag in _touched(lesions).items()}
-    extent, cut = lesions.box[:, 2:].amax(1).tolist(), lesions.source[:, 2:].amax(1).numpy()
-    ends = np.flatnonzero(np.diff(lesions.slot.numpy(), append=-1)) + 1
+def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.device) -> Iterator[Group]:
+    """Cut lesions (on the CPU, layer by layer, in each the largest first) into groups of about `budget` pixels."""
+    flags = _touched(lesions)
+    extent, cut = lesions.box[:, 2:].max(1, initial=0), lesions.source[:, 2:].max(1, initial=0)
+    ends = np.flatnonzero(np.diff(lesions.layer, append=-1)) + 1
     groups: list[tuple[slice, int, dict[str, np.ndarray]]] = []  # rows, window, which of them each step touches
     start = 0
-    for slot_end in ends.tolist():
-        while start < slot_end:
+    for layer_end in ends.tolist():
+        while start < layer_end:
             window = min(side, int(extent[start]))
-            rows = slice(start, min(slot_end, start + max(1, budget // window**2)))
+            rows = slice(start, min(layer_end, start + max(1, budget // window**2)))
             groups.append((rows, window, {name: np.flatnonzero(flag[rows]) for name, flag in flags.items()}))
             start = rows.stop
     if not groups:
         return
     names = [f.name for f in fields(lesions)]
-    every = [torch.from_numpy(index) for _, _, which in groups for index in which.values()]
+    every = [index for _, _, which in groups for index in which.values()]
     moved = on_device([*(getattr(lesions, name) for name in names), *every], device)
     placed, copied = Lesions(**dict(zip(names, moved, strict=False))), iter(moved[len(names) :])
     for rows, window, flagged in groups:
@@ -79,7 +80,7 @@ def groups(lesions: Lesions, side: int, budget: int, device: torch.device) -> It
         yield _group(placed.pick(rows), window, min(side, max(2, int(cut[rows].max()))), side, which)
 
 
-def _touched(lesions: Lesions) -> dict[str, Tensor]:
+def _touched(lesions: Lesions[np.ndarray]) -> dict[str, np.ndarray]:
     """Which lesions each step touches, bool (L,)."""
     kinds = {name: lesions.kind == DONORS.index(name) for name in ("foreign", "texture", "marked")}
     shapes = {name: lesions.shape == i for i, name in enumerate(SHAPES)}
@@ -104,7 +105,7 @@ def _which(rows: Tensor, span: slice) -> Which:
     return rows
 
 
-def _group(lesions: Lesions, window: int, crop: int, side: int, which: dict[str, Which]) -> Group:
+def _group(lesions: Lesions[Tensor], window: int, crop: int, side: int, which: dict[str, Which]) -> Group:
     y0, x0, h, w = lesions.box.unbind(1)
     top, left = y0.clamp(max=side - window), x0.clamp(max=side - window)
     steps = torch.arange(window, device=y0.device)
@@ -114,70 +115,86 @@ def _group(lesions: Lesions, window: int, crop: int, side: int, which: dict[str,
     return Group(lesions, window, crop, top, left, rows, cols, v, u, shapes, **which)
 
 
-def _windows(x: Tensor, window: int) -> Tensor:
-    return x.unfold(-2, window, 1).unfold(-2, window, 1)
-
-
 def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
     """Reads windows (L, C, W, W) of x (B, C, S, S), at rows top (L,), columns left (L,) of images image (L,)."""
     if x.device.type == "cpu":  # slice by slice: seven times as fast there as by index, and the same
-        corners = zip(image.tolist(), top.tolist(), left.tolist(), strict=True)
-        return torch.stack([x[b, :, i : i + window, j : j + window] for b, i, j in corners])
-    return _windows(x, window)[image, :, top, left]
+        pixels = x.numpy()
+        return torch.from_numpy(np.stack([pixels[at] for at in _slices(image, top, left, window)]))
+    return x.unfold(-2, window, 1).unfold(-2, window, 1)[image, :, top, left]
 
 
-def write(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
-    """Write windows (L, C, W, W) into x in place; no two of them in one image."""
-    window = values.shape[-1]
+def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
+    """Adds windows (L, C, W, W) to contiguous x (B, C, S, S) in place; where two of them meet, one is 0."""
     if x.device.type == "cpu":
-        for b, i, j, value in zip(image.tolist(), top.tolist(), left.tolist(), values, strict=True):
-            x[b, :, i : i + window, j : j + window] = value
+        pixels = x.numpy()
+        for at, value in zip(_slices(image, top, left, values.shape[-1]), values.numpy(), strict=True):
+            pixels[at] += value
     else:
-        _windows(x, window)[image, :, top, left] = values
+        x.view(-1).index_add_(0, _places(x, image, top, left, values.shape[-1]).flatten(), values.flatten())
+
+
+def _places(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
+    """Where the pixels of windows (L, C, W, W) lie in x, flattened."""
+    channels, side = x.shape[1], x.shape[-1]
+    steps = torch.arange(window, device=x.device)
+    planes = image[:, None] * channels + torch.arange(channels, device=x.device)  # (L, C)
+    rows = planes[:, :, None] * side + (top[:, None] + steps)[:, None]  # (L, C, W)
+    return rows[..., None] * side + (left[:, None] + steps)[:, None, None]
+
+
+def _slices(image: Tensor, top: Tensor, left: Tensor, window: int) -> Iterator[tuple[int | slice, ...]]:
+    for b, i, j in zip(image.tolist(), top.tolist(), left.tolist(), strict=True):
+        yield b, slice(None), slice(i, i + window), slice(j, j + window)
 
 
 # The parameters of a batch's lesions: what was drawn, read under a configuration, one row for each lesion.
 
 
+A = TypeVar("A", np.ndarray, Tensor)
+
+
 @dataclass
-class Lesions:
-    """Parameters of L lesions; every field has L rows. Boxes are y0, x0, h, w in pixels (long).
+class Lesions(Generic[A]):
+    """Parameters of L lesions; every field has L rows. Boxes are y0, x0, h, w in pixels (int64).
+
+    Arrays where they are drawn, tensors where they are painted.
 
     Coordinates v (down), u (right) within a lesion's box run from -1 to 1.
     """
 
-    target: Tensor  # (L,) which of the images made it is pasted into
-    image: Tensor  # (L,) which image of the batch that one is made from
-    slot: Tensor  # (L,) its number in the target; a later one covers an earlier one
-    box: Tensor  # (L, 4) where it is pasted
-    source: Tensor  # (L, 4) where it is cut
-    donor: Tensor  # (L,) from which image; -1 for none
-    kind: Tensor  # (L,) index into DONORS
-    shape: Tensor  # (L,) index into SHAPES
-    blend: Tensor  # (L,) index into BLENDS
-    outline: Tensor  # (L, 2, HARMONICS) cosine and sine amplitudes of an irregular outline
-    softness: Tensor  # (L,)
-    opacity: Tensor  # (L,)
-    jitter: Tensor  # (L, 4) brightness, contrast, saturation, hue; 1, 1, 1, 0 where there is none
-    jitter_order: Tensor  # (L, 4) which of the four comes first, second, ...
-    colour: Tensor  # (L, 3, 3) M of the jitter as one map x' = M x + P m, with m the mean colour; see `colour_map`
-    towards_mean: Tensor  # (L, 3, 3) P of it
-    noise: Tensor  # (L,) standard deviation; 0 for none
-    seed: Tensor  # (L,) of noise and texture
-    points: Tensor  # (L, c, 2) control points (v, u)
-    fisheye: Tensor  # (L, c) magnification; 0 for none
-    lengths: Tensor  # (L, c) wavelengths
-    wave: Tensor  # (L,) amplitude; 0 for none
-    bulge: Tensor  # (L,)
-    shading: Tensor  # (L,)
-    light: Tensor  # (L,) angle of the light that shades
-    contrast: Tensor  # (L,) of a drawn texture
-    match: Tensor  # (L,) how far its mean colour is brought to that of its place
-    mono: Tensor  # (L,) bool, one noise for the three channels
-    tone: Tensor  # (L, 4) made-up modality: order of channels (3 draws), inverted or not
+    target: A  # (L,) which of the images made it is pasted into
+    image: A  # (L,) which image of the batch that one is made from
+    slot: A  # (L,) its number in the target; a later one covers an earlier one
+    layer: A  # (L,) 0, or one more than that of any earlier one that it covers; see `layers`
+    box: A  # (L, 4) where it is pasted
+    source: A  # (L, 4) where it is cut
+    donor: A  # (L,) from which image; -1 for none
+    kind: A  # (L,) index into DONORS
+    shape: A  # (L,) index into SHAPES
+    blend: A  # (L,) index into BLENDS
+    outline: A  # (L, 2, HARMONICS) cosine and sine amplitudes of an irregular outline
+    softness: A  # (L,)
+    opacity: A  # (L,)
+    jitter: A  # (L, 4) brightness, contrast, saturation, hue; 1, 1, 1, 0 where there is none
+    noise: A  # (L,) standard deviation; 0 for none
+    seed: A  # (L,) of noise and texture
+    points: A  # (L, c, 2) control points (v, u)
+    fisheye: A  # (L, c) magnification; 0 for none
+    lengths: A  # (L, c) wavelengths
+    wave: A  # (L,) amplitude; 0 for none
+    bulge: A  # (L,)
+    shading: A  # (L,)
+    light: A  # (L,) angle of the light that shades
+    contrast: A  # (L,) of a drawn texture
+    match: A  # (L,) how far its mean colour is brought to that of its place
+    mono: A  # (L,) bool, one noise for the three channels
+    tone: A  # (L, 4) made-up modality: order of channels (3 draws), inverted or not
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def pick(self, rows: Tensor | slice) -> Lesions:
+    def pick(self, rows: A | slice) -> Lesions[A]:
+        """Returns the lesions of these rows."""
+        if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
+            return self
         return Lesions(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})

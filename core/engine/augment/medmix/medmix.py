@@ -12,11 +12,12 @@ lesions a step touches is known on the CPU: nothing here asks the device that ho
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import apply_colour, grey_images, keep_grey
+from core.engine.augment.colour import apply_colour, colour_map, grey_images
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix.appearance import (
@@ -31,7 +32,7 @@ from core.engine.augment.medmix.appearance import (
 )
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.medmix.draws import FOREIGN, MARKED, Draws, read_draws
-from core.engine.augment.medmix.groups import Group, Lesions, groups, read, write
+from core.engine.augment.medmix.groups import Group, Lesions, add, groups, read
 from core.engine.augment.strong import Mixed, Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import on_device, to_device
@@ -90,18 +91,18 @@ class MedMix(Strong):
             raise ValueError(f"the marked images are {marked.alpha.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
         many = 0 if pool is None else len(pool)
         lesions = read_draws(
-            draws, self.config, image, counts, len(x), x.shape[-1], roi, many, self.pool_roi,
-            None if marked is None else marked.boxes,
+            draws, self.config, image.numpy(), counts.numpy(), len(x), x.shape[-1], roi, many, self.pool_roi,
+            None if marked is None else marked.boxes.numpy(),
         )  # fmt: skip
         # a marked image is neither of the batch nor of the pool
         named = (lesions.donor >= 0) & (lesions.kind != MARKED)
         boxes = self._table(lesions, lesions.box, counts)
         sources = self._table(lesions, lesions.source * named[:, None], counts)
-        donors = torch.full((len(counts), self.k), -1)
+        donors = np.full((len(counts), self.k), -1)
         foreign = (lesions.kind == FOREIGN) & (many > 0)
-        donors[lesions.target, lesions.slot] = torch.where(named, lesions.donor + len(x) * foreign, -1)
+        donors[lesions.target, lesions.slot] = np.where(named, lesions.donor + len(x) * foreign, -1)
         image, counts, *tables = on_device([image, counts, boxes, sources, donors], x.device)
-        mixed = self.blank(x.index_select(0, image), counts)
+        mixed = self.blank(x.index_select(0, image).contiguous(), counts)
         mixed.boxes, mixed.sources, mixed.donors = tables
         roi = None if roi is None else to_device(roi, x.device)
         alpha = torch.zeros_like(mixed.images[:, 0])
@@ -109,18 +110,18 @@ class MedMix(Strong):
         mixed.alpha, mixed.masks = alpha, alpha > 0
         return mixed
 
-    def _table(self, lesions: Lesions, box: Tensor, counts: Tensor) -> Tensor:
+    def _table(self, lesions: Lesions[np.ndarray], box: np.ndarray, counts: Tensor) -> np.ndarray:
         """Boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1; 0 where unused."""
-        table = torch.zeros(len(counts), self.k, 4, dtype=torch.long)
-        table[lesions.target, lesions.slot] = torch.cat([box[:, :2], box[:, :2] + box[:, 2:]], 1)
+        table = np.zeros((len(counts), self.k, 4), np.int64)
+        table[lesions.target, lesions.slot] = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], 1)
         return table
 
 
 def paint(
-    images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions, roi: Tensor | None, pool: Tensor | None,
+    images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions[np.ndarray], roi: Tensor | None, pool: Tensor | None,
     marked: MarkedLesions | None = None, shown: tuple[float, int] = (0.0, 0),
 ) -> None:  # fmt: skip
-    """Put `lesions` (on the CPU) into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
+    """Put `lesions` into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
 
     x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device. shown: see `MedMixConfig.shown`.
     """
@@ -141,15 +142,21 @@ def paint(
         if group.poisson is not None:
             r = group.poisson
             patch[r] = poisson(under[r], patch[r], cover[r] > 0)
-        cover = F.threshold(cover * pasted.opacity[:, None, None], FAINT, 0.0)[:, None]
+        cover = F.threshold(cover * pasted.opacity.view(-1, 1, 1), FAINT, 0.0)[:, None]
         patch.clamp_(0, 1)
         if shown[1]:
             clear = strengthen(under, patch, cover, *shown)
             # A lesion that readers marked stays as they saw it.
-            patch = torch.where((pasted.kind == MARKED)[:, None, None, None], patch, clear)
-        write(images, pasted.target, group.top, group.left, torch.lerp(under, patch, cover))
-        before = read(alpha[:, None], pasted.target, *window)
-        write(alpha[:, None], pasted.target, group.top, group.left, before + cover * (1 - before))
+            patch = torch.where((pasted.kind == MARKED).view(-1, 1, 1, 1), patch, clear)
+        add(images, pasted.target, group.top, group.left, torch.lerp(under, patch, cover) - under)
+        add(
+            alpha[:, None],
+            pasted.target,
+            group.top,
+            group.left,
+            cover * (1 - read(alpha[:, None], pasted.target, *window)),
+        )
+    images.clamp_(0, 1)  # sums may be off by their rounding
 
 
 def appearance(
@@ -176,9 +183,7 @@ def appearance(
     if group.texture is not None:
         r = group.texture
         patch[r] = drawn(lesions.seed[r], lesions.contrast[r], v[r], u[r], place(r))
-    patch = apply_colour(
-        patch, keep_grey(lesions.colour, grey), keep_grey(lesions.towards_mean, grey), mean(patch, box)
-    )
+    patch = apply_colour(patch, *colour_map(lesions.jitter, grey), mean(patch, box))
     # light and noise
     if group.shading is not None:
         r = group.shading
@@ -186,8 +191,8 @@ def appearance(
     if group.noise is not None:
         r = group.noise
         grain = hashed_normal(lesions.seed[r], group.rows[r], group.cols[r])  # (R, 3, W, W)
-        grain = torch.where((lesions.mono | grey)[r][:, None, None, None], grain[:, :1], grain)
-        patch[r] += lesions.noise[r][:, None, None, None] * grain
+        grain = torch.where((lesions.mono | grey)[r].view(-1, 1, 1, 1), grain[:, :1], grain)
+        patch[r] += lesions.noise[r].view(-1, 1, 1, 1) * grain
     return patch
 
 
@@ -227,7 +232,7 @@ def _crops(source: Tensor, crop: int, side: int, v: Tensor, u: Tensor) -> tuple[
 
 def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int) -> Tensor:
     """Box coordinates -> those of grid_sample in a crop that begins at `origin`, kept within the box."""
-    start, length, origin = (t[:, None, None].to(at.dtype) for t in (start, length, origin))
+    start, length, origin = (t.view(-1, 1, 1).to(at.dtype) for t in (start, length, origin))
     pixel = (start + (at + 1) * 0.5 * length - 0.5).clamp(start, start + length - 1)
     return 2 * (pixel - origin) / (crop - 1) - 1
 

@@ -69,7 +69,7 @@ def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
 def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
     """Applies colour jitter and Gaussian noise; ours: the colour of its new place before, light from one side after."""
     patch = patch + a.match * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
-    patch = jitter(patch, a.jitter, a.jitter_order)
+    patch = jitter(patch, a.jitter, range(4))
     light = math.cos(a.light) * u + math.sin(a.light) * v
     patch = patch * (1 + a.shading * (light + 0.5 * (1 - 2 * (v * v + u * u)))).clip(0)
     rows, columns = np.meshgrid(*map(np.arange, v.shape), indexing="ij")
@@ -106,7 +106,7 @@ def strengthen(under: Array, patch: Array, cover: Array, contrast: float, area: 
 
 
 def jitter(patch: Array, factors: Sequence[float], order: Iterable[int]) -> Array:
-    """Changes brightness, contrast, saturation and hue of a patch (3, H, W) in the order drawn, without clamping."""
+    """Changes brightness, contrast, saturation and hue of a patch (3, H, W) in this order, without clamping."""
     for which in order:
         f, grey = float(factors[which]), np.tensordot(LUMA, patch, 1)
         if which == 0:

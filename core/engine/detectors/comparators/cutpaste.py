@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.augment.colour import apply_colour, colour_map, grey_images, jitter_factors, keep_grey
+from core.engine.augment.colour import apply_colour, colour_map, grey_images, jitter_factors
 from core.engine.backbones.encoder import Encoder
 from core.engine.detectors.base import Prediction
 from core.engine.detectors.comparators.nets import EncoderNet, NetConfig, NetDetector, NetTraining, descend
@@ -195,8 +195,6 @@ def cut_paste_scar(x: Tensor, draws: torch.Generator) -> Tensor:
 
 def jittered(x: Tensor, draws: torch.Generator) -> Tensor:
     """Applies colour jitter to x (B, 3, S, S); grey images stay grey."""
-    factors = jitter_factors(torch.rand(len(x), 4, generator=draws), JITTER)
-    order = torch.rand(len(x), 4, generator=draws).argsort(1)
-    grey = grey_images(x)
-    matrix, offset = (keep_grey(to_device(values, x.device), grey) for values in colour_map(factors, order))
-    return apply_colour(x, matrix, offset, x.mean((2, 3))).clamp(0, 1)
+    factors = torch.from_numpy(jitter_factors(torch.rand(len(x), 4, generator=draws).numpy(), JITTER))
+    torch.rand(len(x), 4, generator=draws)  # not used, so that what follows from a seed stays
+    return apply_colour(x, *colour_map(to_device(factors, x.device), grey_images(x)), x.mean((2, 3))).clamp(0, 1)

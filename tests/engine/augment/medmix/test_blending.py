@@ -33,7 +33,7 @@ def exact(under: np.ndarray, over: np.ndarray, inside: np.ndarray) -> np.ndarray
 
 def blobs(count: int, side: int) -> torch.Tensor:
     line = (2 * torch.arange(side) + 1) / side * 1.2 - 1.2  # a margin around the box
-    waves = outline(torch.rand(count, 2 * HARMONICS, generator=seeded(2)), 0.8)
+    waves = torch.from_numpy(outline(torch.rand(count, 2 * HARMONICS, generator=seeded(2)).numpy(), 0.8))
     shapes = {name: torch.arange(i, count, 3) for i, name in enumerate(SHAPES)}
     return depth(line.expand(count, -1), line.expand(count, -1), waves, shapes)
 
@@ -73,7 +73,7 @@ def test_soft_edges_are_smooth_and_hard_ones_are_not():
 def test_a_blob_is_one_piece_within_its_box(irregularity):
     count, side = 60, 61
     line = (2 * torch.arange(side) + 1) / side * 1.5 - 1.5
-    waves = outline(torch.rand(count, 2 * HARMONICS, generator=seeded(3)), irregularity)
+    waves = torch.from_numpy(outline(torch.rand(count, 2 * HARMONICS, generator=seeded(3)).numpy(), irregularity))
     deep = depth(line.expand(count, -1), line.expand(count, -1), waves, {"irregular": slice(None)})
     outside = (line.abs() > 1)[:, None] | (line.abs() > 1)[None]
     assert (deep[:, outside] <= 0).all()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.augment.colour import colour_map
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
 from core.engine.augment.medmix.draws import Draws, read_draws
 from core.engine.augment.medmix.medmix import MedMix, paint
@@ -43,11 +42,9 @@ def field_of_view(count: int, side: int) -> torch.Tensor:
 
 
 def doubled(drawn):
-    """The same parameters in float64, and the colour maps that follow from them."""
+    """The same parameters in float64."""
     values = {f.name: getattr(drawn, f.name) for f in fields(drawn)}
-    values = {name: v.double() if v.is_floating_point() else v for name, v in values.items()}
-    values["colour"], values["towards_mean"] = colour_map(values["jitter"], values["jitter_order"])
-    return type(drawn)(**values)
+    return type(drawn)(**{name: v.astype(float) if v.dtype == np.float32 else v for name, v in values.items()})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +57,7 @@ def test_the_batched_version_equals_the_reference(config, with_roi):
     roi = field_of_view(6, 40) if with_roi else None
     counts = torch.tensor([0, 1, 2, 3, 3, 3])
     draws = Draws.draw(6, config.k, seeded(5))
-    drawn = doubled(read_draws(draws, config, torch.arange(6), counts, 6, 40, roi))
+    drawn = doubled(read_draws(draws, config, np.arange(6), counts.numpy(), 6, 40, roi))
     batched, alpha = x.double(), torch.zeros(6, 40, 40, dtype=torch.float64)
     torch.set_default_dtype(torch.float64)  # of coordinates, which are made from whole numbers
     try:
@@ -69,8 +66,8 @@ def test_the_batched_version_equals_the_reference(config, with_roi):
         torch.set_default_dtype(torch.float32)
     trained = MedMix(config)(x, counts, seeded(5), roi)
     for i in range(6):
-        rows = torch.nonzero(drawn.target == i)[:, 0].tolist()
-        lesions = [SimpleNamespace(**{f.name: getattr(drawn, f.name)[r].numpy() for f in fields(drawn)}) for r in rows]
+        rows = sorted(np.flatnonzero(drawn.target == i), key=lambda r: drawn.slot[r])
+        lesions = [SimpleNamespace(**{f.name: getattr(drawn, f.name)[r] for f in fields(drawn)}) for r in rows]
         assert len(lesions) == counts[i]
         inside = None if roi is None else roi[i].numpy()
         image, cover = medmix(x.double().numpy(), i, lesions, inside, config.shown)
@@ -111,16 +108,6 @@ def test_what_changed_is_in_the_mask_and_the_mask_in_the_region(name):
             assert not (mixed.masks & (roi == 0)).any()
 
 
-def test_a_0_is_the_image_itself():
-    x = tissue(3, 32)
-    kept = x.clone()
-    mixed = MedMix(MEDMIX_PRESETS["soft"])(x, 0, seeded())
-    assert torch.equal(mixed.images, kept)
-    assert not mixed.masks.any() and (mixed.donors == -1).all() and not mixed.boxes.any()
-    MedMix(MEDMIX_PRESETS["soft"])(x, 3, seeded())
-    assert torch.equal(x, kept), "the images given must not be written to"
-
-
 @pytest.mark.parametrize("name", ["quick", "soft", "endoscopy", "fundus", "xray", "ultrasound", "cut", "varied"])
 def test_n_lesions_are_n_components(name):
     config = MEDMIX_PRESETS[name].replace(k=7)
@@ -133,14 +120,6 @@ def test_n_lesions_are_n_components(name):
         assert (boxes[:, 2] > 0).sum() == n
         for y0, x0, y1, x1 in boxes[:n].tolist():
             assert mask[y0:y1, x0:x1].any() and 0 <= y0 < y1 <= 64 and 0 <= x0 < x1 <= 64
-
-
-def test_the_same_seed_gives_the_same_lesions_and_another_seed_others():
-    x, config = tissue(4, 48), EVERYTHING
-    first, again = (MedMix(config)(x, 3, seeded(7)) for _ in range(2))
-    other = MedMix(config)(x, 3, seeded(8))
-    assert torch.equal(first.images, again.images) and torch.equal(first.boxes, again.boxes)
-    assert not torch.equal(first.boxes, other.boxes)
 
 
 def test_a_moving_setting_leaves_the_lesions_in_place():
