@@ -3,7 +3,7 @@
 import pytest
 
 from tests import benches as bench
-from tests.benches import scoring, steps, study
+from tests.benches import scoring, stages, steps
 
 
 def test_each_aim_belongs_to_a_benchmark():
@@ -40,7 +40,8 @@ def test_igd_trains_on_every_patch_either_way(monkeypatch):
     assert (row["step_seconds"], row["two_by_two_seconds"]) == (2.0, 25 / 2) and row["ratio"] == 6.25
 
 
-@pytest.mark.slow
-def test_a_study_is_prepared_by_a_process_of_the_clone():
-    figures = study.study(quick=True)
-    assert [int(count) for count in figures["studies"]] == [100, 1000] and figures["ratio"] > 1
+@pytest.mark.longest
+def test_each_verb_is_measured(real):
+    found = stages.stages(quick=True, data=str(real("idrid")))["stages"]
+    assert list(found) == ["import", "look", "pretrain", "fit and score", "evaluate", "learn"]
+    assert all(stage["cpu_seconds"] > 0 and stage["peak_mib"] > 100 for stage in found.values())

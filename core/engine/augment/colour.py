@@ -19,7 +19,7 @@ LUMA = (0.299, 0.587, 0.114)
 _YIQ = torch.tensor([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135)], dtype=torch.float64)
 _TURNS = torch.tensor([[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 0, 1], [0, 0, 0, 0, 0, -1, 0, 1, 0]]).double()
 # What grey, the chroma and the chroma turned by a right angle take from RGB: (3, 3 * 3).
-_PARTS = tuple((torch.linalg.inv(_YIQ) @ _TURNS.view(3, 3, 3) @ _YIQ).flatten().tolist())
+_BASES = tuple((torch.linalg.inv(_YIQ) @ _TURNS.view(3, 3, 3) @ _YIQ).flatten().tolist())
 PLAIN = np.array([1, 1, 1, 0], np.float32)  # factors that change nothing
 SATURATION = 2  # which of the factors it is
 
@@ -44,8 +44,8 @@ def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Ten
     bright, contrast, saturation, hue = factors.unbind(1)
     gain, angle = bright * contrast, 2 * math.pi * hue
     chroma = gain * (saturation if grey is None else torch.where(grey, 0, saturation))
-    parts = constant(_PARTS, factors.device, factors.dtype).view(3, 9)
-    matrix = torch.stack([gain, chroma * angle.cos(), chroma * angle.sin()], 1) @ parts
+    bases = constant(_BASES, factors.device, factors.dtype).view(3, 9)
+    matrix = torch.stack([gain, chroma * angle.cos(), chroma * angle.sin()], 1) @ bases
     return matrix.view(-1, 3, 3), bright - gain
 
 

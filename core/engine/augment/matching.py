@@ -257,12 +257,12 @@ class Search:
         halves = self.lesions.halves(self.seed)
         rows = [*halves, np.ones(len(self.real), bool)]  # which lesions each part of the search is shown; the last: all
         pools: list[list[_Tried]] = [[] for _ in rows]
-        ranked = [sorted(presets, key=lambda name: self.distance(presets[name], shown)) for shown in rows]
+        ranked = [sorted(presets, key=lambda name: self.distance(presets[name], half)) for half in rows]
         best = [presets[names[0]] for names in ranked]
         best_preset, before = ranked[-1][0], self.distance(best[-1])
         rng, number = np.random.default_rng(self.seed), 0
         queue = [(len(rows) - 1, _values(config)) for config in warm]
-        sizes = [_clipped("size", np.array(self.lesions.size(shown)), *RANGES["size"]) for shown in rows]
+        sizes = [_clipped("size", np.array(self.lesions.size(half)), *RANGES["size"]) for half in rows]
         for at, as_large in itertools.product(range(STARTS), (True, False)):  # as the lesions, or as the preset has it
             for group in reversed(range(len(rows))):
                 values = _values(MEDMIX_PRESETS[ranked[group][at]])
@@ -274,7 +274,7 @@ class Search:
                 return None, None
             z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]
             base = sum(self._tissue(~half) for half in halves)
-            a, b = (sum(self.apart(f, ~h) for f, h in zip(each, halves, strict=True)) / base for each in (z, best[:2]))
+            a, b = (sum(self.apart(f, ~h) for f, h in zip(pair, halves, strict=True)) / base for pair in (z, best[:2]))
             return a, b
 
         def tell(config: MedMixConfig, after: float, others: float | None) -> None:

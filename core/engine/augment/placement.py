@@ -149,11 +149,11 @@ def place_all(
     boxes = np.zeros((*lengths.shape[:2], 4), int)
     slots = int(counts.max()) if len(counts) else 0
     used = np.arange(slots) < counts[:, None]
-    places = u[:, :slots, : None if sampler.known or apart else 1]
+    numbers = u[:, :slots, : None if sampler.known or apart else 1]
     todo = np.arange(len(counts))
     for shrink in SHRINK:
         sizes = (lengths[todo, :slots] * np.float32(shrink)).round().clip(min(least, sampler.side))
-        box, score = _candidates(image[todo], places[todo], sizes, sampler, inside, shrink=True)
+        box, score = _candidates(image[todo], numbers[todo], sizes, sampler, inside, shrink=True)
         chosen = np.zeros((len(todo), slots, 4), np.float32)
         clash = np.zeros((len(todo), slots), bool)
         rows = np.arange(len(todo))

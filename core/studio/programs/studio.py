@@ -153,9 +153,11 @@ class Studio:
         """
         normals, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
-        for what, values in (("abnormal", truth), ("masks", outlines)):
+        for argument, values in (("abnormal", truth), ("masks", outlines)):
             if len(values) not in (0, len(judged)):
-                raise ValueError(f"{what} holds one value for each of the {len(judged)} test images, not {len(values)}")
+                raise ValueError(
+                    f"{argument} holds one value for each of the {len(judged)} test images, not {len(values)}"
+                )
         if len(truth) and not np.isin(truth, (0, 1)).all():
             raise ValueError(f"abnormal is True or False for each test image, not {truth.dtype} {truth.shape}")
         pictures = [

@@ -222,7 +222,7 @@ class Screen:
                 row |= scores | {"shape": image.shape[:2]}
             waiting.clear()
 
-        for file in (file for each in map(Path, paths) for file in [*found_in(each)] or [each]):
+        for file in (file for path in map(Path, paths) for file in [*found_in(path)] or [path]):
             first = len(rows)
             try:
                 digest = digest_of(file)

@@ -142,8 +142,8 @@ def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) ->
     at = torch.cat([1000 * octave + cell for octave, cell in enumerate(cells, start=1)]).expand(len(seed), -1)
     knots = hashed_normal(seed, at, torch.cat(cells).expand(len(seed), -1), channels=1).clamp_(-2, 2)
     for octave, end in enumerate(np.cumsum(OCTAVES).tolist()):
-        own = slice(end - OCTAVES[octave], end)
-        read = F.grid_sample(knots[..., own, own], grid, padding_mode="reflection", align_corners=True)
+        block = slice(end - OCTAVES[octave], end)
+        read = F.grid_sample(knots[..., block, block], grid, padding_mode="reflection", align_corners=True)
         mottle.add_(read, alpha=0.5**octave)
     return base[:, :, None, None] * (1 + contrast.view(-1, 1, 1, 1) * mottle)
 

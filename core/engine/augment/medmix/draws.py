@@ -63,7 +63,7 @@ _COLUMNS = {
 class Draws:
     """Uniform random numbers in [0, 1) for k lesions in each of T images; those of WIDTHS by name: `draws.size`."""
 
-    place: np.ndarray  # (T, k, CANDIDATES, 2) where it is pasted
+    paste_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is pasted
     cut_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is cut
     points: np.ndarray  # (T, k, POINTS, 4) control points: row, column, strength of the lens, length of the wave
     seed: np.ndarray  # (T, k) int64, of noise and texture
@@ -79,9 +79,9 @@ class Draws:
     def draw(cls, images: int, k: int, generator: torch.Generator) -> Draws:
         """Draws the numbers of `images` images, in a few large draws."""
         shapes = (CANDIDATES, 2), (CANDIDATES, 2), (_ENDS[-1],), (POINTS, 4)
-        place, cut_place, even, points = (torch.rand(images, k, *s, generator=generator).numpy() for s in shapes)
+        paste_place, cut_place, even, points = (torch.rand(images, k, *s, generator=generator).numpy() for s in shapes)
         seed = torch.randint(2**31 - 1, (images, k), generator=generator).numpy()
-        return cls(place, cut_place, points, seed, even)
+        return cls(paste_place, cut_place, points, seed, even)
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
@@ -121,7 +121,7 @@ def read_draws(
         kinds = np.where(kinds == MARKED, OTHER, kinds)
     else:
         lengths = np.where((kinds == MARKED)[..., None], real[_index(draws.donor, len(real)), 2:], lengths)
-    boxes = place_all(image, counts, draws.place, lengths, sampler, config.inside, config.avoid_overlap, least)
+    boxes = place_all(image, counts, draws.paste_place, lengths, sampler, config.inside, config.avoid_overlap, least)
     target, slot = np.nonzero(np.arange(config.k) < counts[:, None])
     layer = layers(boxes)[target, slot]
     order = (layer * (side + 1) - boxes[target, slot, 2:].max(1)).argsort(kind="stable")
