@@ -29,7 +29,7 @@ export function board(shown, open, costs) {
   const dots = (row) =>
     row.seeds.map((one) => {
       if (!one.fit) return el('i', { title: `Seed ${one.seed}: not made yet` });
-      const look = { title: `Seed ${one.seed}: open`, 'aria-label': `${row.label}, seed ${one.seed}` };
+      const look = { title: `Open seed ${one.seed}`, 'aria-label': `${row.label}, seed ${one.seed}` };
       return action(String(one.seed), () => open(one), look);
     });
 

@@ -44,7 +44,7 @@ export function wireActions(view) {
     const fits = view.children().length;
     const also = fits ? ` and the ${plural(fits, 'fit')} on it` : '';
     const text =
-      `Delete “${view.run().name}”${also}, with metrics and readings? ` +
+      `Delete “${view.run().name}”${also}, with metrics, scores and heat maps? ` +
       `It stays in the bin of the Study tab for a week; then ${bytes(frees.bytes)} are freed.`;
     if (!(await confirm(text, 'Delete'))) return;
     const done = await act('delete');

@@ -82,7 +82,7 @@ def test_a_selection_is_tagged_and_the_chip_filters_by_it(page, page_url):
     page.wait_for_function("document.querySelectorAll('.rv-tile:not(.waits)').length === 3")
     assert page.locator(".rv-tile .rv-tag", has_text="second look").count() == 3
     page.keyboard.press("Enter")
-    taken = page.get_by_role("button", name="Take off second look")
+    taken = page.get_by_role("button", name="Remove tag second look")
     taken.click()
     taken.wait_for(state="detached")
     page.locator(".rv-chip[aria-pressed=true]", has_text="second look").click()  # in the list it stays in sight

@@ -49,7 +49,7 @@ export class Menus {
       ${several && [el('h3', {}, 'Figure, all epochs'), figures()]}
       <h3>Table of all points</h3>
       ${link('csv', 'CSV')}${link('parquet', 'Parquet')}
-      <h3>As it is on the screen</h3>
+      <h3>As shown on screen</h3>
       ${action('PNG', () => this.picture(pane), { class: 'item' })}`;
   }
   /** @param {import('./pane.js').Pane} pane */

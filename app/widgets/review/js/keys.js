@@ -24,7 +24,7 @@ export const ACTS = [
   ['detector', 'd', 'Next detector'],
   ['layout', 'l', 'Next layout: one, two or three panes'],
   ['invert', 'i', 'Invert the image'],
-  ['fit', 'f', 'Fit the image into the pane, upright'],
+  ['fit', 'f', 'Fit the image and undo flips and turns'],
   ['full', '0', 'One image pixel per screen pixel'],
   ['zoomin', '+', 'Zoom in'],
   ['zoomout', '-', 'Zoom out'],

@@ -57,7 +57,7 @@ export function tagPanel(review) {
     if (await change(name.value)) name.value = '';
   });
   const chip = (/** @type {string} */ tag) => dom`
-    <button type="button" class="rv-chip" title="Take it off" aria-label="Take off ${tag}" onclick=${() => change(tag, true)}>
+    <button type="button" class="rv-chip" title="Remove this tag" aria-label="Remove tag ${tag}" onclick=${() => change(tag, true)}>
       ${tag}<span aria-hidden="true">×</span>
     </button>`;
   let of = 0;
