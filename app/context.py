@@ -70,9 +70,9 @@ class Context:
         return self.signed_in(request)
 
     def signed_in(self, request) -> str | None:
-        """Returns the reader as of now: None once the request's session or token has ended.
+        """Returns the reader who is signed in now, or None if the request's session or token has ended.
 
-        Unlike `user_of` it checks each time, for requests that last long.
+        Unlike `user_of` it checks at each call, which requests that last long need.
         """
         if self.single_user:
             return SINGLE_USER
@@ -86,20 +86,20 @@ class Context:
     def reading(self, request, **asked) -> AbstractContextManager[RequestContext]:
         """Opens a read transaction and yields the request's context (core/studio/review/context.py).
 
-        asked: study, number (of a case as the page knows it) or case_id, run, if the request names them.
+        asked: `study`, `run`, and `number` (the case number on the page) or `case_id`, as far as the request has them.
         """
         from core.studio.review import context
 
         return context.reading(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def writing(self, request, **asked) -> AbstractContextManager[RequestContext]:
-        """Opens a write transaction, else as `reading`: the context stays valid until it is committed."""
+        """Opens a write transaction and yields the context as `reading` does; it stays valid until the commit."""
         from core.studio.review import context
 
         return context.writing(self.store(), self.user_of(request) or "", single_user=self.single_user, **asked)
 
     def demand(self, request, right: str) -> str:
-        """Returns the reader. Raises NotAllowed without the right, 'administer' or 'adjudicate'."""
+        """Returns the reader's name. Raises NotAllowed if the reader lacks the right ('administer' or 'adjudicate')."""
         from core.studio.review import people
 
         name = self.user_of(request) or ""
@@ -108,9 +108,10 @@ class Context:
 
     @contextmanager
     def making(self, reader: str, kind: str, adding: int = 1) -> Iterator[Callable[[Sequence[str | int]], None]]:
-        """Opens the transaction in which a reader creates `adding` things; yields a function that records their owner.
+        """Opens a transaction in which a reader creates `adding` items of a kind, such as runs.
 
-        Raises TooMuch beyond the reader's limits. Administrators have none.
+        Yields a function that takes the items' ids and records their owner. Raises TooMuch if the reader's limits would
+        be exceeded; administrators have no limits.
         """
         from core.studio.db import limits, owners
         from core.studio.review import people
@@ -125,13 +126,13 @@ class Context:
             yield lambda ids: owners.set_owner(store, kind, ids, reader)
 
     def demand_root(self, path: str) -> None:
-        """Raises NotNamed if a path of this machine may not be imported from."""
+        """Raises NotNamed unless `path` lies in a folder of this machine that may be imported from."""
         from core.studio.ingest import roots
 
         roots.demand(self.store(), path, self.single_user)
 
     def files_of(self, reader: str) -> Any:
-        """Returns the folders whose files the reader may name (`ingest.roots.Within`); None, for readers: none."""
+        """Returns the folders whose files an administrator may name (`ingest.roots.Within`); None for other readers."""
         from core.studio.ingest import roots
         from core.studio.review import people
 

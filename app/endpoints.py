@@ -1,8 +1,8 @@
 """The named endpoints for programs: `gradio_client` lists them, and an MCP client sees them as tools.
 
-Each is a typed wrapper of one of the studio's routes, which it calls with the caller's credentials: permissions,
-blinding, limits and errors are the route's, and nothing is decided here. Programs sign in with a token
-(`Authorization: Bearer pmsacl_...`, made under "Tokens" at the top of the page); without accounts none is needed.
+Each is a typed wrapper of the studio's routes, called with the caller's credentials: the routes decide on permissions,
+blinding, limits and errors. Programs sign in with a token (`Authorization: Bearer pmsacl_...`, made under "Tokens" at
+the top of the page); without accounts none is needed.
 """
 
 import base64
@@ -89,15 +89,15 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
     """Returns the endpoints' functions by name."""
 
     async def studies(request: gr.Request) -> dict[str, Any]:
-        """The studies of the home, and what is at work.
+        """List the studies of the home and the jobs in progress.
 
         Returns:
-            studies: ids; job: the job at work; waiting: jobs that wait
+            studies: their ids; job: the running job, or the next one; waiting: the number of queued jobs
         """
         return await routes.get(request, "/api/status")
 
     async def runs(study: str, request: gr.Request) -> dict[str, Any]:
-        """Encoders and fitted detectors of a study, with their figures.
+        """List the encoders and fitted detectors of a study, with their metrics.
 
         Parameters:
             study: the study's id
@@ -105,22 +105,22 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.get(request, "/api/training/runs", study=study)
 
     async def score_image(image: str, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Score an image that is in no study by a fitted detector. Nothing of it is kept.
+        """Score an image that belongs to no study with a fitted detector; nothing is stored.
 
         Parameters:
             image: bytes of an image file (PNG, JPEG, TIFF, DICOM) as base64
             run: id of the fit
-            heat_map: whether to answer with its heat map, a PNG of 16 bits as a data address
+            heat_map: whether to return its heat map, a 16-bit PNG as a data URL
         """
         return await routes.post(request, "/api/programs/score", image=image, run=run, heat_map=heat_map)
 
     async def explain(case: int, run: str, request: gr.Request, heat_map: bool = False) -> dict[str, Any]:
-        """Why a run finds a case abnormal: the normal images most like it; by nearest patches its most abnormal patch.
+        """Explain the score of a case: its nearest normal images and, if the detector has one, its most abnormal patch.
 
         Parameters:
             case: the case's number in the worklist
             run: id of the fit
-            heat_map: whether to answer with the case's heat map too, a PNG of 16 bits as a data address
+            heat_map: whether to return the case's heat map too, a 16-bit PNG as a data URL
         """
         why = await routes.get(request, f"/api/case/{case}/nearest", run=run)
         try:
@@ -145,17 +145,17 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         limit: int = 50,
         cursor: str = "",
     ) -> dict[str, Any]:
-        """A page of a study's worklist, most urgent first, as its reader sees it.
+        """Return a page of a study's worklist as the reader sees it, by default the most urgent cases first.
 
         Parameters:
             study: the study's id
-            run: id of the fit whose scores order it; "" for none
+            run: id of the fit whose scores sort the list; "" for none
             sort: percentile, score, name, ... as on the page
-            descending: the largest first
+            descending: whether the largest value comes first
             decision: unread, normal, abnormal, unsure; "" for all
-            flagged: only cases that the run flags
-            limit: cases, 500 at most
-            cursor: of the page before this one
+            flagged: whether to list only cases that the run flags
+            limit: number of cases, at most 500
+            cursor: the `cursor` that the previous page returned; "" for the first page
         """
         filters = {"desc": int(descending), "decision": decision or None, "flagged": 1 if flagged else None}
         return await routes.get(
@@ -170,14 +170,14 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         comment: str = "",
         token: str = "",
     ) -> dict[str, Any]:
-        """Store a decision on a case; it is in the audit trail as any other.
+        """Store a decision on a case; the audit trail records it.
 
         Parameters:
             case: the case's number in the worklist
             decision: normal, abnormal or unsure
-            run: id of the fit that was in sight; "" for none
-            comment: what is to be kept with it
-            token: names the request: sent again with the same one it stores nothing
+            run: id of the fit whose results were shown; "" for none
+            comment: a comment to store with the decision
+            token: identifies the request; if it is sent again with the same token, nothing more is stored
         """
         body = {"case": case, "decision": decision, "comment": comment, "run": run or None, "token": token or None}
         return await routes.post(request, "/api/review/decide", **body)
@@ -185,14 +185,14 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
     async def medmix_preview(
         study: str, request: gr.Request, k: int = 3, samples: int = 2, seed: int = 0, size: int = 256
     ) -> dict[str, Any]:
-        """MedMix by eye: normal images of a study with 0 to k fake lesions pasted, as one picture.
+        """Draw normal images of a study with 0 to k fake lesions pasted into each, as one picture.
 
         Parameters:
             study: the study's id
-            k: the most lesions
-            samples: rows of the picture
-            seed: of the draw
-            size: pixels of a cell's side
+            k: the largest number of lesions; the picture has a row for each number
+            samples: number of images, the columns of the picture
+            seed: seed of the images and of every random draw
+            size: side of each image in pixels
         """
         scene = {"study": study, "config": {"k": k}, "samples": samples, "seed": seed, "size": size}
         answer = await routes.ask(request, "POST", "/api/medmix/figure.png", json={"scene": scene})
@@ -201,13 +201,13 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
     async def train(
         study: str, request: gr.Request, preset: str = "quick", detectors: list[str] | None = None, name: str = ""
     ) -> dict[str, Any]:
-        """Queue a training of PMSACL with MedMix, and the detectors that are fitted when it ends.
+        """Queue a training run of PMSACL with MedMix, and the detectors to fit when it ends.
 
         Parameters:
             study: the study's id
-            preset: imagenet, quick or paper
-            detectors: names of detectors, as padim, igd, blend-head
-            name: of the run
+            preset: sphere, imagenet, quick, paper, ...
+            detectors: names of detectors, such as padim, igd, blend-head
+            name: a name for the run
         """
         forms = await routes.get(request, "/api/training/forms")
         config, available = forms["presets"].get(preset), forms["detectors"]
@@ -220,7 +220,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.post(request, "/api/training/start", **body)
 
     async def job(study: str, request: gr.Request) -> dict[str, Any]:
-        """Lists what jobs make for a study, stage by stage, and the seconds until all is done.
+        """List the jobs of a study, stage by stage, and the seconds until all are done.
 
         Parameters:
             study: the study's id
@@ -228,10 +228,10 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
         return await routes.get(request, "/api/status/plan", study=study)
 
     async def stop(job: int, request: gr.Request) -> dict[str, Any]:
-        """Stop a job for good; what it has made stays.
+        """Stop a job permanently; its finished results are kept.
 
         Parameters:
-            job: its number
+            job: the job's id
         """
         return await routes.post(request, f"/api/status/stop/{job}")
 
@@ -242,7 +242,7 @@ def endpoints(routes: Routes) -> dict[str, Callable[..., Any]]:
 def add_endpoints(routes: Routes) -> None:
     """Adds each function as an endpoint, inside `gr.Blocks`.
 
-    They bypass Gradio's queue, which runs one at a time: the routes have their own.
+    They bypass Gradio's queue, which runs one call at a time; the routes limit simultaneous requests themselves.
     """
     for name, function in endpoints(routes).items():
         gr.api(function, api_name=name, queue=False, concurrency_limit=None)

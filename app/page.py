@@ -72,7 +72,7 @@ def _import_map() -> str:
 
 def _start(ctx: Context):
     def start(request: gr.Request):
-        """Returns the picker's studies and the tab that the address names (?study=...&tab=...)."""
+        """Returns the picker's studies, and the study and tab in the address (?study=...&tab=...) or defaults."""
         query = dict(request.query_params)
         choices = ctx.study_choices()
         ids = [value for _, value in choices]
@@ -105,7 +105,7 @@ def _renew(ctx: Context):
 class Page(gr.Blocks):
     """Gradio's page, whose functions reveal no internal details when they fail: every call goes through this class.
 
-    home: the folder of errors.log.
+    home: the folder that holds errors.log.
     """
 
     home: Path

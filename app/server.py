@@ -42,7 +42,7 @@ from app.theme import theme
 
 
 class Cached(StaticFiles):
-    """Static files: browsers may cache an address with a version permanently, and request the others again."""
+    """Serves static files: browsers may cache an address with a version permanently, and revalidate all others."""
 
     async def get_response(self, path, scope):
         if not path.endswith((".js", ".css", ".svg", ".png", ".jpg", ".html")):
@@ -148,9 +148,9 @@ class _Server(uvicorn.Server):
 def config_of(server: FastAPI, host: str, port: int, proxy: bool) -> uvicorn.Config:
     """Returns uvicorn's configuration.
 
-    proxy: a proxy on this machine names the client in X-Forwarded-For. Trusted without a proxy, that header would let
-    anyone who can connect from this machine send each password guess from a different address, and wrong ones would
-    never have to wait.
+    proxy: whether a proxy on this machine names the client in X-Forwarded-For. Without one the header is not trusted,
+    because a program on this machine could give each password guess a different address and avoid the waits after
+    wrong ones.
     """
     return uvicorn.Config(
         server, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2, proxy_headers=proxy,
@@ -174,9 +174,9 @@ def serve(
 ) -> None:
     """Builds and runs the server until it is interrupted or receives SIGTERM or SIGHUP.
 
-    `ready(url)` is called once the address is known. At the end the demo's jobs are paused until the next start, with
-    `stop_jobs` all others as well, and `say(text)` gets a line on the jobs still running and how to stop them. If an
-    embedding is still being computed then, the process exits here with status 0.
+    `ready(url)` is called once the address is known. At the end the demo's jobs are paused until the next start (with
+    `stop_jobs` all jobs), and `say(text)` receives a line on the jobs that still run and how to stop them. The process
+    exits here, with status 0, if an embedding is still being computed. Raises ValueError if the host is not allowed.
     """
     if single_user and host not in LOOPBACK:
         raise ValueError(f"without sign-in the studio listens on this machine only; give --readers to use {host}")

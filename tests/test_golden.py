@@ -22,6 +22,8 @@ from tests.tools import VERBS, main
 GOLDEN = Path(__file__).parent / "data" / "golden.json"
 # What version 0.2 had and this one has not, each with its reason.
 GONE: dict[str, str] = {
+    "/benches/study": "`bench stages` measures the import of real images, `bench scale` that of many",
+    "/said/bench/keys/benches/study": "the same",
     "/benches/learn": "learning from marks is measured by `experiment marks`",
     "/said/bench/keys/benches/learn": "the same",
     "/routes/GET /api/case/{case_id}/mask.png": "no page or program asked for it: mask.bits has the same",

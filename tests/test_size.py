@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 OTHER = {"vendor", "__pycache__", "node_modules"}
 MOST = {  # room: lines of Python; a room is a folder of a floor, or the files that lie on the floor itself
     "app": 1_000,
-    "app/access": 1_100,
+    "app/access": 1_120,
     "app/commands": 2_290,
-    "app/routes": 6_460,
+    "app/routes": 6_440,
     "core/api/pmsacl_studio": 30,
     "core/engine": 1_230,
     "core/engine/augment": 3_310,
@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_040,
     "core/studio/trials": 1_610,
 }
-WHOLE = {"Python": 60_680, "files": 358, "script": 15_900, "tests": 44_150, "benches": 8_250}
+WHOLE = {"Python": 60_680, "files": 358, "script": 15_900, "tests": 44_160, "benches": 8_300}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:

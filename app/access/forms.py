@@ -41,14 +41,14 @@ TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
 
 
 def filled(form: str, **values: object) -> str:
-    """Replaces the braces of `form` with `values`, each escaped as HTML."""
+    """Fills the {placeholders} of `form` with `values`, each escaped as HTML."""
     return form.format(**{key: html.escape(str(value)) for key, value in values.items()})
 
 
 def page(
     title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
 ) -> HTMLResponse:
-    """Returns a form's page: its braces replaced with `values`, in the frame that all these pages share.
+    """Returns the page of a form: its {placeholders} filled with `values`, in the frame that all these pages share.
 
     rows: HTML to insert as the form's rows.
     """

@@ -2,14 +2,13 @@
 
 app/access/permissions.py decides what a signed-in reader may do.
 
-Content security policies say what a browser may run and load with each kind of answer, never from outside. No policy
-allows inline script. Gradio's page carries its configuration in script elements, which get a fresh nonce for each
-answer. It evaluates its templates, hence 'unsafe-eval' there, and writes style attributes, hence 'unsafe-inline' for
-styles. The studio's own pages need neither.
+Each kind of answer has a content security policy, which says what a browser may run and load: nothing from other
+servers, and no inline script. Gradio's page carries its configuration in script elements, which get a fresh nonce for
+each answer. It evaluates its templates, hence 'unsafe-eval' there, and writes style attributes, hence 'unsafe-inline'
+for styles. The studio's own pages need neither.
 
-Gradio streams the results of a queue's session to anyone who names the session, so that a guessed or observed name
-would be enough to read them, to cancel the session or to end it: `OwnQueue` makes the same name from another reader
-another session.
+Gradio lets anyone who knows the name of a queue session read its results, cancel it and end it. `OwnQueue` therefore
+gives each reader separate sessions: the same name sent by another reader is another session.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class Guard:
                 await body.run(OwnQueue(self._below(prefix), user))
 
     def _below(self, prefix: str):
-        """Returns the application served below a path: Gradio's addresses in the browser then begin with it."""
+        """Returns the application served below the path `prefix`, with which Gradio's addresses in a browser begin."""
 
         async def below(scope, receive, send):
             path, raw = prefix + scope["path"], prefix.encode() + scope.get("raw_path", scope["path"].encode())
@@ -274,17 +273,13 @@ class BodyLimit:
         await too_large(self._limit)(self._scope, self._receive, self._send)
 
 
-class TooLarge(Exception):
-    """Raised by a route that counts its own input."""
-
-
 GRADIO = "/gradio_api/"
 HEARTBEAT = "heartbeat/"
 NAME = "session_hash"
 
 
 class OwnQueue:
-    """ASGI middleware around Gradio that replaces each `session_hash` with one that only its `user` has."""
+    """ASGI middleware around Gradio that replaces each `session_hash` with one that only `user` can have."""
 
     def __init__(self, app, user: str | None):
         self.app, self.user = app, user

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import APIKey, APIKeyIn
 from fastapi.routing import APIRoute
@@ -23,6 +24,7 @@ from fastapi.security.base import SecurityBase
 from app.access.sessions import Sessions
 from app.context import Context
 from core.studio.db import owners
+from core.studio.ingest.records import study_row
 from core.studio.review import people, sessions
 
 READER = "reader"  # anyone who is signed in
@@ -52,6 +54,11 @@ class May(SecurityBase):
         self.role, self.kind, self.parameter = role, kind, parameter
 
     def __call__(self, request: Request) -> str:  # reads the store, hence runs in a thread
+        name = self._permitted(request)
+        _demand_study(request)
+        return name
+
+    def _permitted(self, request: Request) -> str:
         ctx: Context = request.app.state.ctx
         name = _signed_in(request)
         if self.role in (ADMINISTRATOR, OVERSEER):
@@ -70,10 +77,25 @@ class May(SecurityBase):
 
 
 class _MayRead(May):
-    """Permits anyone who is signed in; it looks nothing up, so it needs no thread."""
+    """Permits anyone who is signed in; it needs no thread unless the address has a study."""
 
     async def __call__(self, request: Request) -> str:  # type: ignore[override]
-        return _signed_in(request)
+        name = _signed_in(request)
+        if _study_of(request):
+            await run_in_threadpool(_demand_study, request)
+        return name
+
+
+def _study_of(request: Request) -> str:
+    """Returns the study that an address has, or "". The audit trail and the bin may name studies that are gone."""
+    gone = request.url.path.startswith(("/api/audit", "/api/bin"))
+    return "" if gone else request.path_params.get("study") or request.query_params.get("study", "")
+
+
+def _demand_study(request: Request) -> None:
+    """Raises NotFound if the address has a study's name or a wrong id, which would be answered as an empty study."""
+    if study := _study_of(request):
+        study_row(request.app.state.ctx.store(), study)
 
 
 def _signed_in(request: Request) -> str:
@@ -109,7 +131,7 @@ def permission_of(route: APIRoute) -> May | None:
 def closed(routes: Iterable[APIRoute], in_session: bool) -> list[str]:
     """Lists the GET routes that are closed to blind readers: their paths as regular expressions.
 
-    in_session: in the reader's blind session, which closes more routes to administrators.
+    in_session: whether the reader has an open blind session, which closes routes for overseers as well.
     """
     roles = (SIGHTED, OVERSEER) if in_session else (SIGHTED, OWNER)
     return [

@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 
 def read_key(path: Path) -> bytes:
-    """Reads the home's key, readable only by its owner (0600); creates one if it is absent or too short."""
+    """Reads the home's key from a file that only its owner may read (0600); creates one if absent or too short."""
 
     def make(own: Path) -> None:
         own.touch(0o600)

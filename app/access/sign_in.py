@@ -261,9 +261,9 @@ class _Misses:
 
 
 class Attempts:
-    """Wrong sign-in attempts by address, account and browser, and the waits that follow from them.
+    """Counts wrong sign-in attempts by address, account and browser, and computes the waits that follow.
 
-    Safe between threads: an attempt counts as a miss from its start, so guesses sent at once do not race.
+    Thread-safe: an attempt counts as wrong until it succeeds, so simultaneous guesses cannot avoid the waits.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -274,8 +274,8 @@ class Attempts:
     def begin(self, address: str, name: str, browser: str | None = None) -> float:
         """Starts an attempt; returns 0.0 if it may proceed, else the seconds to wait.
 
-        An attempt counts as a miss until `succeeded` is called. browser: the token of a browser known to `name`
-        (Sessions.known_browser).
+        An attempt counts as wrong until `succeeded` or `withdraw` is called. browser: the token of a browser from which
+        `name` has signed in before (Sessions.known_browser).
         """
         with self._lock:
             now = self._clock()
@@ -292,7 +292,7 @@ class Attempts:
             return 0.0
 
     def succeeded(self, address: str, name: str, browser: str | None = None) -> None:
-        """Records a right password: forgets the account's misses, and this try no longer counts against the address."""
+        """Records a correct password: resets the count of the account or browser, and this attempt of the address."""
         with self._lock:
             for key, free in self._limits(address, name, browser):
                 if free == FREE:

@@ -21,7 +21,7 @@ LOOK = 0.1  # seconds between checks whether the turn has come
 
 
 class Turns:
-    """The turns of one budget of memory."""
+    """Lets requests take turns within one memory budget."""
 
     budget = 1200 * MB
 

@@ -41,7 +41,7 @@ def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any)
 
 
 def verb_group(subparsers, name: str, help: str, verbs: str) -> Any:
-    """Adds a verb with sub-verbs, such as `dicom serve`; returns what they are added to. verbs: "add|list"."""
+    """Adds a verb with sub-verbs, such as `dicom serve`; returns their subparsers. verbs: names, as "add|list"."""
     parser = subparsers.add_parser(name, help=help, description=help)
     return parser.add_subparsers(dest="what", metavar=verbs, required=True)
 

@@ -42,7 +42,7 @@ def _add_fit(subparsers) -> None:
 
 
 def detector_config(detector: str, preset: str | None, changes: dict):
-    """Returns a detector's configuration: its preset (quick, if it exists) with changes."""
+    """Returns a detector's configuration: the preset (by default `quick`, if there is one) with `changes` applied."""
     from core.engine.registry import DETECTORS
 
     return DETECTORS.get(detector).preset(preset).replace(**changes)

@@ -1,4 +1,4 @@
-"""Open the page, or show it on drawn images: app, demo."""
+"""Open the page, or show it on the demo study of drawn images: app, demo."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_app(args) -> int:
 
 
 def open_page(args, tour: bool = False, demo_study: bool = False) -> int:
-    """Serves until interrupted, or until the window is closed. demo_study: opens at the ready demo study."""
+    """Serves the page until interrupted or its window is closed. tour, demo_study: opens the tour or the demo."""
     from core.engine.tensors import pick_device
     from core.studio.demo import study as demo
     from core.studio.demo import tour as guided

@@ -29,7 +29,7 @@ def every_route(given: Iterable[APIRouter] | None = None) -> list[APIRoute]:
 
 
 def include_all(server: FastAPI, ctx, given: Iterable[APIRouter] | None = None) -> None:
-    """Adds every router, or those given, for requests about `ctx`.
+    """Adds all routers, or the given ones, to the server; their functions get the context `ctx`.
 
     Raises RuntimeError if a route does not declare who may use it.
     """

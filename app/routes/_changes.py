@@ -97,8 +97,8 @@ class Changes:
 async def stream(changes: Changes, say: Callable[[], str | None]) -> AsyncIterator[str]:
     """Yields server-sent events: `status` when the text of `say` changes, and a regular `beat`.
 
-    A reader who must not learn of a change gets the same text before and after it, and nothing else depends on changes.
-    `say` runs in a thread and does all its own reading; None ends the stream, because the reader has signed out.
+    A change that a reader must not learn of leaves the text as it is, and nothing else in a stream depends on changes.
+    `say` runs in a thread, where it reads the database; after a sign-out it returns None, which ends the stream.
     """
     clock = asyncio.get_running_loop().time
     begun = clock()

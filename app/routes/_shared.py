@@ -24,7 +24,7 @@ class Job(Part):
     """A job as the page lists it.
 
     share: the finished fraction of the run that it is working on, 0 to 1.
-    here, ahead: whether it works on the run it is listed with now, or will later; null elsewhere.
+    here, ahead: in a list of runs, whether it works on the row's run now, or will later; null elsewhere.
     """
 
     id: int
@@ -42,7 +42,7 @@ class Job(Part):
 
 
 class JobAsked(Answer):
-    """The answer to a request for something that is made once. job: null if it is ready."""
+    """The answer to a request for a result that is computed once. job: the job that does it; null if it is ready."""
 
     key: str
     ready: bool
@@ -54,7 +54,7 @@ class StatusOfJob(Answer):
 
 
 class Share(Part):
-    """A proportion: hits of n, with the 95 % Wilson interval; null where n is 0."""
+    """A proportion: hits of n, with the 95 % Wilson interval; null if n is 0."""
 
     value: float | None
     low: float | None
@@ -90,8 +90,9 @@ class Rights(Part):
 class ScoredRun(Part):
     """A run that has scored a study.
 
-    first: whether the run is the newest of its detector, or the adopted one. encoder: the method of the run that it was
-    fitted on. adopted: whether somebody put it first. compares: whether it can show what a patch was compared with.
+    first: whether it stands for its detector: the adopted run, else the newest on a trained encoder. encoder: method of
+    its encoder's run. adopted: whether an administrator put it first. compares: whether it can show which normal patch
+    a patch was compared with.
     """
 
     id: str

@@ -1,8 +1,8 @@
 """Base classes and field types of request bodies and answers.
 
 Numbers, texts and settings in requests are bounded, finite and valid UTF-8. An invalid body is answered with 422 and a
-sentence (errors.py); unknown keys are ignored. An answer with a key that its model does not declare, or without one
-that it does, is an error of the studio: nothing undeclared is sent.
+sentence (errors.py); unknown keys are ignored. An answer that has an undeclared key, or lacks a declared one, is an
+error of the studio: undeclared data are never sent.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _CURSOR: TypeAdapter[tuple[Id, str | int | float | None, Id]] = TypeAdapter(tupl
 
 
 def read_cursor(text: str) -> tuple:
-    """Parses the end of a page of the worklist from JSON: (part, value, case id).
+    """Parses a worklist cursor, which marks the end of a page, from JSON: (part of the list, sorting value, case id).
 
     Raises ValueError for any other text.
     """

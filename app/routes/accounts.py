@@ -8,7 +8,6 @@ from fastapi import APIRouter, Response
 
 from app.access.permissions import Administrator, Studio
 from app.routes._types import Answer, Body, Name, Part
-from core.studio.ingest.studies import study_row
 from core.studio.review import people
 
 router = APIRouter(prefix="/api/accounts", tags=["accounts"])
@@ -29,8 +28,8 @@ class AccountRole(Account):
 class KeptAccount(Part):
     """An account, with its reader's progress in one study.
 
-    seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: with which
-    programs sign in as the reader. The other numbers count the study's cases; read: of the assigned ones.
+    seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: their number.
+    The other numbers count the study's cases: assigned ones, assigned ones that are read, and all that are read.
     """
 
     name: str
@@ -66,7 +65,6 @@ class KeptAccountName(Answer):
 @router.get("/{study}", response_model=Accounts)
 def everybody(ctx: Studio, who: Administrator, study: str):
     """List the accounts, with each reader's progress in the study."""
-    study_row(ctx.store(), study)
     rows = people.list_accounts(ctx.store(), study)
     return {"ok": True, "sign_in": not ctx.single_user, "you": who, "accounts": rows}
 

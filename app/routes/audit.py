@@ -32,7 +32,7 @@ class Event(Part):
 class Trail(Answer):
     """A page of the audit trail.
 
-    next: the `before` of the following page. kinds, people, studies: the values of the filters.
+    next: `before` for the following page; null on the last. kinds, people, studies: values to filter by.
     """
 
     events: list[Event]

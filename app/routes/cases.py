@@ -1,6 +1,6 @@
 """Pictures of one case: image, thumbnail, lesion mask, heat map, region of interest. All lossless, with an ETag.
 
-A blind study's heat maps and masks are refused until the reader has committed.
+In a study that is read blind, a case's heat map and masks are refused until the reader has decided on it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class UsualDistance(Part):
 class Explained(Answer):
     """The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
 
-    Boxes are in fractions of the images' width and height.
+    box: the patch of the case; there: the patch of the training image `case`; both in fractions of width and height.
+    usual: such distances of held-out normal images, or null.
     """
 
     box: Rectangle
@@ -66,16 +67,16 @@ class Explained(Answer):
 
 
 def open_case(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Returns the request's context of a case, whose number may be a neutral one.
+    """Returns the context of a request for a case. number: the case number on the page, which may be a neutral one.
 
-    The transaction has ended: pictures are made outside it.
+    The transaction ends here: pictures are made outside it.
     """
     with ctx.reading(request, number=number, run=run) as context:
         return context
 
 
 def seen(ctx: Context, request: Request, number: int, run: str = "") -> RequestContext:
-    """Opens a case as `open_case` does, unless it is hidden from the reader."""
+    """Opens a case as `open_case` does. Raises Hidden if it is hidden from the reader."""
     with ctx.reading(request, number=number, run=run) as context:
         context.demand_seen()
         return context
@@ -98,9 +99,9 @@ def thumb(ctx: Studio, who: Reader, request: Request, case_id: Id, size: Side = 
 
 @router.get("/raw", **binary("application/octet-stream"))
 def raw(ctx: Studio, who: Reader, request: Request, case_id: Id):
-    """Return the values of an image of more than eight bits: little-endian Uint16 (H, W).
+    """Return the codes of an image of more than eight bits: little-endian uint16 (H, W).
 
-    X-Image-Shape "H,W"; X-Image-Offset is added back.
+    Headers: X-Image-Shape is "H,W"; an image value is X-Image-Offset + X-Image-Gain * code.
     """
     context = open_case(ctx, request, case_id)
     case, mark = _of(context)
@@ -121,12 +122,12 @@ def mask_bits(ctx: Studio, who: Reader, request: Request, case_id: Id, id: Id | 
 
 @router.get("/heat", **binary("application/octet-stream"))
 def heat(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """Return the heat map of a case by a run: little-endian Uint16 (h, w) at the detector's resolution.
+    """Return a run's heat map of a case: little-endian uint16 (h, w) at the detector's resolution.
 
-    If some values are not judged, a bit for each value follows, 1 if not judged, highest bit first. Headers give its
-    range, the run's scale, the outline's level (Threshold), the value that an outlined part must exceed somewhere
-    (Core), the share of the way up to the maximum at which the outline is drawn (Share), and the places that normal
-    images show (Seen, rows of 0 and 1); the last two if known.
+    If the run did not judge some values, one bit per value follows (1: not judged), highest bit first. X-Map headers:
+    Range of the values, the run's colour Scale, level of the outline (Threshold), value that each outlined region must
+    exceed somewhere (Core) and, if known, share of the way to the image's maximum at which outlines are drawn (Share)
+    and positions that normal images show (Seen, rows of 0 and 1).
     """
     context = seen(ctx, request, case_id, run)
     head, body, stamp = _heat(context)
@@ -148,8 +149,8 @@ def roi(ctx: Studio, who: Reader, request: Request, case_id: Id, side: Side = 0)
 def pack(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name = ""):
     """Return all layers of a case at once: image, heat map of `run`, newest lesion mask, region of interest.
 
-    Length of the head (little-endian uint32), the head (JSON: parts with name, bytes, headers), the parts. While the
-    case is hidden from the reader, only the image is returned.
+    The answer is the head's length (little-endian uint32), the head (JSON: name, bytes and headers of each layer), and
+    the layers. While the case is hidden from the reader, only the image is returned.
     """
     with ctx.reading(request, number=case_id, run=run) as context:
         case, mask, heat = context.asked_case, None, None
@@ -201,7 +202,7 @@ def _full(case: dict) -> bytes:
 
 
 def _try(call):
-    """Returns the part of the answer that `call` makes, or None if it cannot be made."""
+    """Returns the result of `call`, or None if it raises ValueError."""
     try:
         return call()
     except ValueError:
@@ -215,7 +216,7 @@ def _of(context: RequestContext) -> tuple[dict, str]:
 
 
 def _heat(context: RequestContext) -> tuple[dict, bytes, str]:
-    """Returns headers, values, and a tag that differs between two maps of the same run and case."""
+    """Returns a heat map's headers and bytes, and a tag that changes if the map is made again or rescaled."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))

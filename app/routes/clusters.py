@@ -46,7 +46,7 @@ def png(image: np.ndarray) -> Response:
 
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
-    """Returns the store, if the reader may see labels and scores of the study, because a map shows all of them."""
+    """Returns the store. Raises Hidden if the reader reads the study blind, because maps show its labels and scores."""
     with context.reading(ctx.store(), who, single_user=ctx.single_user, study=study) as request_context:
         if request_context.blinded:
             raise sessions.Hidden(
@@ -78,7 +78,8 @@ class View(Body):
 class EncoderRun(Part):
     """An encoder that a map can be drawn of.
 
-    k: of MedMix's classes A_0 to A_k. centred: class centres were saved, so distances from them can be measured.
+    k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
+    with it, from which features can then be measured.
     """
 
     id: str
@@ -155,7 +156,7 @@ class ViewNumber(Answer):
 class MapEpoch(Part):
     """A map at one epoch.
 
-    numbers: metrics by what they compare, classes or lesions. radii: by group.
+    numbers: metrics of MedMix's classes ("classes") and of normal against abnormal images ("lesions"). radii: by group.
     """
 
     epoch: int
@@ -260,7 +261,7 @@ class PointDetail(Answer):
 
 
 class Tagged(Answer):
-    """A tag that was added to cases or removed. left_out: MedMix versions among the points, which are not cases."""
+    """A tag that was added to cases or removed. left_out: number of points that are MedMix versions, not cases."""
 
     tag: str
     cases: int
@@ -273,7 +274,7 @@ class OnWorklist(Answer):
 
 
 def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
-    """Returns the store and a map, if the reader may see its study's labels and scores."""
+    """Returns the store and a map. Raises Hidden if the reader reads the map's study blind."""
     m = library.open_map(ctx.store(), key)
     return sighted(ctx, who, m.about["study"]), m
 
@@ -389,7 +390,7 @@ def tag(ctx: Studio, who: Sighted, key: str, body: Tag):
 
 @router.post("/maps/{key}/worklist", response_model=OnWorklist)
 def worklist(ctx: Studio, who: Sighted, key: str, body: Points):
-    """Put the cases of the given points on the worklist."""
+    """Put the test cases among the given points on the reader's worklist."""
     return {"ok": True, **library.to_worklist(*opened(ctx, who, key), body.points, who)}
 
 
@@ -436,7 +437,7 @@ def file(
 
 @router.post("/views", response_model=ViewNumber)
 def save_view(ctx: Studio, who: Sighted, body: View):
-    """Save a view by name, replacing the reader's own view of that name."""
+    """Save a view under a name; a view of the same name is replaced, if the reader may change it."""
     store = sighted(ctx, who, body.study)
     study_row(store, body.study)
     with store.write():

@@ -1,4 +1,4 @@
-"""Erasing a patient: first a description of the stored data, then the erasure of exactly that. Administrators."""
+"""Erases a patient, for administrators: first describes the stored data, then deletes them."""
 
 from __future__ import annotations
 

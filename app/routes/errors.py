@@ -49,7 +49,7 @@ def is_refused_by_disk(error: BaseException) -> bool:
 
 
 def _passing(error: BaseException) -> JSONResponse | None:
-    """Answers an error of the machine that may pass: the page keeps its data and sends it again later."""
+    """Answers a temporary fault of disk or database, after which the page sends its data again; else returns None."""
     if is_full(error):
         return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
     if is_refused_by_disk(error):
@@ -73,7 +73,7 @@ def log_fault(home: Path, where: str, error: BaseException) -> str:
 def add_handlers(server: FastAPI, home: Path) -> None:
     """Adds the handlers that answer errors with a sentence.
 
-    home: the folder of errors.log, for unexpected errors.
+    home: the folder of errors.log, to which unexpected errors are written.
     """
 
     @server.exception_handler(RequestValidationError)

@@ -37,7 +37,8 @@ class Missing(Part):
 class Bundle(Answer):
     """The result of importing a bundle.
 
-    rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases.
+    rows: their number by table. readers: the names here of the bundle's readers. missing: cases without an image, and
+    maps without files. changed: names of cases whose image is no longer the one imported originally.
     """
 
     study: str
@@ -50,7 +51,7 @@ class Bundle(Answer):
 class AnnotationsIn(Answer):
     """The result of importing a file of annotations.
 
-    cut: shapes cropped at the edge. unknown: names that no case has. passed_over: why other shapes were skipped.
+    cut: number of shapes cropped at the edge. unknown: names that no case has. passed_over: why others were skipped.
     """
 
     format: str
@@ -64,7 +65,8 @@ class AnnotationsIn(Answer):
 class ExportWarning(Answer):
     """A warning before a study is exported.
 
-    text: null without a warning. cases: with likely burned-in text. servers: to which the reader may send.
+    text: null without a warning. cases: at most 200 with likely burned-in text. servers: names of the DICOMweb servers
+    that the reader may send to.
     """
 
     text: str | None
@@ -75,7 +77,7 @@ class ExportWarning(Answer):
 class Send(Body):
     """The objects to send to a DICOMweb server.
 
-    server: its name, given by an administrator of the machine. run: of maps and scores; "" for Review's run.
+    server: its name on this machine (`dicom server`). run: whose maps and scores are sent; "" for Review's run.
     """
 
     server: Name
@@ -89,7 +91,7 @@ class Sending(Answer):
 
 
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
-    """Returns the store, if the study exists, the run belongs to it, and the reader may see what is exported."""
+    """Returns the store. Raises NotFound for an unknown study or run, and Hidden if a blind reader may not export."""
     with ctx.reading(request, study=study, run=run or None) as context:
         if context.session and context.session["blind"]:
             raise sessions.Hidden("Your blind session of this study is open: end it, then export.")
@@ -109,7 +111,7 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
 
 @router.post("/{study}/send", response_model=Sending)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
-    """Queue masks, heat maps and reports for a DICOMweb server named on the machine; addresses are not accepted."""
+    """Queue the sending of masks, heat maps and reports to a DICOMweb server named on this machine, not to a URL."""
     store = exportable(ctx, request, study, body.run)
     options = {"kinds": body.kinds, "keep_names": body.names, "run": body.run or None}
     return {"ok": True, "job": dicomweb.submit_send(store, study, body.server, who, **options)}
@@ -181,7 +183,7 @@ async def _received(ctx: Context, request: Request, what: str, name: str, most: 
 
 
 def _streamed(bundle: BundleWriter) -> StreamingResponse:
-    """Streams the zip while it is written; headers list what is known to be missing."""
+    """Streams the zip while it is written; headers count the images and maps that are missing."""
     head = {
         "Content-Disposition": f'attachment; filename="{bundle.study}-bundle.zip"',
         "X-Burned-In-Text": str(len(bundle.burned_in["cases"])),

@@ -28,7 +28,7 @@ router = APIRouter(tags=["review"])
 
 
 class CaseTag(Body):
-    """A tag to add to cases or to remove; cases by their numbers in the worklist."""
+    """A tag to add to cases or to remove from them. cases: their numbers in the worklist."""
 
     study: Name
     cases: Annotated[list[Id], Field(min_length=1, max_length=20_000)]
@@ -37,7 +37,7 @@ class CaseTag(Body):
 
 
 class ScoreSpread(Part):
-    """The distribution of scores: counts of the bins between lo and hi; scores beyond are in the outer bins."""
+    """The distribution of scores: counts in bins from lo to hi; the outer bins include scores beyond."""
 
     bins: list[int]
     lo: float
@@ -156,7 +156,7 @@ INFERNO = "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4
 class Heat(NamedTuple):
     """A heat map to blend into a tile.
 
-    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: an ETag of the map and the scale.
+    values: float32 (h, w) as bytes, on the run's scale from 0 to 1. mark: part of an ETag, for the map and scale.
     """
 
     values: bytes
@@ -165,7 +165,7 @@ class Heat(NamedTuple):
 
 
 def heat_of(context: RequestContext) -> Heat:
-    """Returns the heat map of the context's case by its run. Raises ValueError if there is none."""
+    """Returns the heat map of the context's case by the context's run. Raises ValueError if there is none."""
     store, run = context.store, context.run or ""
     row = map_of(context)
     scale = scales.pixel_scale(store, get_run(store, run))
@@ -204,7 +204,7 @@ def _within(image: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _under(tile: np.ndarray, heat: Heat, image: np.ndarray) -> np.ndarray:
-    """Blends the heat map into the tile, low values transparent (as in heat.js). image: to find the region in."""
+    """Blends the heat map into the tile inside the ROI found in `image`; low values are transparent, as in heat.js."""
     width, height = tile.shape[1], tile.shape[0]
     stored = np.frombuffer(heat.values, np.float32).reshape(heat.shape)
     values = cv2.resize(stored, (width, height), interpolation=cv2.INTER_LINEAR)

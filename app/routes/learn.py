@@ -10,7 +10,6 @@ from app.access.permissions import Administrator, Sighted, Studio
 from app.routes._shared import Job
 from app.routes._types import Answer, Body, Done, Name, Part
 from core.studio.db.store import Store
-from core.studio.ingest.studies import study_row
 from core.studio.review.cases import scored_runs
 from core.studio.runs import learnt, marks, preferred
 from core.studio.runs import records as runs
@@ -22,7 +21,7 @@ SHOWN = 5  # the newest runs
 
 
 class Learn(Body):
-    """What to continue learning from. fit: the scored fit."""
+    """A request to learn from readers' marks. fit: the scored fit to start from."""
 
     fit: Name
 
@@ -37,9 +36,9 @@ class LearnFit(Part):
 
 
 class MeasureBeside(Part):
-    """A run's measure next to that of the run that it started from.
+    """A metric before (old) and after (new) learning.
 
-    interval: 95 %, of the difference. enough: whether there are enough images for a conclusion.
+    interval: 95 % confidence interval of the difference. enough: whether there are enough images for a conclusion.
     """
 
     old: float | None
@@ -58,9 +57,10 @@ class FlagsBeside(Part):
 
 
 class LearntBeside(Part):
-    """A run compared with the one that it started from, on `cases` that it has not seen; it has seen `left_out`.
+    """A run compared with the run that it started from, on `cases` test cases with a known label that it has not seen.
 
-    pictured: example cases, from the largest gain to the largest loss.
+    left_out: number of the other test cases: seen in learning, or without a label or clear decision. pictured: example
+    cases, from the largest gain to the largest loss.
     """
 
     base: str
@@ -78,8 +78,8 @@ class LearntBeside(Part):
 class LearntGain(Part):
     """The gain from learning on marked cases, by cross-validation.
 
-    Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the previous detector,
-    in the map and in the image's score. words: all of this in words.
+    base_dice, dice: mean Dice before and after; difference: with its 95 % interval. weight, score_weight: weights of
+    the previous detector in the map and in the image's score. words: all of this in words.
     """
 
     weight: float
@@ -96,8 +96,9 @@ class LearntGain(Part):
 class LearntRun(Part):
     """A run that learnt from readers' marks.
 
-    share: of the learnt map in a run of version 0.2, 0 if it did not help on held-out marked images. gain: null until
-    it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
+    share: weight of the learnt map in a run of version 0.2 (0 if it did not help on held-out marked images), else null.
+    gain: null until the run is fitted. headline: what learning changed, in one sentence. fault: why the run cannot be
+    repeated, or null.
     """
 
     id: str
@@ -117,12 +118,13 @@ class LearntRun(Part):
 class Learning(Answer):
     """The material for learning in a study, and the runs that learnt from it.
 
-    masks, patients: accepted ones; learning takes `least` patients, or images if patients are unknown. unfinished:
-    cases with a mask whose reader has not confirmed that all lesions are marked. normals: cases called normal, which
-    are used too. kinds: masks by label, for labels learnt as separate kinds. whole: masks that cover their image and
-    are not used. contradicting: cases on which readers disagree, not used before they are adjudicated. notes: sentences
-    on everything skipped or unknown. none: why learning is impossible. next: number of masks at which learning is
-    offered next. due: whether such a number was reached since the last learning. decided: cases with a decision.
+    masks, patients: numbers of accepted masks and their patients; learning needs `least` patients (or images, if they
+    are unknown). unfinished: number of cases with a mask whose reader has not confirmed that all lesions are marked.
+    normals: number of cases called normal, which are used too. kinds: number of masks by label, for labels learnt as
+    separate kinds. whole: number of masks that cover their whole image and are not used. contradicting: number of cases
+    on which readers disagree, not used before adjudication. notes: sentences on everything skipped or unknown. none:
+    why learning is impossible, or null. next: number of masks at which learning is offered next. due: whether such a
+    number was reached since the last learning. decided: number of cases with a decision.
     """
 
     masks: int
@@ -152,7 +154,6 @@ class AskedLearning(Answer):
 def show(ctx: Studio, who: Sighted, study: str):
     """Return the material for learning, the runs that learnt from it, and how they compare."""
     store = ctx.store()
-    study_row(store, study)
     fits = [r for r in scored_runs(store, study) if r["method"] != LEARNT]
     jobs = live.jobs_of_runs(store)
     taught = [r for r in runs.list_runs(store, study, kind="fit") if r["method"] == LEARNT]
@@ -170,7 +171,7 @@ def show(ctx: Studio, who: Sighted, study: str):
 def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
     """Queue a run that continues from a fit and learns from readers' marks."""
     store = ctx.store()
-    if runs.get_run(store, body.fit)["study"] != study_row(store, study)["id"]:
+    if runs.get_run(store, body.fit)["study"] != study:
         raise ValueError(f"{body.fit} is no fit of this study")
     planned = learnt.planned(store, body.fit)
     with ctx.making(who, "run") as record_owner:
@@ -180,7 +181,7 @@ def learn(ctx: Studio, who: Sighted, study: str, body: Learn):
 
 
 class Adopted(Body):
-    """A run to put first among a study's detectors. run: the scored fit; "" rolls back."""
+    """A run to put first among a study's detectors. run: the scored fit; "" undoes the choice."""
 
     run: Name = ""
 
@@ -192,7 +193,6 @@ def adopt(ctx: Studio, who: Administrator, study: str, body: Adopted):
     Like moving the operating point, it changes what all readers see, and requires the same right.
     """
     store = ctx.store()
-    study = study_row(store, study)["id"]
     if body.run and body.run not in {r["id"] for r in scored_runs(store, study)}:
         raise ValueError(f"{body.run} has not scored this study: it cannot be adopted")
     preferred.adopt(store, study, body.run or None, who)

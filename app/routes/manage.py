@@ -13,7 +13,6 @@ from app.routes._shared import JobStatus, Rights
 from app.routes._types import Answer, Body, Line, Name, Part
 from app.routes.studies import Labels
 from core.studio.incoming import watch
-from core.studio.ingest.studies import study_row
 from core.studio.review import decisions, people
 from core.studio.runs.records import list_runs
 
@@ -34,7 +33,7 @@ class NewLabels(Body):
 
 
 class Assign(Body):
-    """Readers to assign the test cases to. per_case: 2 for double reading."""
+    """Readers to assign the test cases to. per_case: readers for each case, 2 for double reading."""
 
     readers: Annotated[list[Name], Field(max_length=1000)]
     per_case: Annotated[int, Interval(ge=1, le=1000)] = 1
@@ -85,7 +84,7 @@ class Watched(Answer):
 class AssignedReader(Part):
     """A reader's progress with the assigned cases.
 
-    role: null without an account. read: assigned cases; read_in_all: cases of the study, assigned or not.
+    role: null without an account. read: number of assigned cases that are read; read_in_all: of all cases of the study.
     """
 
     name: str
@@ -96,7 +95,7 @@ class AssignedReader(Part):
 
 
 class Assignments(Answer):
-    """The assignment of test cases. cases: in the test split; free: of these, not assigned."""
+    """The assignment of test cases. cases: number of test cases; free: how many of these are assigned to nobody."""
 
     readers: list[AssignedReader]
     cases: int
@@ -130,7 +129,6 @@ def rights(ctx: Studio, who: Reader):
 def everything(ctx: Studio, who: Administrator, study: str):
     """Return an administrator's settings of a study."""
     store = ctx.store()
-    study_row(store, study)
     fits = [r for r in list_runs(store, study, kind="fit") if r["status"] == "done"]
     return {
         "ok": True,
@@ -149,7 +147,7 @@ def watched(ctx: Studio, who: Administrator, study: str):
 
 @router.post("/{study}/watch", response_model=Watched)
 def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
-    """Set the study's watched folder; an empty path stops watching."""
+    """Set the study's watched folder; `active` false stops watching."""
     if body.folder:
         ctx.demand_root(body.folder)
     settings = watch.set_watch(
@@ -167,7 +165,6 @@ def set_watch(ctx: Studio, who: Administrator, study: str, body: WatchSettings):
 @router.post("/{study}/labels", response_model=Labels)
 def set_labels(ctx: Studio, who: Administrator, study: str, body: NewLabels):
     """Set the labels that findings of the study can have."""
-    study_row(ctx.store(), study)
     return {"ok": True, "labels": decisions.set_labels(ctx.store(), study, body.labels, who)}
 
 
@@ -175,7 +172,6 @@ def set_labels(ctx: Studio, who: Administrator, study: str, body: NewLabels):
 def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
     """Assign the study's test cases to readers."""
     store = ctx.store()
-    study_row(store, study)
     unknown = sorted(set(body.readers) - set(people.known_readers(store, study)))
     if unknown:
         raise ValueError(f"there is no reader called {unknown[0]!r}; `reader add` makes an account")
@@ -187,6 +183,5 @@ def assign(ctx: Studio, who: Administrator, study: str, body: Assign):
 def unassign(ctx: Studio, who: Administrator, study: str, body: Unassign):
     """Withdraw the assigned cases that `reader` has not read yet."""
     store = ctx.store()
-    study_row(store, study)
     gone = people.unassign(store, study, body.reader, who)
     return {"ok": True, "taken_back": gone, **people.dealt(store, study)}

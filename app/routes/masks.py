@@ -72,7 +72,7 @@ def remove(ctx: Studio, who: Reader, request: Request, finding: Id):
 
 
 class MaskVersion(Part):
-    """A version of a lesion mask. reference: the ground truth of all figures; the others are readers' masks."""
+    """A version of a lesion mask. reference: whether it is the ground truth for metrics; others are readers' masks."""
 
     id: int
     case_id: int
@@ -131,9 +131,9 @@ async def save_mask(
     note: Line = "",
     label: Name = "",
 ):
-    """Save a lesion mask; the body holds its bits (as mask.bits gives them).
+    """Save a lesion mask; the body holds its bits (in the format of mask.bits).
 
-    label: also stored as a finding.
+    label: if given, a finding with this label is stored as well.
     """
     bits = await request.body()
     facts = {"source": source, "run": run, "threshold": threshold, "note": note, "label": label}
@@ -159,7 +159,7 @@ def _save(ctx: Context, request: Request, case_id: int, bits: bytes, facts: dict
 
 @router.post("/finished/{case_id}", response_model=SavedMarks)
 def finish(ctx: Studio, who: Reader, request: Request, case_id: Id, body: Finished):
-    """State that all lesions of a case are marked, or withdraw that: unmarked areas are then learnt as normal."""
+    """State that all lesions of a case are marked, so that unmarked areas are learnt as normal, or withdraw that."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         return {"ok": True, "marks": masks.set_finished(context, body.finished)}
@@ -214,7 +214,7 @@ def restore(ctx: Studio, who: Reader, request: Request, mask_id: Id):
 
 @router.post("/reference/{mask_id}", response_model=Versions)
 def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
-    """Make a version the case's reference mask, the ground truth of figures. Adjudicators and administrators."""
+    """Make a version the case's reference mask, the ground truth for metrics (adjudicators and administrators)."""
     case = masks.case_of(ctx.store(), mask_id, who)
     with ctx.writing(request, case_id=case) as context:
         context.demand_open()
@@ -223,7 +223,7 @@ def make_reference(ctx: Studio, who: Reader, request: Request, mask_id: Id):
 
 
 class Draft(Part):
-    """An unsaved drawing. id: the case's."""
+    """An unsaved drawing. id: number of its case."""
 
     id: int
     updated: str
@@ -267,7 +267,7 @@ def drop(ctx: Studio, who: Reader, request: Request, case_id: Id):
 
 
 def change(ctx: Context, request: Request, case_id: int, act) -> None:
-    """Runs `act` with a request's context, unless the case is hidden from the reader."""
+    """Runs `act` with a request's context. Raises Hidden if the case is hidden from the reader, or in a trial."""
     with ctx.writing(request, number=case_id) as context:
         context.demand_open()
         act(context)

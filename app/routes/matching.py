@@ -1,4 +1,4 @@
-"""Routes of "Match lesions" on the MedMix tab: what can be matched, outlines, searches, and what is missed."""
+"""Routes of "Match lesions" on the MedMix tab: lesions to match, outlines, searches, and lesions that a run misses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from core.engine.files import file_sha256
 from core.engine.progress import Stop
 from core.studio.ingest import overview
 from core.studio.ingest.originals import Source
-from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
 from core.studio.medmix import match
 from core.studio.review import believe, boxes
@@ -34,26 +33,26 @@ Polygon = Annotated[list[tuple[Finite, Finite]], Field(max_length=5000)]
 
 
 class OfDrop(Body):
-    """An image that was dropped. file: as it was called there."""
+    """An image dropped on the page. drop: the token of the upload; file: its name in the upload."""
 
     drop: Name
     file: Line
 
 
 class BoxOfDrop(OfDrop):
-    """A box round a lesion: x0, y0, x1, y1 in parts of the image's width and height."""
+    """A box round a lesion: x0, y0, x1, y1 as fractions of the image's width and height."""
 
     box: tuple[Finite, Finite, Finite, Finite]
 
 
 class OutlinedLesion(OfDrop):
-    """A lesion outlined on a dropped image, in parts of its width and height."""
+    """A lesion outlined on a dropped image. outline: (x, y) as fractions of the image's width and height."""
 
     outline: Polygon
 
 
 class NewSearch(Body):
-    """A search for settings. cases, outlined: the lesions to match, of the study and of dropped images."""
+    """A search for settings. cases, outlined: the lesions to match, in cases of the study and on dropped images."""
 
     study: Name
     cases: Annotated[list[Id], Field(max_length=match.MOST)] = []
@@ -62,7 +61,7 @@ class NewSearch(Body):
 
 
 class MatchFile(Body):
-    """What to export. config: the settings on screen, if some were changed after the search."""
+    """A search result to export as a preset. config: the settings on screen, if some were changed after the search."""
 
     name: Name
     config: Settings | None = None
@@ -74,7 +73,7 @@ class Planting(Body):
 
 
 class OfferedLesion(Part):
-    """A lesion that can be matched. kind: of a reference mask, or of one that a reader drew and that was accepted."""
+    """A lesion that can be matched. kind: whether its mask is a reference mask or an accepted mask of a reader."""
 
     case: int
     name: str
@@ -82,7 +81,7 @@ class OfferedLesion(Part):
 
 
 class OfferedLesions(Answer):
-    """latest: the study's newest search; null if there was none."""
+    """Lesions that can be matched. most: how many a search takes. latest: the study's newest search, or null."""
 
     lesions: list[OfferedLesion]
     most: int
@@ -99,7 +98,7 @@ class SearchAsked(Answer):
 
 
 class MatchedSetting(Part):
-    """A setting that the search changed. without: the distance if it goes back to what it was."""
+    """A setting that the search changed. without: the distance if this setting is reset."""
 
     name: str
     before: str | float | list[float]
@@ -110,7 +109,8 @@ class MatchedSetting(Part):
 class MatchState(Part):
     """What a search has found so far. history: seconds and distance of each improvement.
 
-    left_out, left_out_before: distances to lesions that were held out in turn; null if they are too few.
+    before, after: distance of pasted lesions to real ones, with the best preset (`preset`) and with `config`.
+    left_out_before, left_out: the same for lesions held out in turn; null if they are too few.
     """
 
     config: Values
@@ -162,14 +162,13 @@ class Missed(Answer):
 def lesions(ctx: Studio, who: Sighted, study: Name):
     """List the lesions of a study that can be matched."""
     store = ctx.store()
-    study_row(store, study)
     offered = [{key: row[key] for key in ("case", "name", "kind")} for row in match.offered(store, study)]
     return {"ok": True, "lesions": offered, "most": match.MOST, "latest": match.latest(store, study)}
 
 
 @router.get("/lesions/{case}/patch.png", **binary("image/png"))
 def patch(ctx: Studio, who: Sighted, case: Id, study: Name):
-    """Return the patch of a lesion, as the search sees it."""
+    """Return the image patch around a lesion, which a search compares."""
     return pixels.picture(match.patch(ctx.store(), study, case))
 
 
@@ -224,7 +223,7 @@ def found(ctx: Studio, who: Sighted, match_id: Name):
 
 @router.post("/match/{match_id}/stop", response_model=Search)
 def stop(ctx: Studio, who: Sighted, match_id: Name):
-    """Stop a search; the best settings until then are kept."""
+    """Stop a search; the best settings found so far are kept."""
     job = match.get(ctx.store(), match_id)["job"]
     if job and job["status"] in jobs.NOT_ENDED:
         jobs.cancel(ctx.store(), job["id"])
@@ -233,13 +232,13 @@ def stop(ctx: Studio, who: Sighted, match_id: Name):
 
 @router.post("/match/{match_id}/export", response_model=MatchedPreset)
 def export(ctx: Studio, who: Sighted, match_id: Name, body: MatchFile):
-    """Return a match as a preset's file, with its origin."""
+    """Return the result of a search as a preset with its origin, to save as a file."""
     return {"ok": True, "preset": match.as_json(ctx.store(), match_id, body.name, body.config)}
 
 
 @router.post("/missed", response_model=Missed, dependencies=[heavy(GRID)])
 async def missed(ctx: Studio, who: Sighted, request: Request, body: Planting):
-    """Plant lesions with these settings into held-out normals, and count which of them the run in use flags."""
+    """Plant lesions with these settings into held-out normals, and count how many of them the run in use flags."""
     config = MedMixConfig.from_dict(body.config)
 
     def planted(should_stop: Stop) -> dict:

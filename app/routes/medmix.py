@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Scene(Body):
-    """A scene of core/studio/medmix/preview.py, which checks each of its settings."""
+    """Settings of MedMix's picture: a `Scene` of core/studio/medmix/preview.py, which checks them."""
 
     scene: Settings
 
@@ -76,7 +76,7 @@ class _Field(Part):
 
 
 class NumberField(_Field):
-    """A number. min, max: null where the form knows no limit."""
+    """A number. min, max: null without a limit."""
 
     kind: Literal["number", "integer"]
     min: float | None
@@ -95,7 +95,7 @@ class RangeField(_Field):
 
 
 class ChoiceField(_Field):
-    """A choice of one option, or of several. names: what people read instead of an option."""
+    """A choice of one option, or of several. names: labels of the options."""
 
     kind: Literal["choice", "several"]
     options: list[str]
@@ -133,7 +133,7 @@ class WeakForm(Part):
 
 
 class Strong(Part):
-    """A strong augmentation. section: of the paper."""
+    """A strong augmentation. section: the section of the paper that describes it."""
 
     title: str
     section: str
@@ -156,7 +156,7 @@ class DonorStudies(Answer):
 
 
 class ReadPreset(Part):
-    """A preset as it stands in a file."""
+    """A preset as read from a file."""
 
     name: str
     strong: str
@@ -167,7 +167,7 @@ class ReadPreset(Part):
 class Preset(ReadPreset):
     """A preset of an augmentation; version 0 came with the studio.
 
-    id, reader, created and removed: only of those that readers have made.
+    id, reader, created, removed: only present if a reader saved the preset.
     """
 
     version: int
@@ -191,7 +191,12 @@ class PresetOfFile(Answer):
 
 
 class LesionSimilarity(Part):
-    """How like the study's real lesions the fake ones are. real: how many real lesions were looked at."""
+    """How similar the fake lesions are to the study's real ones, in an encoder's features.
+
+    auroc_real, auroc_synthetic: of real and of fake lesions against normal patches, by a classifier of real lesions.
+    closeness: the ratio of the two above chance, 0 to 1. distance: energy distance of fake to real lesions, 1 for
+    normal patches. real: number of real lesions used.
+    """
 
     auroc_real: float
     auroc_synthetic: float
@@ -206,10 +211,10 @@ class Said(Part):
 
 
 class Probe(Answer):
-    """What a linear probe tells of a scene's classes.
+    """How well a linear probe separates the classes of a scene.
 
-    confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
-    those of `near` are. side: of the images, in pixels.
+    confusion: rows are true classes. near: null if the study has too few lesion masks, or hides them from the reader.
+    study: the study of the images and of the real lesions in `near`. side: side of the images in pixels.
     """
 
     accuracy: float
@@ -228,9 +233,9 @@ class Probe(Answer):
 
 
 class GridSource(Part):
-    """A piece that was pasted into sample m of A_n.
+    """A piece that was pasted into sample m of class A_n.
 
-    It was cut out at `box` of the donor's column and put to `to`; in parts of the side.
+    box: where it was cut out of the image in column `donor`; to: where it was pasted; as fractions of the side.
     """
 
     n: int
@@ -244,7 +249,7 @@ class GridSource(Part):
 class GridHead(Part):
     """The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample.
 
-    aspect: width by height of the images before they were squeezed to squares; null where they differ.
+    aspect: width / height of the images before they were resized to squares; null if they differ.
     """
 
     rows: int
@@ -258,17 +263,17 @@ class GridHead(Part):
 
 
 def folder_of(ctx: Context, scene: medmix_view.Scene) -> Path | None:
-    """Finds the folder of the images that were dropped for a scene; None without any."""
+    """Returns the folder of the images that were dropped for a scene, or None if it uses none."""
     return dropped.drop_folder(ctx.home, scene.drop) if scene.drop else None
 
 
 def hidden(ctx: Context, who: str, scene: medmix_view.Scene) -> bool:
-    """Says whether whoever asks reads the scene's study blind: then its files' names and lesions are not shown."""
+    """Says whether the reader reads the scene's study blind; its file names and lesions are then not shown."""
     return scene.study in sessions.standing(ctx.store(), who)["blind"]
 
 
 async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
-    """Does work in a thread; what `work` is given says whether whoever asked has gone."""
+    """Runs `work` in a thread; the function passed to it says whether the client has disconnected."""
     left = threading.Event()
     task = asyncio.ensure_future(run_in_threadpool(work, left.is_set))
     while not task.done():
@@ -286,7 +291,7 @@ def forms(ctx: Studio, who: Reader):
 
 @router.post("/grid", dependencies=[heavy(GRID)], **binary("application/octet-stream", head=GridHead))
 async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
-    """Draw a grid of views: classes A_0 .. A_k by sample. It ends early where nobody waits for it any more."""
+    """Draw a grid of images: classes A_0 to A_k by sample. Drawing stops if the client disconnects."""
 
     def drawn(should_stop: Stop) -> bytes:
         asked = medmix_view.Scene.from_dict(body.scene)
@@ -327,7 +332,7 @@ async def numbers(ctx: Studio, who: Reader, request: Request, body: ProbeScene):
 
 @router.get("/donors", response_model=DonorStudies)
 def donors(ctx: Studio, who: Reader):
-    """List studies whose images may be pasted from."""
+    """List studies from whose images MedMix may cut pieces to paste."""
     return {"ok": True, "studies": donor_pool.donor_studies(ctx.store())}
 
 
@@ -339,7 +344,7 @@ def list_presets(ctx: Studio, who: Reader):
 
 @router.post("/presets", response_model=KeptPreset)
 def save(ctx: Studio, who: Reader, body: NewPreset):
-    """Save a preset; the same name makes a new version."""
+    """Save a preset; saving under an existing name adds a version."""
     with ctx.making(who, "preset") as own:
         preset = presets.save_preset(ctx.store(), body.name, body.strong, body.config, body.note, who)
         own([preset["name"]])
@@ -363,5 +368,5 @@ def export(ctx: Studio, who: Reader, body: PresetFile):
 
 @router.post("/presets/read", response_model=PresetOfFile)
 def read(ctx: Studio, who: Reader, body: YamlText):
-    """Read a preset from YAML, checked and not saved."""
+    """Read a preset from YAML and check it; nothing is saved."""
     return {"ok": True, "preset": presets.from_yaml(body.text)}

@@ -22,10 +22,7 @@ router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
 
 
 class NewProjection(Body):
-    """Images to project onto a map.
-
-    folder (administrators only), or study: its cases that are not on the map.
-    """
+    """Images to project onto a map, from a folder (administrators only) or a study's cases that are not on it."""
 
     folder: Line = ""
     study: Name = ""
@@ -50,7 +47,7 @@ class WaitingProjection(_Projected):
 class Projection(_Projected):
     """Images that were projected onto a map.
 
-    cases: -1 for a file of a folder. far: by epoch and image, whether it lies outside the map's support.
+    cases: case ids, -1 for files of a folder. far: by epoch and image, whether it is far from every image of the map.
     """
 
     ready: Literal[True]
@@ -73,7 +70,7 @@ class ProjectedImage(Answer):
 
 
 def opened(ctx: Context, who: str, key: str) -> Store:
-    """Returns the store, if the reader may see labels and scores of the map's study."""
+    """Returns the store. Raises Hidden if the reader reads the map's study blind."""
     m = library.open_map(ctx.store(), key)
     return sighted(ctx, who, m.about["study"])
 
@@ -95,7 +92,7 @@ def placed_on(ctx: Studio, who: Sighted, key: str):
 def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
     """Request the projection of a folder's or a study's images onto a map.
 
-    Only administrators may name a folder, because it is on this machine; a study is for its readers.
+    Only administrators may name a folder, which is on this machine. A study is refused to readers who read it blind.
     """
     store, folder = opened(ctx, who, key), body.folder.strip()
     if folder:

@@ -94,7 +94,7 @@ class SessionAgreement(Kappa):
 class SessionSummary(Answer):
     """The results of a reading session.
 
-    point, detector: the reader's last decisions, and the run's flags, against the labels.
+    point: the reader's last decisions against the labels. detector: the run's flags against the labels.
     """
 
     session: EndedSession
@@ -111,7 +111,7 @@ class SessionSummary(Answer):
 class SheetRow(Part):
     """A case of a printed session.
 
-    first, decision: the first and the last decision. percentile, flagged: of the session's run.
+    first, decision: the first and the last decision. percentile, flagged: by the session's run.
     """
 
     name: str
@@ -125,7 +125,7 @@ class SheetRow(Part):
 class SessionReport(SessionSummary):
     """A reading session's printed report.
 
-    which: its cases, in words. code: the commit that made the run. version: the studio's.
+    which: how its cases were chosen. code: the commit of the code that made the run. version: the studio's version.
     """
 
     study: str
@@ -144,7 +144,7 @@ def default_run(ctx: Context, study: str) -> str | None:
 
 
 def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
-    """Returns the session, and whether its study is still read blind: labels must then not be revealed."""
+    """Returns the session, if the reader may see it, and whether labels stay hidden (the study is still read blind)."""
     store = ctx.store()
     row = session_report.readable(store, number, name, people.rights(store, name, ctx.single_user)["administer"])
     with ctx.reading(request, study=row["study"]) as context:
@@ -200,7 +200,7 @@ def end(ctx: Studio, who: Reader):
 
 @router.get("/{session}/summary", response_model=SessionSummary)
 def summary(ctx: Studio, who: Reader, request: Request, session: Id):
-    """Summarise a session: times, decisions, and figures if the reader may see them."""
+    """Summarise a session: times, decisions, and metrics if the reader may see them."""
     row, hidden = asked(ctx, request, who, session)
     visible_fields = session_report.visible(ctx.store(), row, hidden)
     return {"ok": True, "session": about(row), **visible_fields}

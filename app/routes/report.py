@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/report", tags=["report"])
 
 
 class NewReport(Body):
-    """A report to make. tables: by name; empty for all. network: of all rows; null for the budget's default."""
+    """A report to make. tables: empty for all. network: the backbone of all rows; null for the budget's default."""
 
     tables: Annotated[list[Name], Field(max_length=20)] = []
     seeds: Seeds = 2
@@ -49,7 +49,7 @@ class ReportChoices(Part):
 
 
 class ReportSeed(Part):
-    """The runs of a row by one seed. fit, encoder: null if not made yet."""
+    """The runs of a row with one seed. fit, encoder: null if not made yet."""
 
     seed: int
     fit: str | None
@@ -64,8 +64,8 @@ class ReportValue(Part):
 class ReportRow(Part):
     """A row of one of the paper's tables.
 
-    values: ours by metric; paper: the published ones. starred, paper_starred: our row, or the paper's, used no ImageNet
-    weights at all. collapsed: how many encoders. failed: why there is no result.
+    values: our results by metric; paper: the published ones. starred, paper_starred: whether our row, or the paper's,
+    uses no ImageNet weights. collapsed: number of collapsed encoders. failed: why there is no result, or "".
     """
 
     label: str
@@ -108,7 +108,7 @@ class Beside(Part):
 class ReportBoard(Answer):
     """The paper's tables as far as they exist: `done` of `wanted` cells.
 
-    network: of all rows, in words. files: the formats of the last report, written at `made`.
+    network: the backbone of all rows, as a sentence. files: formats of the last report, which was written at `made`.
     """
 
     choices: ReportChoices
@@ -123,7 +123,7 @@ class ReportBoard(Answer):
 
 
 class MissingCells(Answer):
-    """The missing cells. rows: seconds for each incomplete row, by table and label."""
+    """The cells (a row with one seed) without a result. rows: estimated seconds of each row, by table and label."""
 
     cells: int
     seconds: float

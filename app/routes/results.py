@@ -44,9 +44,9 @@ class OperatingPoint(Confusion):
 
 
 class Promised(Part):
-    """The conformal threshold: at most `alpha` of normal images are flagged; of the test's normals, `share` are.
+    """The conformal threshold: at most `alpha` of normal images are flagged; of the test normals, `share` were flagged.
 
-    caveat: its limits. paused: the guarantee does not hold at present, and says so.
+    caveat: its limits. paused: whether the guarantee is suspended because images have changed; `guarantee` says so.
     """
 
     alpha: float
@@ -64,8 +64,7 @@ class Promised(Part):
 class Chosen(Part):
     """An operating point.
 
-    threshold: null for the percentile of held-out normals. labels: whether they were visible when it was
-    chosen.
+    threshold: null for the percentile of held-out normals. labels: whether labels were known when it was chosen.
     """
 
     source: Literal["dragged", "limit", "readers", "default"]
@@ -83,7 +82,7 @@ class ChosenAnswer(Answer):
 class ChoosePoint(Body):
     """An operating point to choose.
 
-    threshold: for `dragged`; the others are computed. default: resets the run.
+    threshold: only for source `dragged`; the other sources compute it. Source `default` resets the run.
     """
 
     run: str
@@ -157,9 +156,9 @@ class ChangedMind(Part):
 class ComparedRow(Part):
     """A row of the comparison of runs.
 
-    run: null for the baseline. cases: with a label, localised: with a mask. set: equal for rows with the same cases,
-    labels and masks. Intervals are 95 %. best: names of the measures in which no row is better, if all rows have the
-    same set.
+    run: null for the baseline. cases: number with a label; localised: with a lesion mask. set: equal for rows with the
+    same cases, labels and masks. Intervals (_ci) are 95 %. best: names of the metrics in which no row is better; empty
+    if rows differ in `set`.
     """
 
     run: str | None
@@ -237,7 +236,7 @@ class Verdict(Part):
 
 
 class ResultsOfReaders(Answer):
-    """The results if no run has scored the study. minds: by reader."""
+    """The results if no run has scored the study. minds: how decisions changed, by reader."""
 
     runs: list[ScoredRun]
     run: None
@@ -247,8 +246,8 @@ class ResultsOfReaders(Answer):
 
 
 class ResultsOfRun(Answer):
-    """The results of a run. run: its id. minds: by reader. masks: the kind of ground truth; counts: cases with a mask
-    of each kind. outlined: the share of normal images on which Review draws an outline by default.
+    """The results of a run. run: its id. minds: by reader. masks: the kind of masks used as ground truth; counts: cases
+    with a mask of each kind. outlined: the share of normal images on which Review draws an outline by default.
     """
 
     runs: list[ScoredRun]
@@ -274,7 +273,7 @@ Results = TypeAliasType("Results", ResultsOfRun | ResultsOfReaders)
 class PlantedLesions(Part):
     """How many planted lesions of a size and contrast a run flags.
 
-    size: the lesion's longer side, area: the changed pixels; as fractions of the image's. contrast: its opacity.
+    size: the lesion's longer side as a fraction of the image's; area: fraction of changed pixels; contrast: opacity.
     """
 
     size: float
@@ -286,9 +285,9 @@ class PlantedLesions(Part):
 
 
 class NewImages(Part):
-    """The result of the betting test on new images.
+    """The result of a test by betting whether new normal images still score like held-out ones.
 
-    capital: its maximum; 100 raises an alarm. since: the day of the alarm. caveat: its limits.
+    capital: the test's maximum capital; 100 raises an alarm. since: the day of the alarm, or null. caveat: its limits.
     """
 
     cases: int
@@ -315,7 +314,7 @@ class SidesOfChange(Part):
 
 
 class ChangedImages(Part):
-    """The differences in a device's images, or a day's imports if no device is named."""
+    """How new images of a device, or of a day's import if the device is unknown, differ from held-out ones."""
 
     of: str
     pictures: SidesOfChange | None
@@ -338,8 +337,7 @@ class Calibrated(Part):
 class Believed(Answer):
     """The reliability of a run's scores.
 
-    planted, plain: empty before they are measured. enough: the number of decided cases of each kind that a
-    calibration takes.
+    planted, plain: empty before they are measured. enough: number of normal and of abnormal decisions to calibrate.
     """
 
     promise: Promised | None
@@ -353,10 +351,9 @@ class Believed(Answer):
 
 @router.get("/{study}", response_model=Results)
 def everything(ctx: Studio, who: Sighted, study: str, run: Name = "", roi: Int = 1, masks: Name = ""):
-    """Return all figures of one run; run '': the default one.
+    """Return all results of a run, by default of the one that Review opens with.
 
-    masks: reference or readers, the lesion masks used as ground truth. A blind reader is refused
-    (app/access/permissions.py).
+    masks: reference or readers, the lesion masks used as ground truth. Blind readers are refused (see `Sighted`).
     """
     store = ctx.store()
     runs = cases.scored_runs(store, study)
@@ -397,7 +394,7 @@ def _scored_by(ctx: Context, study: str, run: str) -> Store:
 
 @router.post("/{study}/point", response_model=ChosenAnswer)
 def choose(ctx: Studio, who: Administrator, study: str, body: ChoosePoint):
-    """Move the operating point of a run; the flags in all lists and figures follow."""
+    """Move the operating point of a run; the flags in all lists and results are updated."""
     store = _scored_by(ctx, study, body.run)
     threshold, labels, read = None, False, scored(store, study, body.run)
     if body.source == "limit":

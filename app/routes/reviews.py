@@ -57,7 +57,7 @@ class NewDecision(Body):
 
 
 class ReviewSettings(Body):
-    """Settings to store. keys, show: the reader's. labels, blind: the study's (administrators)."""
+    """Settings to store. keys, show: for the reader. labels, blind: for the study (administrators only)."""
 
     study: Name = ""
     keys: Settings | None = None
@@ -82,7 +82,7 @@ class Spacing(Part):
 
 
 class About(Part):
-    """Stored metadata of a case. patient: start of a keyed hash. text: burned-in text. odd: unused header values."""
+    """Metadata of a case. patient: start of a keyed hash. text: likely burned-in text. odd: invalid header values."""
 
     format: str
     patient: str | None
@@ -133,9 +133,9 @@ class OthersReview(Part):
 class CaseDetail(Part):
     """A case, with the fields that its reader may see.
 
-    While the case is hidden from a blind reader, nothing below `findings`, and only the reader's own findings; others,
-    frames, recording: never in a study that is read blind; about: never under neutral names. kinds: tags from the
-    import.
+    While the case is hidden from a blind reader, it has no fields after `findings`, and only the reader's own findings.
+    `others`, `frames` and `recording` are missing while the reader is blind, `about` under neutral names, all four in a
+    trial. kinds: tags from the import.
     """
 
     id: int
@@ -204,7 +204,7 @@ class PartOfTrial(Part):
 class ReviewSetup(Answer):
     """What the Review tab needs to open a study.
 
-    version: the studio's. blind: whether the study is read blind first; blinded: whether by this reader.
+    version: the studio's version. blind: whether the study is read blind first; blinded: whether by this reader.
     """
 
     study: str
@@ -224,8 +224,8 @@ class ReviewSetup(Answer):
 class WorklistRow(Part):
     """A row of the worklist.
 
-    flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: given in the order "teaches".
-    None of these while the case is hidden.
+    flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn
+    from it, in the order "teaches". All optional fields are missing while the case is hidden.
     """
 
     id: int
@@ -305,7 +305,7 @@ class Reverted(Answer):
 
 @router.get("/open", response_model=ReviewSetup)
 def open_study(ctx: Studio, who: Reader, request: Request, study: Name):
-    """Return what the tab needs once: runs, labels, settings, counts, rights."""
+    """Return what the tab needs to open a study: runs, labels, settings, rights."""
     with ctx.reading(request, study=study) as context:
         store, name = context.store, context.reader
         return {
@@ -396,7 +396,7 @@ def case(ctx: Studio, who: Reader, request: Request, case_id: Id, study: Name = 
 
 @router.post("/decide", response_model=Decided)
 def decide(ctx: Studio, who: Reader, request: Request, body: NewDecision):
-    """Store the decision; only then answer with the next case of the list."""
+    """Store a decision, then return the next case of the list, or the same case to a reader who decided blind."""
     values, query = _list(body)
     with ctx.writing(request, study=values["study"], number=body.case, run=values["run"]) as context:
         if body.adjudication:
@@ -476,7 +476,7 @@ def threshold(ctx: Studio, who: Reader, request: Request, body: Threshold):
 
 @router.get("/timeline/{case_id}", response_model=Timeline)
 def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name):
-    """List a run's results for the other frames of a recording, or slices of a volume."""
+    """List a run's results for the frames of the case's recording, or the slices of its volume."""
     with ctx.reading(request, number=case_id, run=run) as context:
         frames = cases.timeline(context)
         context.names.prepare(frame["id"] for frame in frames)
@@ -484,7 +484,7 @@ def timeline(ctx: Studio, who: Reader, request: Request, case_id: Id, run: Name)
 
 
 def _list(body: NewDecision | Travel) -> tuple[dict[str, Any], worklist.Query | None]:
-    """Returns {"study", "run"} of a body and its list, and the list's query, checked before anything is stored.
+    """Returns {"study", "run"} of a body and its list, and the list's query (None without a list); nothing is stored.
 
     Raises ValueError if they contradict each other, or if the list has no such order or filter.
     """

@@ -28,8 +28,8 @@ Bits = Annotated[str, StringConstraints(max_length=32 << 20)]  # base64 of one b
 class Clicks(Body):
     """Clicks that ask for a mask.
 
-    clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of the visible part; None for all of it. start:
-    the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
+    clicks: (x, y, whether positive) in the image's pixels. window: x0, y0, x1, y1 of the visible part; None for all of
+    it. start: the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
     """
 
     run: Name = ""
@@ -48,7 +48,7 @@ class InBox(Body):
 class AtSpot(Body):
     """A spot of the heat map.
 
-    spot: x, y in the image's pixels. level: of the outline on screen; None for the run's own outline.
+    spot: x, y in the image's pixels. level: heat value of the outline on screen; None for the run's own outline.
     """
 
     run: Name
@@ -64,10 +64,7 @@ class Coming(Body):
 
 
 class BoxesThere(Answer):
-    """Whether masks can be made from boxes.
-
-    missing: what to install for masks from boxes; null if nothing is missing.
-    """
+    """Whether masks can be made from boxes. missing: what to install for it; null if nothing is missing."""
 
     missing: str | None
 

@@ -32,9 +32,9 @@ class OpenSession(Part):
 
 
 class Standing(Part):
-    """What the reader is reading. blind: studies that are read blind now. session: the open reading session.
+    """What the reader is reading. blind: studies that the reader reads blind now. session: the open reading session.
 
-    closed: paths that are refused meanwhile, as regular expressions. why: the explanation.
+    closed: paths that are refused meanwhile, as regular expressions. why: the reason, in words.
     """
 
     blind: list[str]
@@ -46,12 +46,12 @@ class Standing(Part):
 class Status(Answer):
     """What the page's bar shows.
 
-    beside: the short job running while `job` is a training. arrived: when a case or a score was last added, by watched
-    study; for a blind reader, when a case was.
+    beside: the short job that runs at the same time as a training. arrived: by watched study, when a case or score was
+    last added; for a blind reader, when a case was.
 
-    ended: when a job last ended. runs, drafts: versions by study, which change when a run is added, changed or removed
-    or a score is stored, and when one of the reader's drawings is stored or discarded. A reader of any blind study
-    gets none of these three, because they would reveal the number or time of hidden events.
+    ended: when a job last ended. runs, drafts: by study, a text that changes whenever its runs or scores do, and one
+    that changes whenever the reader's unsaved drawings do. A reader of any blind study gets none of these three,
+    because they would reveal the number or time of hidden events.
     """
 
     studies: list[str]
@@ -66,7 +66,7 @@ class Status(Answer):
 
 
 class Stage(Part):
-    """A stage of the jobs of a study. left: seconds."""
+    """A stage of the jobs of a study. left: seconds until it is done. share: its finished fraction."""
 
     title: str
     state: Literal["done", "running", "waiting", "failed", "stopped"]

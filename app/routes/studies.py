@@ -41,7 +41,6 @@ from core.studio.training import estimate
 router = APIRouter(prefix="/api/study", tags=["studies"])
 TILE_SIDES = (16, 1024)
 SAMPLE_SIDE = 144
-# Limits for readers without administrator rights: bytes, files and folders of an upload; number of uploads stored.
 
 
 class Import(Body):
@@ -155,7 +154,7 @@ class FailedImport(_Import):
 
 
 class ImageGroup(Part):
-    """Images with the same interpretation. meaning: as "train normal", or "" to ask; samples: how many are shown."""
+    """Images with the same interpretation. meaning: "train normal", ..., or "" to ask; samples: how many are shown."""
 
     name: str
     meaning: str
@@ -193,7 +192,7 @@ class Look(Answer):
 
 
 class DemoAsked(Body):
-    """A request for the demo. train: whether to train on the demo study here, if it is open."""
+    """A request for the demo study. train: whether to train on it on this machine, instead of importing it."""
 
     train: bool = False
 
@@ -257,7 +256,7 @@ class Overview(Answer):
 
 
 class Next(Answer):
-    """The next steps for a study. guess, kept: keys of kinds. look: seconds that a first look takes."""
+    """Facts for a study's next steps. guess, kept: the guessed and confirmed kind. look: seconds of a first look."""
 
     kinds: dict[str, str]
     guess: str | None
@@ -392,7 +391,6 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
             )
         return {**report.to_dict(), "first": records.first_after(store, study, last)}
 
-    studies.study_row(store, study)
     add_work = partial(from_drop, drop=drop) if drop else work
     forget = partial(_forget, store, ctx.home, drop)
     return {"ok": True, "task": ctx.held(Imports, store).start(add_work, f"{study} {body}", reply, forget)}
@@ -400,8 +398,7 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 
 @router.post("/{study}/look", response_model=Look)
 def first_look(ctx: Studio, who: Administrator, study: str):
-    """Queue quick detectors on pretrained features; {"job", "encoder", "fit"}."""
-    studies.study_row(ctx.store(), study)
+    """Queue a first look: a quick detector on pretrained features. Returns its job, encoder and fit."""
     with ctx.making(who, "run", 2) as record_owner:
         look_runs = look.look(ctx.store(), study, ctx.store().setting("device", "auto"))
         record_owner([look_runs["encoder"], look_runs["fit"]])
@@ -455,7 +452,7 @@ def new_drop(ctx: Studio, who: Sighted):
 async def receive(
     ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
 ):
-    """Receive one dropped file; its body is the file."""
+    """Receive one dropped file; the request's body is the file."""
     arriving, limited, received = ctx.held(dropped.Arriving, ctx.home), not administers(ctx, who), 0
     target = arriving.place(token, path, limited)
     try:
@@ -494,9 +491,8 @@ def show(ctx: Studio, who: Sighted, study: str):
 
 @router.get("/{study}/next", response_model=Next)
 def what_next(ctx: Studio, who: Sighted, study: str):
-    """List the next steps for a study, and the likely kind of its images."""
+    """Return the facts that decide a study's next steps, and the likely kind of its images."""
     store = ctx.store()
-    studies.study_row(store, study)
     return {
         "ok": True,
         "kinds": kind.KINDS,
@@ -523,7 +519,6 @@ def fitting(ctx: Studio, who: Sighted, study: str):
 def keep_kind(ctx: Studio, who: Administrator, study: str, body: Kind):
     """Confirm the kind of image; the labels of findings then follow it, unless the study has its own."""
     store = ctx.store()
-    studies.study_row(store, study)
     kind.keep(store, study, body.kind)
     return {"ok": True, "labels": decisions.fit_labels(store, study, body.kind, who)}
 

@@ -61,10 +61,10 @@ class TourSteps(Answer):
 
 
 class TourAgreement(Part):
-    """The reader's agreement with the machine and with the drawn truth.
+    """The reader's agreement with the machine and with the ground truth.
 
-    read: images that the reader called normal or abnormal; machine, truth: those on which each agrees; missed: lesions
-    among them that the machine did not flag.
+    read: images that the reader called normal or abnormal; machine, truth: how many of these each agrees on; missed:
+    images with a lesion that the reader found and the machine did not flag.
     """
 
     read: int
@@ -76,7 +76,7 @@ class TourAgreement(Part):
 class TourState(Answer):
     """The state of the demo study.
 
-    found: the case with the clearest lesion; null, like `agreement`, while the reader reads the demo study blind.
+    found: the abnormal case with the highest score; null, like `agreement`, while the reader reads the study blind.
     stored: the encoder that was trained on the study last, if any.
     """
 

@@ -34,10 +34,7 @@ class DryRunOf(TrainingConfig):
 
 
 class Training(DryRunOf):
-    """A training to start.
-
-    detectors: options of each detector to fit when the training ends, by name.
-    """
+    """A training run to start. detectors: options of each detector to fit when it ends, by name."""
 
     detectors: dict[Name, Settings]
     name: Name = ""
@@ -216,8 +213,7 @@ class DetectorForm(Part):
 class TrainingForms(Answer):
     """The forms of a training and of each detector.
 
-    notes: a remark on each preset, shown before it is chosen. archs: the backbones of added weights files, if
-    given.
+    notes: a remark on each preset, shown before it is chosen. archs: backbones of added weights files, if known.
     """
 
     objectives: dict[str, Title]
@@ -296,7 +292,7 @@ def check(ctx: Studio, who: Sighted, body: TrainingConfig):
 def dry(ctx: Studio, who: Sighted, body: DryRunOf):
     """Time the first steps of a training and measure their memory.
 
-    One per reader, two in all; further ones wait in the order of arrival.
+    At most one dry run per reader and two in all run at once; others wait in the order of arrival.
     """
     ready = training.checked(body.config, ctx.store(), ctx.files_of(who)).to_dict()
     return {"ok": True, **dryrun.dry_run(ctx.store().home.path, body.study, ready)}
@@ -304,7 +300,7 @@ def dry(ctx: Studio, who: Sighted, body: DryRunOf):
 
 @router.post("/start", response_model=Started)
 def start(ctx: Studio, who: Sighted, body: Training):
-    """Queue a training and the detectors to fit when it ends."""
+    """Queue a training run and the detectors to fit when it ends."""
     files = ctx.files_of(who)
     with ctx.making(who, "run", 1 + len(body.detectors)) as record_owner:
         started = training.start(ctx.store(), body.study, body.config, body.name, body.detectors, files=files)
@@ -314,13 +310,13 @@ def start(ctx: Studio, who: Sighted, body: Training):
 
 @router.get("/runs", response_model=RunRows)
 def list_runs(ctx: Studio, who: Sighted, study: Name, archived: bool = False):
-    """List a study's runs, with their jobs and figures."""
+    """List a study's runs, with their jobs and metrics."""
     return {"ok": True, "runs": live.overview(ctx.store(), study, archived)}
 
 
 @router.get("/run/{run_id}", response_model=RunDetail)
 def show(ctx: Studio, who: Sighted, run_id: str, after: Int = -1, stride: Id = 0):
-    """Return one run in detail, with the numbers since a step."""
+    """Return one run in detail, with its metrics since a step."""
     return {"ok": True, **live.detail(ctx.store(), ctx.held(live.Alarms, ctx.store()), run_id, after, stride)}
 
 

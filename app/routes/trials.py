@@ -70,7 +70,7 @@ class TrialPart(Part):
 
 
 class Trial(Part):
-    """A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their ground truth."""
+    """A reader trial. plan: options of `TrialPlan`. digest: a hash of the plan, its cases and their ground truth."""
 
     id: int
     name: str
@@ -87,7 +87,8 @@ class Trial(Part):
 class Trials(Answer):
     """A study's trials, and the choices for a plan.
 
-    form, usual: of a new plan. readers: accounts that may read. panel: everyone who has read cases of the study.
+    form, usual: form and defaults of a new plan. readers: accounts with that role. panel: everyone with an account, or
+    with reviews of the study.
     """
 
     trials: list[Trial]

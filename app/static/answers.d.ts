@@ -13,7 +13,7 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Stored metadata of a case. patient: start of a keyed hash. text: burned-in text. odd: unused header values. */
+        /** @description Metadata of a case. patient: start of a keyed hash. text: likely burned-in text. odd: invalid header values. */
         About: {
             format: string;
             patient: string | null;
@@ -68,7 +68,7 @@ export interface components {
             reader: string;
             decision: components["schemas"]["Decision"];
         };
-        /** @description A run to put first among a study's detectors. run: the scored fit; "" rolls back. */
+        /** @description A run to put first among a study's detectors. run: the scored fit; "" undoes the choice. */
         Adopted: {
             /** @default  */
             run: string;
@@ -91,7 +91,7 @@ export interface components {
         /**
          * @description The result of importing a file of annotations.
          *
-         *     cut: shapes cropped at the edge. unknown: names that no case has. passed_over: why other shapes were skipped.
+         *     cut: number of shapes cropped at the edge. unknown: names that no case has. passed_over: why others were skipped.
          */
         AnnotationsIn: {
             /** @constant */
@@ -137,7 +137,7 @@ export interface components {
             ok: true;
             job: number;
         };
-        /** @description Readers to assign the test cases to. per_case: 2 for double reading. */
+        /** @description Readers to assign the test cases to. per_case: readers for each case, 2 for double reading. */
         Assign: {
             readers: string[];
             /** @default 1 */
@@ -146,7 +146,7 @@ export interface components {
         /**
          * @description A reader's progress with the assigned cases.
          *
-         *     role: null without an account. read: assigned cases; read_in_all: cases of the study, assigned or not.
+         *     role: null without an account. read: number of assigned cases that are read; read_in_all: of all cases of the study.
          */
         AssignedReader: {
             name: string;
@@ -155,7 +155,7 @@ export interface components {
             read: number;
             read_in_all: number;
         };
-        /** @description The assignment of test cases. cases: in the test split; free: of these, not assigned. */
+        /** @description The assignment of test cases. cases: number of test cases; free: how many of these are assigned to nobody. */
         Assignments: {
             /** @constant */
             ok: true;
@@ -166,7 +166,7 @@ export interface components {
         /**
          * @description A spot of the heat map.
          *
-         *     spot: x, y in the image's pixels. level: of the outline on screen; None for the run's own outline.
+         *     spot: x, y in the image's pixels. level: heat value of the outline on screen; None for the run's own outline.
          */
         AtSpot: {
             run: string;
@@ -185,8 +185,7 @@ export interface components {
         /**
          * @description The reliability of a run's scores.
          *
-         *     planted, plain: empty before they are measured. enough: the number of decided cases of each kind that a
-         *     calibration takes.
+         *     planted, plain: empty before they are measured. enough: number of normal and of abnormal decisions to calibrate.
          */
         Believed: {
             /** @constant */
@@ -220,7 +219,7 @@ export interface components {
             binned: string;
             until: string;
         };
-        /** @description A box round a lesion: x0, y0, x1, y1 in parts of the image's width and height. */
+        /** @description A box round a lesion: x0, y0, x1, y1 as fractions of the image's width and height. */
         BoxOfDrop: {
             drop: string;
             file: string;
@@ -231,11 +230,7 @@ export interface components {
                 number
             ];
         };
-        /**
-         * @description Whether masks can be made from boxes.
-         *
-         *     missing: what to install for masks from boxes; null if nothing is missing.
-         */
+        /** @description Whether masks can be made from boxes. missing: what to install for it; null if nothing is missing. */
         BoxesThere: {
             /** @constant */
             ok: true;
@@ -244,7 +239,8 @@ export interface components {
         /**
          * @description The result of importing a bundle.
          *
-         *     rows: how many, by table. readers: new names by those of the bundle. missing, changed: names of cases.
+         *     rows: their number by table. readers: the names here of the bundle's readers. missing: cases without an image, and
+         *     maps without files. changed: names of cases whose image is no longer the one imported originally.
          */
         Bundle: {
             /** @constant */
@@ -285,9 +281,9 @@ export interface components {
         /**
          * @description A case, with the fields that its reader may see.
          *
-         *     While the case is hidden from a blind reader, nothing below `findings`, and only the reader's own findings; others,
-         *     frames, recording: never in a study that is read blind; about: never under neutral names. kinds: tags from the
-         *     import.
+         *     While the case is hidden from a blind reader, it has no fields after `findings`, and only the reader's own findings.
+         *     `others`, `frames` and `recording` are missing while the reader is blind, `about` under neutral names, all four in a
+         *     trial. kinds: tags from the import.
          */
         CaseDetail: {
             id: number;
@@ -335,7 +331,7 @@ export interface components {
             height: number;
             tags: string[];
         };
-        /** @description A tag to add to cases or to remove; cases by their numbers in the worklist. */
+        /** @description A tag to add to cases or to remove from them. cases: their numbers in the worklist. */
         CaseTag: {
             study: string;
             cases: number[];
@@ -357,7 +353,7 @@ export interface components {
             second: components["schemas"]["Decision"];
             label: components["schemas"]["Label"];
         };
-        /** @description The differences in a device's images, or a day's imports if no device is named. */
+        /** @description How new images of a device, or of a day's import if the device is any, differ from held-out ones. */
         ChangedImages: {
             of: string;
             pictures: components["schemas"]["SidesOfChange"] | null;
@@ -381,7 +377,7 @@ export interface components {
             for_worse: number;
             cases: components["schemas"]["ChangedCase"][];
         };
-        /** @description A choice of one option, or of several. names: what people read instead of an option. */
+        /** @description A choice of one option, or of several. names: labels of the options. */
         ChoiceField: {
             key: string;
             label: string;
@@ -399,7 +395,7 @@ export interface components {
         /**
          * @description An operating point to choose.
          *
-         *     threshold: for `dragged`; the others are computed. default: resets the run.
+         *     threshold: only for source `dragged`; the other sources compute it. Source `default` resets the run.
          */
         ChoosePoint: {
             run: string;
@@ -410,8 +406,7 @@ export interface components {
         /**
          * @description An operating point.
          *
-         *     threshold: null for the percentile of held-out normals. labels: whether they were visible when it was
-         *     chosen.
+         *     threshold: null for the percentile of held-out normals. labels: whether labels were known when it was chosen.
          */
         Chosen: {
             /** @enum {string} */
@@ -430,8 +425,8 @@ export interface components {
         /**
          * @description Clicks that ask for a mask.
          *
-         *     clicks: x, y in the image's pixels, positive. window: x0, y0, x1, y1 of the visible part; None for all of it. start:
-         *     the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
+         *     clicks: (x, y, whether positive) in the image's pixels. window: x0, y0, x1, y1 of the visible part; None for all of
+         *     it. start: the mask to correct, as base64 of mask.bits; with "" the clicks grow a new region.
          */
         Clicks: {
             /** @default  */
@@ -488,9 +483,9 @@ export interface components {
         /**
          * @description A row of the comparison of runs.
          *
-         *     run: null for the baseline. cases: with a label, localised: with a mask. set: equal for rows with the same cases,
-         *     labels and masks. Intervals are 95 %. best: names of the measures in which no row is better, if all rows have the
-         *     same set.
+         *     run: null for the baseline. cases: number with a label; localised: with a lesion mask. set: equal for rows with the
+         *     same cases, labels and masks. Intervals (_ci) are 95 %. best: names of the metrics in which no row is better; empty
+         *     if rows differ in `set`.
          */
         ComparedRow: {
             run: string | null;
@@ -566,7 +561,7 @@ export interface components {
         };
         /** @enum {string} */
         Decision: "normal" | "abnormal" | "unsure";
-        /** @description A request for the demo. train: whether to train on the demo study here, if it is open. */
+        /** @description A request for the demo study. train: whether to train on it on this machine, instead of importing it. */
         DemoAsked: {
             /** @default false */
             train: boolean;
@@ -635,7 +630,7 @@ export interface components {
             id: string;
             name: string;
         };
-        /** @description An unsaved drawing. id: the case's. */
+        /** @description An unsaved drawing. id: number of its case. */
         Draft: {
             id: number;
             updated: string;
@@ -682,7 +677,8 @@ export interface components {
         /**
          * @description An encoder that a map can be drawn of.
          *
-         *     k: of MedMix's classes A_0 to A_k. centred: class centres were saved, so distances from them can be measured.
+         *     k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
+         *     with it, from which features can then be measured.
          */
         EncoderRun: {
             id: string;
@@ -778,7 +774,8 @@ export interface components {
         /**
          * @description The patch of a case that a run finds most abnormal, and the normal patch most similar to it.
          *
-         *     Boxes are in fractions of the images' width and height.
+         *     box: the patch of the case; there: the patch of the training image `case`; both in fractions of width and height.
+         *     usual: such distances of held-out normal images, or null.
          */
         Explained: {
             /** @constant */
@@ -802,7 +799,8 @@ export interface components {
         /**
          * @description A warning before a study is exported.
          *
-         *     text: null without a warning. cases: with likely burned-in text. servers: to which the reader may send.
+         *     text: null without a warning. cases: at most 200 with likely burned-in text. servers: names of the DICOMweb servers
+         *     that the reader may send to.
          */
         ExportWarning: {
             /** @constant */
@@ -933,7 +931,7 @@ export interface components {
         /**
          * @description The head of a painted grid; its mosaic follows as a JPEG. outlines: polygons by class and sample.
          *
-         *     aspect: width by height of the images before they were squeezed to squares; null where they differ.
+         *     aspect: width / height of the images before they were resized to squares; null if they differ.
          */
         GridHead: {
             rows: number;
@@ -949,9 +947,9 @@ export interface components {
             aspect: number | null;
         };
         /**
-         * @description A piece that was pasted into sample m of A_n.
+         * @description A piece that was pasted into sample m of class A_n.
          *
-         *     It was cut out at `box` of the donor's column and put to `to`; in parts of the side.
+         *     box: where it was cut out of the image in column `donor`; to: where it was pasted; as fractions of the side.
          */
         GridSource: {
             n: number;
@@ -975,7 +973,7 @@ export interface components {
             title: string;
             fields: components["schemas"]["Field"][];
         };
-        /** @description Images with the same interpretation. meaning: as "train normal", or "" to ask; samples: how many are shown. */
+        /** @description Images with the same interpretation. meaning: "train normal", ..., or "" to ask; samples: how many are shown. */
         ImageGroup: {
             name: string;
             meaning: string;
@@ -1040,7 +1038,7 @@ export interface components {
          * @description A job as the page lists it.
          *
          *     share: the finished fraction of the run that it is working on, 0 to 1.
-         *     here, ahead: whether it works on the run it is listed with now, or will later; null elsewhere.
+         *     here, ahead: in a list of runs, whether it works on the row's run now, or will later; null elsewhere.
          */
         Job: {
             id: number;
@@ -1056,7 +1054,7 @@ export interface components {
             ahead: boolean | null;
             steps: string[];
         };
-        /** @description The answer to a request for something that is made once. job: null if it is ready. */
+        /** @description The answer to a request for a result that is computed once. job: the job that does it; null if it is ready. */
         JobAsked: {
             /** @constant */
             ok: true;
@@ -1069,8 +1067,8 @@ export interface components {
         /**
          * @description An account, with its reader's progress in one study.
          *
-         *     seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: with which
-         *     programs sign in as the reader. The other numbers count the study's cases; read: of the assigned ones.
+         *     seen: when the reader was last active, or null. last: whether this is the only administrator. tokens: their number.
+         *     The other numbers count the study's cases: assigned ones, assigned ones that are read, and all that are read.
          */
         KeptAccount: {
             name: string;
@@ -1104,7 +1102,7 @@ export interface components {
             ok: true;
             labels: string[];
         };
-        /** @description What to continue learning from. fit: the scored fit. */
+        /** @description A request to learn from readers' marks. fit: the scored fit to start from. */
         Learn: {
             fit: string;
         };
@@ -1118,12 +1116,13 @@ export interface components {
         /**
          * @description The material for learning in a study, and the runs that learnt from it.
          *
-         *     masks, patients: accepted ones; learning takes `least` patients, or images if patients are any. unfinished:
-         *     cases with a mask whose reader has not confirmed that all lesions are marked. normals: cases called normal, which
-         *     are used too. kinds: masks by label, for labels learnt as separate kinds. whole: masks that cover their image and
-         *     are not used. contradicting: cases on which readers disagree, not used before they are adjudicated. notes: sentences
-         *     on everything skipped or any. none: why learning is impossible. next: number of masks at which learning is
-         *     offered next. due: whether such a number was reached since the last learning. decided: cases with a decision.
+         *     masks, patients: numbers of accepted masks and their patients; learning needs `least` patients (or images, if they
+         *     are any). unfinished: number of cases with a mask whose reader has not confirmed that all lesions are marked.
+         *     normals: number of cases called normal, which are used too. kinds: number of masks by label, for labels learnt as
+         *     separate kinds. whole: number of masks that cover their whole image and are not used. contradicting: number of cases
+         *     on which readers disagree, not used before adjudication. notes: sentences on everything skipped or any. none:
+         *     why learning is impossible, or null. next: number of masks at which learning is offered next. due: whether such a
+         *     number was reached since the last learning. decided: number of cases with a decision.
          */
         Learning: {
             /** @constant */
@@ -1148,9 +1147,10 @@ export interface components {
             learnt: components["schemas"]["LearntRun"][];
         };
         /**
-         * @description A run compared with the one that it started from, on `cases` that it has not seen; it has seen `left_out`.
+         * @description A run compared with the run that it started from, on `cases` test cases with a known label that it has not seen.
          *
-         *     pictured: example cases, from the largest gain to the largest loss.
+         *     left_out: number of the other test cases: seen in learning, or without a label or clear decision. pictured: example
+         *     cases, from the largest gain to the largest loss.
          */
         LearntBeside: {
             base: string;
@@ -1170,8 +1170,8 @@ export interface components {
         /**
          * @description The gain from learning on marked cases, by cross-validation.
          *
-         *     Dice before and after, their mean difference with its 95 % interval. weight, score_weight: of the previous detector,
-         *     in the map and in the image's score. words: all of this in words.
+         *     base_dice, dice: mean Dice before and after; difference: with its 95 % interval. weight, score_weight: weights of
+         *     the previous detector in the map and in the image's score. words: all of this in words.
          */
         LearntGain: {
             weight: number;
@@ -1190,8 +1190,9 @@ export interface components {
         /**
          * @description A run that learnt from readers' marks.
          *
-         *     share: of the learnt map in a run of version 0.2, 0 if it did not help on held-out marked images. gain: null until
-         *     it is fitted. headline: what learning changed, in one sentence. fault: why it cannot be repeated, if so.
+         *     share: weight of the learnt map in a run of version 0.2 (0 if it did not help on held-out marked images), else null.
+         *     gain: null until the run is fitted. headline: what learning changed, in one sentence. fault: why the run cannot be
+         *     repeated, or null.
          */
         LearntRun: {
             id: string;
@@ -1219,7 +1220,13 @@ export interface components {
                 number
             ][];
         };
-        /** @description How like the study's real lesions the fake ones are. real: how many real lesions were looked at. */
+        /**
+         * @description How similar the fake lesions are to the study's real ones, in an encoder's features.
+         *
+         *     auroc_real, auroc_synthetic: of real and of fake lesions against normal patches, by a classifier of real lesions.
+         *     closeness: the ratio of the two above chance, 0 to 1. distance: energy distance of fake to real lesions, 1 for
+         *     normal patches. real: number of real lesions used.
+         */
         LesionSimilarity: {
             auroc_real: number;
             auroc_synthetic: number;
@@ -1298,7 +1305,7 @@ export interface components {
         /**
          * @description A map at one epoch.
          *
-         *     numbers: metrics by what they compare, classes or lesions. radii: by group.
+         *     numbers: metrics of MedMix's classes ("classes") and of normal against abnormal images ("lesions"). radii: by group.
          */
         MapEpoch: {
             epoch: number;
@@ -1347,7 +1354,7 @@ export interface components {
             maps: components["schemas"]["MapRow"][];
             views: components["schemas"]["SavedView"][];
         };
-        /** @description A version of a lesion mask. reference: the ground truth of all figures; the others are readers' masks. */
+        /** @description A version of a lesion mask. reference: whether it is the ground truth for metrics; others are readers' masks. */
         MaskVersion: {
             id: number;
             case_id: number;
@@ -1361,7 +1368,7 @@ export interface components {
             note: string | null;
             reference: boolean;
         };
-        /** @description What to export. config: the settings on screen, if some were changed after the search. */
+        /** @description A search result to export as a preset. config: the settings on screen, if some were changed after the search. */
         MatchFile: {
             name: string;
             config?: {
@@ -1371,7 +1378,8 @@ export interface components {
         /**
          * @description What a search has found so far. history: seconds and distance of each improvement.
          *
-         *     left_out, left_out_before: distances to lesions that were held out in turn; null if they are too few.
+         *     before, after: distance of pasted lesions to real ones, with the best preset (`preset`) and with `config`.
+         *     left_out_before, left_out: the same for lesions held out in turn; null if they are too few.
          */
         MatchState: {
             config: {
@@ -1400,7 +1408,7 @@ export interface components {
                 [key: string]: any;
             };
         };
-        /** @description A setting that the search changed. without: the distance if it goes back to what it was. */
+        /** @description A setting that the search changed. without: the distance if this setting is reset. */
         MatchedSetting: {
             name: string;
             before: string | number | number[];
@@ -1412,9 +1420,9 @@ export interface components {
             rows: (number | null)[][];
         };
         /**
-         * @description A run's measure next to that of the run that it started from.
+         * @description A metric before (old) and after (new) learning.
          *
-         *     interval: 95 %, of the difference. enough: whether there are enough images for a conclusion.
+         *     interval: 95 % confidence interval of the difference. enough: whether there are enough images for a conclusion.
          */
         MeasureBeside: {
             old: number | null;
@@ -1448,7 +1456,7 @@ export interface components {
             images: string[];
             maps: string[];
         };
-        /** @description The missing cells. rows: seconds for each incomplete row, by table and label. */
+        /** @description The cells (a row with one seed) without a result. rows: estimated seconds of each row, by table and label. */
         MissingCells: {
             /** @constant */
             ok: true;
@@ -1538,9 +1546,9 @@ export interface components {
             rating?: number | null;
         };
         /**
-         * @description The result of the betting test on new images.
+         * @description The result of a test by betting whether new normal images still score like held-out ones.
          *
-         *     capital: its maximum; 100 raises an alarm. since: the day of the alarm. caveat: its limits.
+         *     capital: the test's maximum capital; 100 raises an alarm. since: the day of the alarm, or null. caveat: its limits.
          */
         NewImages: {
             cases: number;
@@ -1569,18 +1577,14 @@ export interface components {
             /** @default  */
             note: string;
         };
-        /**
-         * @description Images to project onto a map.
-         *
-         *     folder (administrators only), or study: its cases that are not on the map.
-         */
+        /** @description Images to project onto a map, from a folder (administrators only) or a study's cases that are not on it. */
         NewProjection: {
             /** @default  */
             folder: string;
             /** @default  */
             study: string;
         };
-        /** @description A report to make. tables: by name; empty for all. network: of all rows; null for the budget's default. */
+        /** @description A report to make. tables: empty for all. network: the backbone of all rows; null for the budget's default. */
         NewReport: {
             /** @default [] */
             tables: string[];
@@ -1598,7 +1602,7 @@ export interface components {
              */
             protocol: "paper" | "held-out";
         };
-        /** @description A search for settings. cases, outlined: the lesions to match, of the study and of dropped images. */
+        /** @description A search for settings. cases, outlined: the lesions to match, in cases of the study and on dropped images. */
         NewSearch: {
             study: string;
             /** @default [] */
@@ -1615,7 +1619,7 @@ export interface components {
             };
             trial?: number | null;
         };
-        /** @description The next steps for a study. guess, kept: keys of kinds. look: seconds that a first look takes. */
+        /** @description Facts for a study's next steps. guess, kept: the guessed and confirmed kind. look: seconds of a first look. */
         Next: {
             /** @constant */
             ok: true;
@@ -1630,7 +1634,7 @@ export interface components {
             masks: number;
             look: number;
         };
-        /** @description A number. min, max: null where the form knows no limit. */
+        /** @description A number. min, max: null without a limit. */
         NumberField: {
             key: string;
             label: string;
@@ -1660,14 +1664,14 @@ export interface components {
             max: number | null;
             step: number | "any";
         };
-        /** @description A lesion that can be matched. kind: of a reference mask, or of one that a reader drew and that was accepted. */
+        /** @description A lesion that can be matched. kind: whether its mask is a reference mask or an accepted mask of a reader. */
         OfferedLesion: {
             case: number;
             name: string;
             /** @enum {string} */
             kind: "reference" | "readers";
         };
-        /** @description latest: the study's newest search; null if there was none. */
+        /** @description Lesions that can be matched. most: how many a search takes. latest: the study's newest search, or null. */
         OfferedLesions: {
             /** @constant */
             ok: true;
@@ -1744,7 +1748,7 @@ export interface components {
             decision: components["schemas"]["Decision"];
             comment: string;
         };
-        /** @description A lesion outlined on a dropped image, in parts of its width and height. */
+        /** @description A lesion outlined on a dropped image. outline: (x, y) as fractions of the image's width and height. */
         OutlinedLesion: {
             drop: string;
             file: string;
@@ -1881,7 +1885,7 @@ export interface components {
         /**
          * @description How many planted lesions of a size and contrast a run flags.
          *
-         *     size: the lesion's longer side, area: the changed pixels; as fractions of the image's. contrast: its opacity.
+         *     size: the lesion's longer side as a fraction of the image's; area: fraction of changed pixels; contrast: opacity.
          */
         PlantedLesions: {
             size: number;
@@ -1933,7 +1937,7 @@ export interface components {
         /**
          * @description A preset of an augmentation; version 0 came with the studio.
          *
-         *     id, reader, created and removed: only of those that readers have made.
+         *     id, reader, created, removed: only present if a reader saved the preset.
          */
         Preset: {
             name: string;
@@ -1970,10 +1974,10 @@ export interface components {
             presets: components["schemas"]["Preset"][];
         };
         /**
-         * @description What a linear probe tells of a scene's classes.
+         * @description How well a linear probe separates the classes of a scene.
          *
-         *     confusion: the true class by row. near: null where the study has too few lesion masks. study: whose real lesions
-         *     those of `near` are. side: of the images, in pixels.
+         *     confusion: rows are true classes. near: null if the study has too few lesion masks, or hides them from the reader.
+         *     study: the study of the images and of the real lesions in `near`. side: side of the images in pixels.
          */
         Probe: {
             /** @constant */
@@ -2011,7 +2015,7 @@ export interface components {
         /**
          * @description Images that were projected onto a map.
          *
-         *     cases: -1 for a file of a folder. far: by epoch and image, whether it lies outside the map's support.
+         *     cases: case ids, -1 for files of a folder. far: by epoch and image, whether it is far from every image of the map.
          */
         Projection: {
             key: string;
@@ -2034,9 +2038,9 @@ export interface components {
             sets: (components["schemas"]["Projection"] | components["schemas"]["WaitingProjection"])[];
         };
         /**
-         * @description The conformal threshold: at most `alpha` of normal images are flagged; of the test's normals, `share` are.
+         * @description The conformal threshold: at most `alpha` of normal images are flagged; of the test normals, `share` were flagged.
          *
-         *     caveat: its limits. paused: the guarantee does not hold at present, and says so.
+         *     caveat: its limits. paused: whether the guarantee is suspended because images have changed; `guarantee` says so.
          */
         Promised: {
             alpha: number;
@@ -2064,7 +2068,7 @@ export interface components {
             max: number;
             step: number;
         };
-        /** @description A preset as it stands in a file. */
+        /** @description A preset as read from a file. */
         ReadPreset: {
             name: string;
             strong: string;
@@ -2171,7 +2175,7 @@ export interface components {
         /**
          * @description The paper's tables as far as they exist: `done` of `wanted` cells.
          *
-         *     network: of all rows, in words. files: the formats of the last report, written at `made`.
+         *     network: the backbone of all rows, as a sentence. files: formats of the last report, which was written at `made`.
          */
         ReportBoard: {
             /** @constant */
@@ -2203,8 +2207,8 @@ export interface components {
         /**
          * @description A row of one of the paper's tables.
          *
-         *     values: ours by metric; paper: the published ones. starred, paper_starred: our row, or the paper's, used no ImageNet
-         *     weights at all. collapsed: how many encoders. failed: why there is no result.
+         *     values: our results by metric; paper: the published ones. starred, paper_starred: whether our row, or the paper's,
+         *     uses no ImageNet weights. collapsed: number of collapsed encoders. failed: why there is no result, or "".
          */
         ReportRow: {
             label: string;
@@ -2221,7 +2225,7 @@ export interface components {
             collapsed: number;
             failed: string;
         };
-        /** @description The runs of a row by one seed. fit, encoder: null if not made yet. */
+        /** @description The runs of a row with one seed. fit, encoder: null if not made yet. */
         ReportSeed: {
             seed: number;
             fit: string | null;
@@ -2246,7 +2250,7 @@ export interface components {
             masks: components["schemas"]["MaskVersion"][];
         };
         Results: components["schemas"]["ResultsOfRun"] | components["schemas"]["ResultsOfReaders"];
-        /** @description The results if no run has scored the study. minds: by reader. */
+        /** @description The results if no run has scored the study. minds: how decisions changed, by reader. */
         ResultsOfReaders: {
             /** @constant */
             ok: true;
@@ -2259,8 +2263,8 @@ export interface components {
             blind: boolean;
         };
         /**
-         * @description The results of a run. run: its id. minds: by reader. masks: the kind of ground truth; counts: cases with a mask
-         *     of each kind. outlined: the share of normal images on which Review draws an outline by default.
+         * @description The results of a run. run: its id. minds: by reader. masks: the kind of masks used as ground truth; counts: cases
+         *     with a mask of each kind. outlined: the share of normal images on which Review draws an outline by default.
          */
         ResultsOfRun: {
             /** @constant */
@@ -2306,7 +2310,7 @@ export interface components {
             comment: string;
             created: string;
         };
-        /** @description Settings to store. keys, show: the reader's. labels, blind: the study's (administrators). */
+        /** @description Settings to store. keys, show: for the reader. labels, blind: for the study (administrators only). */
         ReviewSettings: {
             /** @default  */
             study: string;
@@ -2322,7 +2326,7 @@ export interface components {
         /**
          * @description What the Review tab needs to open a study.
          *
-         *     version: the studio's. blind: whether the study is read blind first; blinded: whether by this reader.
+         *     version: the studio's version. blind: whether the study is read blind first; blinded: whether by this reader.
          */
         ReviewSetup: {
             /** @constant */
@@ -2507,13 +2511,13 @@ export interface components {
                 [key: string]: any;
             };
         };
-        /** @description A scene of core/studio/medmix/preview.py, which checks each of its settings. */
+        /** @description Settings of MedMix's picture: a `Scene` of core/studio/medmix/preview.py, which checks them. */
         Scene: {
             scene: {
                 [key: string]: any;
             };
         };
-        /** @description The distribution of scores: counts of the bins between lo and hi; scores beyond are in the outer bins. */
+        /** @description The distribution of scores: counts in bins from lo to hi; the outer bins include scores beyond. */
         ScoreSpread: {
             bins: number[];
             lo: number;
@@ -2523,8 +2527,9 @@ export interface components {
         /**
          * @description A run that has scored a study.
          *
-         *     first: whether the run is the newest of its detector, or the adopted one. encoder: the method of the run that it was
-         *     fitted on. adopted: whether somebody put it first. compares: whether it can show what a patch was compared with.
+         *     first: whether it stands for its detector: the adopted run, else the newest on a trained encoder. encoder: method of
+         *     its encoder's run. adopted: whether an administrator put it first. compares: whether it can show which normal patch
+         *     a patch was compared with.
          */
         ScoredRun: {
             id: string;
@@ -2562,7 +2567,7 @@ export interface components {
         /**
          * @description The objects to send to a DICOMweb server.
          *
-         *     server: its name, given by an administrator of the machine. run: of maps and scores; "" for Review's run.
+         *     server: its name on this machine (`dicom server`). run: whose maps and scores are sent; "" for Review's run.
          */
         Send: {
             server: string;
@@ -2601,7 +2606,7 @@ export interface components {
         /**
          * @description A reading session's printed report.
          *
-         *     which: its cases, in words. code: the commit that made the run. version: the studio's.
+         *     which: how its cases were chosen. code: the commit of the code that made the run. version: the studio's version.
          */
         SessionReport: {
             /** @constant */
@@ -2637,7 +2642,7 @@ export interface components {
         /**
          * @description The results of a reading session.
          *
-         *     point, detector: the reader's last decisions, and the run's flags, against the labels.
+         *     point: the reader's last decisions against the labels. detector: the run's flags against the labels.
          */
         SessionSummary: {
             /** @constant */
@@ -2660,7 +2665,7 @@ export interface components {
             over: components["schemas"]["ListedSession"][];
             blind: boolean;
         };
-        /** @description A proportion: hits of n, with the 95 % Wilson interval; null where n is 0. */
+        /** @description A proportion: hits of n, with the 95 % Wilson interval; null if n is 0. */
         Share: {
             value: number | null;
             low: number | null;
@@ -2671,7 +2676,7 @@ export interface components {
         /**
          * @description A case of a printed session.
          *
-         *     first, decision: the first and the last decision. percentile, flagged: of the session's run.
+         *     first, decision: the first and the last decision. percentile, flagged: by the session's run.
          */
         SheetRow: {
             name: string;
@@ -2724,7 +2729,7 @@ export interface components {
         };
         /** @enum {string} */
         Split: "train" | "holdout" | "test";
-        /** @description A stage of the jobs of a study. left: seconds. */
+        /** @description A stage of the jobs of a study. left: seconds until it is done. share: its finished fraction. */
         Stage: {
             title: string;
             /** @enum {string} */
@@ -2733,9 +2738,9 @@ export interface components {
             share: number;
         };
         /**
-         * @description What the reader is reading. blind: studies that are read blind now. session: the open reading session.
+         * @description What the reader is reading. blind: studies that the reader reads blind now. session: the open reading session.
          *
-         *     closed: paths that are refused meanwhile, as regular expressions. why: the explanation.
+         *     closed: paths that are refused meanwhile, as regular expressions. why: the reason, in words.
          */
         Standing: {
             blind: string[];
@@ -2765,12 +2770,12 @@ export interface components {
         /**
          * @description What the page's bar shows.
          *
-         *     beside: the short job running while `job` is a training. arrived: when a case or a score was last added, by watched
-         *     study; for a blind reader, when a case was.
+         *     beside: the short job that runs at the same time as a training. arrived: by watched study, when a case or score was
+         *     last added; for a blind reader, when a case was.
          *
-         *     ended: when a job last ended. runs, drafts: versions by study, which change when a run is added, changed or removed
-         *     or a score is stored, and when one of the reader's drawings is stored or discarded. A reader of any blind study
-         *     gets none of these three, because they would reveal the number or time of hidden events.
+         *     ended: when a job last ended. runs, drafts: by study, a text that changes whenever its runs or scores do, and one
+         *     that changes whenever the reader's unsaved drawings do. A reader of any blind study gets none of these three,
+         *     because they would reveal the number or time of hidden events.
          */
         Status: {
             /** @constant */
@@ -2807,7 +2812,7 @@ export interface components {
             train: string[];
             test: string[];
         };
-        /** @description A strong augmentation. section: of the paper. */
+        /** @description A strong augmentation. section: the section of the paper that describes it. */
         Strong: {
             title: string;
             section: string;
@@ -2852,7 +2857,7 @@ export interface components {
             tag: string;
             cases: number;
         };
-        /** @description A tag that was added to cases or removed. left_out: MedMix versions among the points, which are not cases. */
+        /** @description A tag that was added to cases or removed. left_out: number of points that are MedMix versions, not cases. */
         Tagged: {
             /** @constant */
             ok: true;
@@ -2908,10 +2913,10 @@ export interface components {
             seconds?: number;
         };
         /**
-         * @description The reader's agreement with the machine and with the drawn truth.
+         * @description The reader's agreement with the machine and with the ground truth.
          *
-         *     read: images that the reader called normal or abnormal; machine, truth: those on which each agrees; missed: lesions
-         *     among them that the machine did not flag.
+         *     read: images that the reader called normal or abnormal; machine, truth: how many of these each agrees on; missed:
+         *     images with a lesion that the reader found and the machine did not flag.
          */
         TourAgreement: {
             read: number;
@@ -2922,7 +2927,7 @@ export interface components {
         /**
          * @description The state of the demo study.
          *
-         *     found: the case with the clearest lesion; null, like `agreement`, while the reader reads the demo study blind.
+         *     found: the abnormal case with the highest score; null, like `agreement`, while the reader reads the study blind.
          *     stored: the encoder that was trained on the study last, if any.
          */
         TourState: {
@@ -2973,7 +2978,7 @@ export interface components {
         /**
          * @description A page of the audit trail.
          *
-         *     next: the `before` of the following page. kinds, people, studies: the values of the filters.
+         *     next: `before` for the following page; null on the last. kinds, people, studies: values to filter by.
          */
         Trail: {
             /** @constant */
@@ -2984,11 +2989,7 @@ export interface components {
             people: string[];
             studies: string[];
         };
-        /**
-         * @description A training to start.
-         *
-         *     detectors: options of each detector to fit when the training ends, by name.
-         */
+        /** @description A training run to start. detectors: options of each detector to fit when it ends, by name. */
         Training: {
             config: {
                 [key: string]: any;
@@ -3010,8 +3011,7 @@ export interface components {
         /**
          * @description The forms of a training and of each detector.
          *
-         *     notes: a remark on each preset, shown before it is chosen. archs: the backbones of added weights files, if
-         *     given.
+         *     notes: a remark on each preset, shown before it is chosen. archs: backbones of added weights files, if known.
          */
         TrainingForms: {
             /** @constant */
@@ -3056,7 +3056,7 @@ export interface components {
                 [key: string]: any;
             } | null;
         };
-        /** @description A reader trial. plan: as `TrialPlan`. digest: of the plan with its cases and their ground truth. */
+        /** @description A reader trial. plan: options of `TrialPlan`. digest: a hash of the plan, its cases and their ground truth. */
         Trial: {
             id: number;
             name: string;
@@ -3083,7 +3083,8 @@ export interface components {
         /**
          * @description A study's trials, and the choices for a plan.
          *
-         *     form, usual: of a new plan. readers: accounts that may read. panel: everyone who has read cases of the study.
+         *     form, usual: form and defaults of a new plan. readers: accounts with that role. panel: everyone with an account, or
+         *     with reviews of the study.
          */
         Trials: {
             /** @constant */
@@ -3213,8 +3214,8 @@ export interface components {
         /**
          * @description A row of the worklist.
          *
-         *     flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: given in the order "teaches".
-         *     None of these while the case is hidden.
+         *     flagged: 0 or 1. map: when the heat map was made. kinds: tags from the import. why: why the run would learn
+         *     from it, in the order "teaches". All optional fields are missing while the case is hidden.
          */
         WorklistRow: {
             id: number;

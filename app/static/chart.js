@@ -14,7 +14,7 @@ const DOTTED = 30; // lines with fewer points show each point
 const STEPS = [1, 2, 5].flatMap((m) => [m, 10 * m, 100 * m, 1e3 * m, 1e4 * m, 1e5 * m, 1e6 * m]).sort((a, b) => a - b);
 
 export class Chart {
-  /** @param {{title: string} & import('./series.js').Bounds} options lines: levels to mark across the chart */
+  /** @param {{title: string} & import('./series.js').Bounds} options lines: levels drawn across the chart */
   constructor(options) {
     this.options = options;
     /** @type {Page.Line[]} */

@@ -45,7 +45,7 @@ function Card({ studio }) {
   const { stages, jobs, scored, left } = plan;
   const stop = async () => {
     const question = 'Stop everything? Finished parts stay; unfinished runs can be resumed in Training.';
-    if (!(await confirm(question, 'Stop', 'Let it go on'))) return;
+    if (!(await confirm(question, 'Stop', 'Keep running'))) return;
     for (const job of [...jobs].reverse()) await api(`/api/status/stop/${job}`, {});
   };
   const to = (/** @type {string} */ tab, /** @type {string} */ text, /** @type {string} */ title, main = false) =>
@@ -53,7 +53,7 @@ function Card({ studio }) {
   return html`<section class="panel plan" aria-label="Running">
     <header>
       <h2>Running</h2>
-      <span class="dim left">${about(left)} left in all · continues when this page is closed</span>
+      <span class="dim left">${about(left)} left in total · continues when this page is closed</span>
       <span class="dim num">${stages.filter((s) => s.state === 'done').length} of ${stages.length}</span>
     </header>
     <ol>${stages.map((stage) => html`<${Line} stage=${stage} />`)}</ol>

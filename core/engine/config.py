@@ -1,8 +1,8 @@
 """Configurations: frozen dataclasses that round-trip to JSON and are stored with each run.
 
-An option is declared once, as a field: type, default, and `option`'s bounds, unit, choices and sentence. Checks and
-their errors, the page's forms and the verbs' flags are made from that. Only the standard library is imported here,
-so that `--help` needs no torch.
+An option is declared once, as a field with type, default, and the bounds, unit, choices and description that `option`
+takes. Checks, error messages, the page's forms and command-line flags are generated from this declaration. Only the
+standard library is imported here, so that `--help` needs no torch.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ MOST_CHANNELS = 4096
 
 
 class BadConfig(ValueError):
-    """Raised for an invalid value of an option; the message says which, and what is allowed."""
+    """Raised if an option is unknown or its value invalid; the message names it and says what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
     """The declaration of an option; `option` creates it, `options` lists those of a configuration.
 
-    sentence: what it does, for someone who has not read the code. unit: of the number, such as "pixels".
+    sentence: what the option does, for someone who has not read the code. unit: the number's unit, such as "pixels".
     low, high: inclusive bounds. above, below: exclusive bounds. For a tuple they apply to each value; `high` may be a
     tuple with a bound for each value. ascending: whether the values of a tuple must not decrease (a range).
-    choices: all allowed values. several: whether choices can be combined with "+". aliases: words for combinations.
+    choices: all allowed values. several: whether choices can be combined with "+". aliases: names of combinations.
     offered: function that returns the values offered by a form if others are allowed as well; called only when needed.
     label: shown to users; the field's name if empty. group: heading on the form and the reference page.
-    slider: (lowest, highest) of a form's slider if the bounds are wider or absent. step: of it. log: logarithmic.
-    parts: names of a tuple's values. names: shown to users instead of the choices.
+    slider: range (lowest, highest) of the form's slider if the bounds are wider or absent. step: the slider's step.
+    log: whether the slider is logarithmic. parts: names of a tuple's values. names: the choices' names for users.
     control: "study" for the name of a study, "hidden" for options that no form shows; otherwise it depends on the type.
     """
 

@@ -1,7 +1,7 @@
 """Files and folders that are either complete or absent: written in a private folder, flushed, then renamed.
 
-Each writer has a private folder, and each target one writer at a time, among the threads of all processes. A file that
-is memory-mapped is never changed or truncated, but replaced by another one with the same name.
+Each writer has a private folder, and each target has one writer at a time among the threads of all processes. A
+memory-mapped file is never changed or truncated; a new file with the same name replaces it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Busy(Exception):
 def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
     """Locks `path` against other threads and processes while the block runs, and yields an empty folder next to it.
 
-    Raises Busy if it is locked by another and `wait` is False.
+    Raises Busy if another thread or process holds the lock and `wait` is False.
     """
     path = Path(path)
     name = hashlib.sha256(path.name.casefold().encode()).hexdigest()[:16]
@@ -43,10 +43,10 @@ def locked(path: Path | str, wait: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Yields a path to write a file or a folder at, which becomes `path` in one step when the block ends.
+    """Yields a path at which to write a file or a folder; when the block ends, it replaces `path` in one step.
 
-    Further files that the block writes next to it, such as a seal, are moved next to `path`. If the block fails or
-    writes nothing, nothing changes. The yielded path has the name of `path`.
+    Other files that the block writes next to it are moved next to `path`. If the block fails or writes nothing, nothing
+    changes. The yielded path has the name of `path`.
     """
     with locked(path) as work, _whole(Path(path), work) as draft:
         yield draft
@@ -137,7 +137,7 @@ def _alone(work: Path, wait: bool = True) -> Iterator[Path]:
 
 
 def sweep(folder: Path) -> list[str]:
-    """Removes what killed writers left anywhere below a folder, but no active writer's files; returns their names."""
+    """Removes the files that killed writers left below a folder, but no active writer's files; returns their names."""
     removed = []
     for work in [Path(root, name) for root, names, _ in os.walk(folder) for name in names if name.startswith(MAKING)]:
         leftovers = [inside.name for folder_left in work.glob("*/") for inside in folder_left.iterdir()]

@@ -1,4 +1,4 @@
-"""The distance of an image's mean colour from those of normal images, the simplest detector."""
+"""The simplest detector: the distance of an image's mean colour from the mean colours of normal images."""
 
 from __future__ import annotations
 

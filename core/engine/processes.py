@@ -1,4 +1,4 @@
-"""The group of processes that `torchrun` starts for a pre-training, and the decisions of its first process for all.
+"""The group of processes that `torchrun` starts for a pre-training; its first process decides for all of them.
 
 Without torchrun there is one process, and every function returns its input. All processes of a group call the same
 functions in the same order. If a process dies, its connections close, and the next exchange of the others fails; if one

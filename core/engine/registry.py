@@ -38,7 +38,7 @@ class Registry:
     _loading: set[int] = field(default_factory=set)  # threads
 
     def register(self, name: str, **facts: Any) -> Callable[[Member], Member]:
-        """Returns a decorator that adds a member. facts: texts for people, such as title and section of the paper.
+        """Returns a decorator that adds a member. facts: texts for users, such as `title` and `section`, and flags.
 
         listed=False: `names()` skips the member, because it needs more inputs than others. compares=True: it can find
         the normal patch that is most similar to the most abnormal one. own_network=True: it trains its own networks

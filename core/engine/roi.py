@@ -49,10 +49,10 @@ def find_roi(image: np.ndarray) -> np.ndarray:
 
 
 def field_of_view(bright: np.ndarray) -> np.ndarray:
-    """Finds the field of view in bright uint8 (h, w): uint8 (h, w), the convex hull of all pixels but the border.
+    """Finds the field of view: uint8 (h, w), the convex hull of all pixels but the black border.
 
-    Every common field of view (octagon, circle, rectangle) is convex, so the hull includes a dark lumen that touches
-    the border. Morphological opening first removes text and icons on the border.
+    bright: uint8 (h, w), the largest channel of each pixel. Every common field of view (octagon, circle, rectangle) is
+    convex, so the hull includes a dark lumen at the border. An opening first removes text and icons on the border.
     """
     lit = (cv2.medianBlur(bright, 3) > BLACK).astype(np.uint8)
     if lit.all():
@@ -127,8 +127,8 @@ def _inset_at_origin(lit: np.ndarray, view: np.ndarray) -> tuple[int, int]:
 def find_text(image: np.ndarray) -> np.ndarray:
     """Finds burned-in text in an image uint8 (h, w, 3): bool (h, w), boxes around its lines.
 
-    Letters are thin and equally bright, on one baseline before a smooth background, and white if fewer than four.
-    Specular highlights and speckle are bright but crowded, and a bright rim is long without the strokes of letters.
+    Letters are thin and equally bright, on one baseline and a smooth background; fewer than four must also be white.
+    Specular highlights and speckle are bright but crowded, and a bright rim is long but lacks the strokes of letters.
     """
     red, green, blue = cv2.split(image)
     white = cv2.min(cv2.min(red, green), blue)
@@ -202,7 +202,7 @@ def _lines(stats: np.ndarray) -> list[list[int]]:
 
 
 def _letters(component: np.ndarray) -> int:
-    """Estimates the number of letters in a component bool (h, w): its width over 0.8 heights, at most its strokes."""
+    """Estimates the number of letters in a component bool (h, w): width / (0.8 height), at most its strokes."""
     height, width = component.shape
     middle = component[height // 4 : height - height // 4].astype(np.int8)
     strokes = median((np.count_nonzero(middle[:, 1:] > middle[:, :-1], axis=1) + middle[:, 0]).tolist())

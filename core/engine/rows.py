@@ -11,7 +11,7 @@ AT_ONCE = 2**25  # bytes of scattered rows that are copied into memory; larger o
 
 
 class Rows(Protocol):
-    """An array, or an object with rows that are read by a slice or an array of indices."""
+    """An array, or an object whose rows are read by a slice or an array of indices."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -107,7 +107,7 @@ class Resized(_Read):
 def resized(rows: np.ndarray, side: int) -> np.ndarray:
     """Shrinks images (N, S, S, 3) or regions (N, S, S), uint8, to `side` pixels; smaller ones are not changed.
 
-    Each pixel is the mean of the pixels it covers. The result can be used like an array, as that of `rows_of`.
+    Each pixel is the mean of the pixels it covers. The result can be used like an array, see `rows_of`.
     """
     return rows if rows.shape[1] <= side else cast(np.ndarray, Resized(rows, side))
 

@@ -1,4 +1,4 @@
-"""The device that tensors are computed on: choosing it, copying to it, whether bf16 is faster on it, and its memory."""
+"""Devices (choice, copies, memory, whether bf16 is faster), and the conversion of images to tensors and back."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def to_device(t: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def on_device(arrays: Sequence[np.ndarray | torch.Tensor], device: torch.device) -> list[torch.Tensor]:
-    """Copies arrays and tensors of the CPU to `device`, with one copy for all of a dtype, of which they are views."""
+    """Copies CPU arrays and tensors to `device`, in one transfer per dtype, of which the results are views."""
     values = [array.numpy() if isinstance(array, torch.Tensor) else array for array in arrays]
     if device.type == "cpu":
         return [torch.from_numpy(np.ascontiguousarray(value)) for value in values]
@@ -109,7 +109,7 @@ def to_batch(images: np.ndarray, device: torch.device) -> torch.Tensor:
     return x.permute(0, 3, 1, 2).to(torch.float32).div_(255.0)
 
 
-# Images that others hand in: of any type and layout, checked.
+# Checks and conversions of images from callers, of any type and layout.
 
 
 LEAST = 16  # pixels of an image's side
@@ -118,7 +118,7 @@ TAKES = "images are uint8 or floats from 0 to 1, (3, H, W), (H, W, 3), or a batc
 
 
 def channels_first(images: Any) -> tuple[torch.Tensor, bool]:
-    """Checks images and returns them as a tensor ([B,] C, H, W), and whether their channels came last."""
+    """Returns images as a tensor ([B,] C, H, W), and whether their channels came last. Raises ValueError if invalid."""
     if not isinstance(images, (torch.Tensor, np.ndarray)):
         raise ValueError(
             f"{TAKES}, not {type(images).__name__}; torchvision's v2.ToImage() makes a tensor of a picture"
@@ -159,7 +159,7 @@ def in_unit(pixels: torch.Tensor) -> torch.Tensor:
 
 
 def to_pixels(x: torch.Tensor) -> np.ndarray:
-    """Converts float (B, 3, H, W) in [0, 1], clamped to it, -> uint8 (B, H, W, 3): the inverse of `to_batch`."""
+    """Clamps floats (B, 3, H, W) to [0, 1] and converts them to uint8 (B, H, W, 3): the inverse of `to_batch`."""
     return x.clamp(0, 1).mul_(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
 
 

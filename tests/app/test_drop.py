@@ -55,7 +55,7 @@ def test_an_image_dropped_on_any_tab_becomes_a_case_of_the_open_study(page, page
     dialog.wait_for()
     assert f"New cases of “{study}”" in dialog.inner_text() and "A new study" in dialog.inner_text()
     assert dialog.get_by_label("New cases of").is_checked(), "a loose image is a new case unless the reader says no"
-    dialog.get_by_role("button", name="Go on").click()
+    dialog.get_by_role("button", name="Continue").click()
     page.wait_for_function("document.querySelector('.widget-review')?.review?.detail?.name === 'new frame.png'")
     assert studies(page, page_url) == before
     overview = page.request.get(f"{page_url}api/study/{study}/overview").json()
@@ -69,7 +69,7 @@ def test_what_is_dropped_can_be_a_new_study_or_nothing(page, page_url, study):
     page.locator("dialog.ask").get_by_role("button", name="Cancel").click()
     page.evaluate(DROP, ["another.png", image(2), ".import .drop"])
     page.locator("dialog.ask").get_by_label("A new study").check()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_role("heading", name="another").wait_for()
     assert len(studies(page, page_url) - before) == 1
 
@@ -133,7 +133,7 @@ def test_a_folder_that_is_unclear_is_asked_about_with_its_images(page, page_url,
     dialog.get_by_role("button", name="Import").click()
     assert dialog.count(), "nothing is taken for normal unanswered"
     for group in asked.all():
-        answer = "Leave out" if "malignant" in group.get_attribute("aria-label") else "Normal"
+        answer = "Skip" if "malignant" in group.get_attribute("aria-label") else "Normal"
         group.get_by_label(answer, exact=True).check()
     dialog.get_by_role("button", name="Import").click()
     page.get_by_role("heading", name=name).wait_for()

@@ -33,7 +33,7 @@ def test_one_click_opens_the_demo_on_a_case_with_its_map_and_the_study_says_that
     page.locator(".rv-offer").get_by_text("instead of").wait_for()
     page.locator("#tab-study-button").click()
     note = page.get_by_role("region", name="Demo study")
-    assert "drawn" in note.inner_text() and "no results" in note.inner_text()
+    assert "drawn" in note.inner_text() and "not results" in note.inner_text()
     with page.expect_response("**/api/study/demo"):
         note.get_by_role("button", name="Train it here").click()
     [training] = [j for j in jobs.list_jobs(opened, "queued", "running") if j["chain"][0]["step"] == "pretrain"]

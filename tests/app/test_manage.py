@@ -123,7 +123,7 @@ def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, man
     )  # a worker process of its own starts on a busy machine
     assert page.evaluate(f"{ROOM}.review.list.counts.total") == total + 1 and shown(page) == before
     page.get_by_role("tab", name="Study", exact=True).click()
-    form.get_by_text("1 taken").wait_for()
+    form.get_by_text("1 imported").wait_for()
     assert "broken.jpg: not an image" in form.inner_text()
     form.get_by_role("button", name="Stop watching").click()
     form.get_by_role("button", name="Watch", exact=True).wait_for()
@@ -150,7 +150,7 @@ def test_readers_labels_added_cases_and_a_bundle(page, managed, go, tmp_path):
     page.get_by_text("Add cases", exact=True).click()
     adding = page.locator(".m-add")
     adding.get_by_label("File or folder on this machine").fill(str(write_video(tmp_path / "later.avi", 50, "MJPG")))
-    adding.get_by_label("Frames a second").fill("5")
+    adding.get_by_label("Frames per second").fill("5")
     adding.get_by_role("button", name="Add", exact=True).click()
     page.get_by_text("10 images imported").wait_for()
     frames = [c["frame"] for c in store.query("SELECT frame FROM cases WHERE name LIKE 'later.avi%' ORDER BY frame")]
@@ -166,13 +166,13 @@ def test_a_case_is_erased_after_what_there_is_of_it_was_named(page, managed, go)
     go(page, server.url, "Study", "small")
     manage(page, "Erase a patient")
     panel = page.locator(".m-erase")
-    panel.get_by_label("Number of a case").fill(str(case["id"]))
+    panel.get_by_label("Case number").fill(str(case["id"]))
     panel.get_by_role("button", name="Find", exact=True).click()
     panel.get_by_role("listitem").first.wait_for()
     assert "1 case" in panel.inner_text()
     if SHOTS:
         page.screenshot(path=f"{SHOTS}/erase.png")
-    panel.get_by_role("button", name="Erase this").click()
+    panel.get_by_role("button", name="Erase these data").click()
     page.get_by_role("button", name="Erase 1 case").click()
     panel.get_by_text("Erased").first.wait_for()
     assert store.one("SELECT 1 FROM cases WHERE id = ?", [case["id"]]) is None

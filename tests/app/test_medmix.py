@@ -135,7 +135,7 @@ def test_numbers_beside_the_picture(page, page_url, go):
     numbers, stage = (page.locator(name).bounding_box() for name in (".numbers.panel", ".medmix-room .stage"))
     assert numbers["x"] >= stage["x"] + stage["width"], "docked: it covers nothing of the picture"
     text = page.locator(".numbers.panel").inner_text()
-    assert "Accuracy of a linear probe, classes" in text and "Weak views that lose most of the lesion" in text
+    assert "Linear-probe accuracy, classes" in text and "Weak views that lose most of the lesion" in text
     assert page.locator(".numbers .matrix span").count() == 25
     facts = page.locator(".numbers .facts span").all_inner_texts()
     whose = facts[facts.index("Real lesions") + 1]
@@ -154,7 +154,7 @@ def test_six_lesions_fill_the_width_and_what_takes_long_is_timed_stopped_and_nev
     page.wait_for_selector(".numbers.panel[data-done]", timeout=120_000)
     assert "Encoder: random weights; " in panel.inner_text() and "images at 64 px" in panel.inner_text()
     assert panel.evaluate("e => e.scrollWidth <= e.clientWidth")
-    stale = page.get_by_text("These numbers are of earlier settings.")
+    stale = page.get_by_text("These numbers belong to earlier settings.")
     assert not stale.is_visible()
     change(page, lambda: page.get_by_label("Size of a lesion, highest").fill("0.5"))
     assert stale.is_visible()
@@ -249,7 +249,7 @@ def test_each_preset_has_a_picture_and_a_line(page, page_url, go):
     items = page.locator(".presets .item")
     drawn = "(c) => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v > 0 && v < 255)"
     page.wait_for_function(f"[...document.querySelectorAll('.presets canvas')].every({drawn})")
-    lines = [line for line in items.locator("small").all_inner_texts() if line != "Saved here"]
+    lines = [line for line in items.locator("small").all_inner_texts() if line != "Saved preset"]
     assert len(lines) == len(set(lines)) == len(MEDMIX_PRESETS) and all(len(line) > 10 for line in lines)
 
 

@@ -20,7 +20,7 @@ def test_what_is_kept_beside_stays_as_it_was_and_is_named(page, page_url, go):
     open_tab(page, page_url, go)
     seen = page.evaluate(PIXELS, 0)  # of the first three samples
     change(page, lambda: page.get_by_label("Compare with").select_option("now"))
-    assert page.locator(".grid h3").all_inner_texts() == ["now", "kept"]
+    assert page.locator(".grid h3").all_inner_texts() == ["now", "copy"]
     assert [page.evaluate(PIXELS, i) for i in (0, 1)] == [seen, seen], "the very images that were on screen"
     asked = []
     page.on("request", lambda r: asked.append(r) if r.url.endswith("/api/medmix/grid") else None)
@@ -43,7 +43,7 @@ def test_images_are_shown_in_their_own_proportions(page, page_url, go):
     wide, high = (int(side) for side in size.split(" x "))
     box = page.locator(".grid canvas").bounding_box()
     shown = box["width"] / 6 / (box["height"] / 4)
-    if page.locator(".status").filter(has_text="many proportions").count():
+    if page.locator(".status").filter(has_text="different aspect ratios").count():
         assert abs(shown - 1) < 0.02
     else:
         assert abs(shown - wide / high) < 0.03

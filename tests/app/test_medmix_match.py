@@ -34,7 +34,7 @@ def test_from_a_dropped_image_to_a_saved_preset(page, page_url, go, tmp_path):
     file = tmp_path / "own.png"
     cv2.imwrite(str(file), image)
     with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Outline one on your own image").click()
+        page.get_by_role("button", name="Outline on own image").click()
     chooser.value.set_files(str(file))
     page.get_by_label("How to outline").select_option("hand")
     page.wait_for_function("document.querySelector('.mm-outline img').naturalWidth > 0")
@@ -50,7 +50,7 @@ def test_from_a_dropped_image_to_a_saved_preset(page, page_url, go, tmp_path):
     begin(page)
     page.wait_for_selector(".match progress", timeout=60_000)
     settle(page)
-    assert "is not known" in page.locator(".match").inner_text(), "one lesion tells nothing about others"
+    assert "is unknown" in page.locator(".match").inner_text(), "one lesion tells nothing about others"
     assert page.locator(".match-rows > div").count() == 2 and page.locator(".match-rows canvas").count() > 3
     with page.expect_download() as download:
         page.get_by_role("button", name="JSON ↓").click()

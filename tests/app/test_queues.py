@@ -53,12 +53,12 @@ def test_what_goes_on_beside_a_training_is_said(page, page_url, go, two):
     page.wait_for_selector(".widget-training[data-ready]")
     sign, hint = page.locator("#at-work"), page.locator(".training-room .runs .hint")
     sign.filter(has_text="40 % · pretrain 4 of 9 · Scoring 1 of 2 new cases").wait_for()
-    hint.filter(has_text="one at work, beside: Scoring 1 of 2 new cases").wait_for()
+    hint.filter(has_text="one running, also running: Scoring 1 of 2 new cases").wait_for()
     high = page.locator("#top").bounding_box()["height"]
     assert sign.evaluate("e => e.scrollWidth <= e.clientWidth"), "nothing is cut"
     jobs.advance(opened, importing)
     page.wait_for_function("!document.querySelector('#at-work').textContent.includes('Scoring')")
-    assert sign.inner_text() == "40 % · pretrain 4 of 9" and hint.inner_text() == "one at work"
+    assert sign.inner_text() == "40 % · pretrain 4 of 9" and hint.inner_text() == "one running"
     assert page.locator("#top").bounding_box()["height"] == high
 
 

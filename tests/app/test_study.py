@@ -63,7 +63,7 @@ def test_a_zip_keeps_its_layout(page, page_url, go, tmp_path):
             archive.write(path, f"colon/{path.relative_to(folder)}")
     go(page, page_url, "Study")
     page.locator(".import input.files").set_input_files(str(tmp_path / "zipped.zip"))
-    page.get_by_role("button", name="Go on").click()  # a zip is a new study unless the reader says otherwise
+    page.get_by_role("button", name="Continue").click()  # a zip is a new study unless the reader says otherwise
     page.get_by_role("heading", name="zipped").wait_for()
     assert page.locator(".counts tr.total td").all_inner_texts()[1:4] == ["7", "2", "2"]
 
@@ -80,7 +80,7 @@ def test_a_mistake_is_a_sentence(page, page_url, go):
     folder = page.get_by_label("Folder or CSV on this machine")
     folder.fill("")
     page.get_by_role("button", name="Import", exact=True).click()
-    page.locator(".toast.bad").filter(has_text="Give the path of a folder").wait_for()
+    page.locator(".toast.bad").filter(has_text="Enter the path of a folder").wait_for()
     assert folder.evaluate("box => box === document.activeElement")
 
 
@@ -109,7 +109,7 @@ def test_after_an_import_the_next_steps_and_the_kind_of_image(page, page_url, go
     shown = page.locator(".widget-medmix[data-painted] .presets summary")
     assert shown.inner_text() == "fundus"
     page.locator("#tab-training-button").click()
-    like = page.locator(".widget-training[data-ready]").get_by_label("Lesions as in")
+    like = page.locator(".widget-training[data-ready]").get_by_label("Synthetic lesions for")
     assert like.locator("option:checked").text_content() == "fundus"
     page.locator("#tab-study-button").click()
     card.get_by_role("button", name="Review").click()
@@ -128,7 +128,7 @@ def test_a_study_that_is_removed_is_brought_back(page, page_url, go, tmp_path):
     manage(page, "Remove study")
     page.locator("dialog").get_by_role("button", name="Remove “Gone for now”").click()
     line = page.get_by_label("Bin").locator("li").filter(has_text="Study “Gone for now”")  # others remove things, too
-    line.get_by_role("button", name="Bring back").click()
+    line.get_by_role("button", name="Restore").click()
     page.get_by_role("heading", name="Gone for now").first.wait_for()
     line.wait_for(state="hidden")
 

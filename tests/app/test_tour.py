@@ -104,7 +104,7 @@ def test_all_steps_there_and_back_and_reset(page, toured):
     at(page, len(STEPS) - 5)
     page.get_by_role("button", name="Reset").click()
     assert runs.list_runs(opened, "demo"), "once is not enough"
-    page.get_by_role("button", name="Sure? Again").click()
+    page.get_by_role("button", name="Press again").click()
     page.wait_for_selector("body[data-resets='1']", state="attached", timeout=180_000)
     at(page, 0)
     assert {r["id"] for r in runs.list_runs(opened, "demo")} == set(came)

@@ -93,7 +93,7 @@ def test_what_is_on_screen_is_what_is_trained(page, page_url, go, served):
 def test_lesions_are_chosen_by_what_the_images_are(page, page_url, go, served):
     """The choice fills the lesion head's settings, a change by hand stays, and the fit is stored with both."""
     small(page, page_url, go)
-    page.get_by_label("Lesions as in").select_option(label="X-ray")
+    page.get_by_label("Synthetic lesions for").select_option(label="X-ray")
     steps_of = page.locator(".group").filter(has=page.locator("[data-key='lesion-head.steps']"))
     assert not steps_of.is_visible(), "settings of detectors that are not chosen are not shown"
     page.get_by_label("Lesion head", exact=True).check()
@@ -157,7 +157,7 @@ def test_dry_run_shows_time_and_memory(page, page_url, go):
     page.get_by_role("button", name="Try a few steps").click()
     page.wait_for_selector(".estimate[data-done]", timeout=150_000)
     text = page.locator(".estimate").inner_text()
-    assert "an epoch" in text and "of memory" in text and "fits" in text
+    assert "per epoch" in text and "of memory" in text and "fits" in text
 
 
 @pytest.mark.long

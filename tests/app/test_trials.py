@@ -105,7 +105,7 @@ def test_a_trial_of_three_readers_finds_the_effect_that_was_put_in(trial_server,
     open_tab(root, server.url, "Trials", STUDY)
     root.get_by_role("button", name="Close …").click()
     root.locator("dialog").get_by_role("button", name="Close").click()
-    root.get_by_text("Everything (ZIP)").wait_for()
+    root.get_by_text("All files (ZIP)").wait_for()
     number = store.first("SELECT id FROM trials")["id"]
     given = root.request.get(f"{server.url}api/trials/{number}/report/zip")
     out = Path(folder or tmp_path) / "trial.zip"
@@ -131,7 +131,7 @@ def test_a_list_opens_on_a_page_to_which_the_study_was_closed_before(trial_serve
     number = plan.make(store, STUDY, plan.TrialPlan.from_dict({**plan.usual(), **given}), "Root")
     other = signed_in(browser, server, "Cyd")
     open_tab(other, server.url, "Trials", STUDY)
-    other.locator(".tr-page").get_by_text("No list waits for you.").wait_for()
+    other.locator(".tr-page").get_by_text("You have no open list.").wait_for()
     plan.start(store, number, "Root")
     page = signed_in(browser, server, "Ada")
     open_tab(page, server.url, "Review", STUDY)

@@ -462,7 +462,7 @@ def _review(home: Home, shown: dict, study: str, same) -> None:
     same("study of the case", case["study"], study)
     same("name of the case", said["title"], case["name"])
     mine = [r for r in case["mine"] if r["active"]]
-    same("decision", said["state"].split(" · ")[0], f"you said {mine[-1]['decision']}" if mine else "unread")
+    same("decision", said["state"].split(" · ")[0], f"your decision: {mine[-1]['decision']}" if mine else "unread")
     reading = case["readings"].get(said["run"]) if said["run"] else None
     same("score", said["score"], f"{reading['percentile']:.1f} %" if reading else "–")
     same("flag", said["flag"], ("flagged" if reading["flagged"] else "not flagged") if reading else "")

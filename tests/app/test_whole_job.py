@@ -114,7 +114,7 @@ def draw_map(page) -> None:
     page.wait_for_function(f"{SCATTER}?.form.runs.length === 1")
     page.get_by_label("Method").select_option("pca")
     page.locator(".scatter-room").get_by_text("Settings", exact=True).click()
-    page.get_by_label("MedMix, each Aₙ").fill("4")
+    page.get_by_label("MedMix per Aₙ").fill("4")
     page.get_by_role("button", name="Draw map").click()
     page.wait_for_function(f"{SCATTER}.panes[0].map && {SCATTER}.panes[0].plot.width > 0", timeout=SLOW)
     seen = page.evaluate(

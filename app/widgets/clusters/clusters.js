@@ -1,4 +1,4 @@
-// The Clusters tab. Everything lives in js/; this ties it to the page's study and tab.
+// The Clusters tab: connects the code in js/ to the page's study and tab.
 import { finder } from '../../static/dom.js';
 import { ClusterView } from './js/cluster_view.js';
 
@@ -24,11 +24,11 @@ export async function mount(root, studio) {
       form
         .load(study)
         .then(() => clusters.listMaps())
-        .catch(() => open(study)); // what may no longer be seen is removed, with the reason
+        .catch(() => open(study)); // data that the reader may no longer see are removed, with the reason
   };
   for (const event of ['tab', 'back']) studio.on(event, again);
   studio.on('status', () => {
-    const none = clusters.study && !clusters.refusal && !clusters.panes[0].map && studio.shown(root); // a look draws one
+    const none = clusters.study && !clusters.refusal && !clusters.panes[0].map && studio.shown(root); // a first look draws a map
     if (clusters.waiting || none) clusters.listMaps().catch(console.debug);
     clusters.projecting.follow().catch(console.debug);
   });

@@ -1,4 +1,4 @@
-// The setting that is compared with the one on screen. Its picture is kept, and drawn again only for other samples.
+// Settings that are compared with those on screen. Their grid is cached, and fetched again only for other samples.
 import { finder, offer, options } from '../../static/dom.js';
 import { fetchGrid } from './grid.js';
 import { label } from './presets.js';
@@ -17,7 +17,7 @@ export class Beside {
     this.presets = presets;
     /** @type {Kept | null} */
     this.kept = null;
-    /** @type {{asked: string, grid: import('./grid.js').Grid} | null} what was drawn of it last */
+    /** @type {{asked: string, grid: import('./grid.js').Grid} | null} the latest grid of these settings */
     this.drawn = null;
     this.select.onchange = () => {
       this.#keep(this.select.value);
@@ -30,26 +30,26 @@ export class Beside {
     const preset = this.presets.list[Number(choice)];
     const settings = this.now();
     if (choice === NOTHING) this.kept = null;
-    else if (choice === NOW) this.kept = { ...structuredClone(settings), title: 'kept' };
+    else if (choice === NOW) this.kept = { ...structuredClone(settings), title: 'copy' };
     else this.kept = { ...settings, strong: preset.strong, config: preset.config, title: label(preset) };
   }
 
-  /** Its menu, when the list of presets or the augmentation has changed; what is kept stays kept. */
+  /** Fills the menu after the presets or the augmentation have changed; the compared settings stay. */
   fill() {
     const { select } = this;
     const was = select.value;
     const [nothing, now] = options([
       [NOTHING, 'nothing'],
-      [NOW, 'this setting, kept'],
+      [NOW, 'a copy of these settings'],
     ]);
     offer(select, nothing, now, this.presets.options());
     if (!this.kept) select.value = NOTHING;
     else if (select.value !== was) select.value = NOW;
   }
 
-  /** The picture of what is kept. @param {Values} scene that is on screen: the same samples, draws and side @param {AbortSignal} [signal] */
+  /** Returns the grid of the compared settings. @param {Values} scene on screen, for its samples, draws and side @param {AbortSignal} [signal] */
   async grid(scene, signal) {
-    if (!this.kept) throw new Error('Nothing is kept.');
+    if (!this.kept) throw new Error('No settings are chosen to compare with.');
     const { title, ...settings } = this.kept;
     const wanted = { ...scene, ...settings };
     const asked = JSON.stringify(wanted);

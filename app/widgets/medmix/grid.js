@@ -1,16 +1,16 @@
-// The picture: classes A_0..A_k by sample on a canvas, outlines over it, a cell enlarged on a click.
+// The picture: classes A_0..A_k by sample on a canvas, with outlines; a click enlarges a cell.
 import { fetched, headed } from '../../static/api.js';
 import { check, el } from '../../static/dom.js';
 
 /** @typedef {import('../../static/answers').GridHead & {mosaic: ImageBitmap}} Grid mosaic: all cells */
 /** @typedef {{n: number, m: number}} Cell class and sample */
 /** @typedef {{across: boolean, samples: number, cols: number, rows: number, cell: number}} Layout across: classes stand
- * as columns, samples as rows; samples: how many are shown; cell: height of one in CSS pixels */
+ * as columns, samples as rows; samples: number shown; cell: height of a cell in CSS pixels */
 
-const LEAST = 60; // CSS pixels of a cell's height
-const FEWEST = 4; // samples where classes stand as columns
+const LEAST = 60; // minimum height of a cell in CSS pixels
+const FEWEST = 4; // minimum number of samples if classes are columns
 
-/** How classes and samples fill a stage best: classes as rows, or as columns with as many samples as fit.
+/** Returns the layout that fills a stage best: classes as rows, or as columns with as many samples as fit.
  * @param {number} classes @param {number} samples at most @param {number} aspect @param {number} wide @param {number}
  * high @returns {Layout} */
 export function arranged(classes, samples, aspect, wide, high) {
@@ -26,7 +26,7 @@ export function arranged(classes, samples, aspect, wide, high) {
   return (fits.length ? fits : all).reduce((best, one) => (area(one) > area(best) ? one : best));
 }
 
-/** The same for grids that stand side by side: all their cells are of one size, that of the grid with most classes.
+/** Returns the layouts of grids side by side: all cells have the size that fits the grid with most classes.
  * @param {{rows: number, cols: number, aspect?: number | null}[]} grids @param {number} samples at most @param
  * {number} wide of each @param {number} high @returns {Layout[]} */
 function arrangedAlike(grids, samples, wide, high) {
@@ -36,7 +36,7 @@ function arrangedAlike(grids, samples, wide, high) {
   return grids.map(({ rows }) => ({ ...laid, ...(laid.across ? { cols: rows } : { rows }) }));
 }
 
-/** Takes a grid apart: a length, JSON, then the mosaic as a JPEG. @param {ArrayBuffer} packed @returns {Promise<Grid>} */
+/** Parses a grid: a length, JSON, then the mosaic as a JPEG. @param {ArrayBuffer} packed @returns {Promise<Grid>} */
 export async function unpack(packed) {
   const { head, at } = headed(packed);
   const picture = new Blob([new Uint8Array(packed, at)], { type: 'image/jpeg' });
@@ -48,15 +48,15 @@ export const fetchGrid = async (scene, signal) =>
   unpack(await (await fetched('/api/medmix/grid', { scene }, { signal })).arrayBuffer());
 
 export class Sheet {
-  /** @param {HTMLElement} stage what the grids must fit into @param {HTMLElement} sheet where they are put @param {()
-   * => {outlines: boolean, sources: boolean}} asked what is to be marked */
+  /** @param {HTMLElement} stage the area to fill @param {HTMLElement} sheet contains the grids @param {()
+   * => {outlines: boolean, sources: boolean}} asked what to draw over the grids */
   constructor(stage, sheet, asked) {
     this.stage = stage;
     this.sheet = sheet;
     this.asked = asked;
     /** @type {{box: HTMLElement, canvas: HTMLCanvasElement, svg: SVGElement, grid: Grid, title: string, laid: Layout}[]} */
     this.drawn = [];
-    this.samples = 0; // how many of each grid are shown, the first ones
+    this.samples = 0; // number of samples shown of each grid, from the first
     new ResizeObserver(() => this.drawn.length && this.show(this.drawn, this.samples)).observe(stage);
   }
 
@@ -99,7 +99,7 @@ export class Sheet {
     });
   }
 
-  /** Where sample m of class n stands, in cells; the same turns it back.
+  /** Returns the column and row of sample m of class n, in cells; it is its own inverse.
    * @param {number} i @param {number} n @param {number} m @returns {[number, number]} */
   #place(i, n, m) {
     return this.drawn[i].laid.across ? [n, m] : [m, n];
@@ -151,7 +151,7 @@ export class Sheet {
     }
     for (const s of sources ? grid.sources : []) {
       if (hot && (s.n !== hot.n || s.m !== hot.m)) continue;
-      if (!hot && s.n !== 1) continue; // at rest only A_1's, or the picture would be all boxes
+      if (!hot && s.n !== 1) continue; // without a pointer only those of A_1, or boxes would cover the picture
       if (s.m >= laid.samples || s.donor >= laid.samples) continue; // not in the picture, or another study's image
       const [[left, top], [to, down]] = [place(0, s.donor), place(s.n, s.m)];
       const [x0, y0, x1, y1] = s.box;

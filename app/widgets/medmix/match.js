@@ -1,4 +1,4 @@
-// "Match lesions": real lesions are chosen, and a search finds settings whose lesions look like them.
+// "Match lesions": the reader chooses real lesions, and a search finds settings whose lesions look like them.
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
 import { action, download, el, fill, finder } from '../../static/dom.js';
@@ -14,12 +14,12 @@ import { same } from './presets.js';
 /** @typedef {import('../../static/answers').Field} Field */
 /** @typedef {import('./outline.js').Outlined} Outlined */
 
-const LOOK = 600; // milliseconds between two looks at a search
-const FEW = 5; // lesions that are chosen by one click
-const IN_ROW = 12; // pictures of lesions above the grid
-const ENDED = { failed: 'The search failed: ', cancelled: 'Stopped: the best until then was kept. ' };
+const LOOK = 600; // milliseconds between checks of a search
+const FEW = 5; // lesions chosen by one click
+const IN_ROW = 12; // maximum pictures of lesions in a row above the grid
+const ENDED = { failed: 'The search failed: ', cancelled: 'Stopped: the best settings so far were kept. ' };
 
-/** Writes a setting's value as its control does. @param {Field | undefined} field @param {any} value */
+/** Formats a setting's value as its control does. @param {Field | undefined} field @param {any} value */
 function written(field, value) {
   if (Array.isArray(value)) return value.map(tidy).join(field?.kind === 'range' ? ' – ' : ', ');
   if (typeof value === 'number') return tidy(value);
@@ -30,14 +30,14 @@ function written(field, value) {
 export class Match {
   /** @param {HTMLElement} root @param {{study: () => string | null, config: () => Values, put: (config: Values) => void,
    * field: (key: string) => Field | undefined, own: {state: {drop: string, files: string[]}, choose: () => void, leave: () => void},
-   * save: (note: string) => Promise<unknown>}} on config, put: the settings on screen; own: images that were dropped */
+   * save: (note: string) => Promise<unknown>}} on config, put: read or set the settings on screen; own: dropped images */
   constructor(root, on) {
     this.on = on;
     const $ = finder(root);
     this.panel = $('.match.panel');
     this.rows = $('.match-rows');
     this.numbers = $('.numbers.panel');
-    /** @type {Map<string, HTMLElement>} pictures of what is chosen: case numbers, and outlined lesions by theirs */
+    /** @type {Map<string, HTMLElement>} pictures of the chosen lesions, by case number or by number of the outlined lesion */
     this.chosen = new Map();
     /** @type {Outlined[]} */
     this.outlined = [];
@@ -45,7 +45,7 @@ export class Match {
     this.offered = null;
     /** @type {Search | null} */
     this.search = null;
-    this.put = ''; // the settings that the search has put on screen last
+    this.put = ''; // the settings that the search put on screen last, as JSON
     this.waiting = 0;
     $('.match-open').onclick = () => orToast(this.open());
   }
@@ -70,7 +70,7 @@ export class Match {
     else this.choose();
   }
 
-  /** Another study is on screen, or the panel was closed: a search goes on in the background. @param {boolean} [whole] */
+  /** Closes the panel; a search continues in the background. @param {boolean} [whole] whether to forget the choice too */
   close(whole = false) {
     clearTimeout(this.waiting);
     this.panel.hidden = this.rows.hidden = true;
@@ -118,7 +118,7 @@ export class Match {
       ...offered.lesions.map(({ case: id, name, kind }) => {
         const src = `/api/medmix/lesions/${id}/patch.png?study=${encodeURIComponent(on.study() || '')}`;
         const picture = el('img', { src, alt: '', loading: 'lazy', width: 64, height: 64 });
-        return tile(String(id), picture, `${name}${kind === 'readers' ? ', marked by readers' : ''}`);
+        return tile(String(id), picture, `${name}${kind === 'readers' ? ', annotated by readers' : ''}`);
       }),
     ];
     const some = () => {
@@ -134,7 +134,7 @@ export class Match {
       el(
         'p',
         { class: 'dim' },
-        'Choose real lesions. A search then changes MedMix’s settings until what it pastes looks like them.',
+        'Choose real lesions. A search then changes MedMix’s settings until pasted lesions look like them.',
       ),
       tiles.length
         ? el('div', { class: 'lesions', role: 'group', 'aria-label': 'Lesions' }, tiles)
@@ -143,15 +143,15 @@ export class Match {
         'div',
         { class: 'row' },
         count,
-        offered.lesions.length > FEW && action(`Choose ${FEW}`, some, { class: 'link' }),
-        action('Outline one on your own image…', () => this.#outline(), { class: 'link outline-own' }),
+        offered.lesions.length > FEW && action(`Choose ${FEW} lesions`, some, { class: 'link' }),
+        action('Outline on own image…', () => this.#outline(), { class: 'link outline-own' }),
       ),
       el('div', { class: 'row' }, el('label', {}, 'Search for', time, 's'), start),
     );
     tell();
   }
 
-  /** Takes images of one's own first, if there are none. */
+  /** Opens the outline dialog; asks for own images first if there are none. */
   #outline() {
     const { state, choose } = this.on.own;
     if (!state.drop) {
@@ -165,7 +165,7 @@ export class Match {
     });
   }
 
-  /** Images were dropped or chosen while lesions are being chosen: one is to be outlined. */
+  /** Opens the outline dialog if images were dropped or chosen while lesions are being chosen. */
   dropped() {
     if (!this.panel.hidden && !this.search) this.#outline();
   }
@@ -182,13 +182,13 @@ export class Match {
         .map(({ drop, file, outline: line }) => ({ drop, file, outline: line })),
     };
     const { match } = await api('/api/medmix/match', body);
-    this.on.own.leave(); // what is pasted is shown on the study's images
+    this.on.own.leave(); // the results are shown on the study's images
     this.search = await api(`/api/medmix/match/${match}`);
     await this.follow();
   }
 
   // Searching ----------------------------------------------------------------------------------
-  /** Shows the search as it goes on, until it has ended. */
+  /** Shows the progress of the search until it ends. */
   async follow() {
     clearTimeout(this.waiting);
     const { search } = this;
@@ -242,7 +242,7 @@ export class Match {
       el(
         'p',
         { class: 'dim' },
-        'At 1 pasted lesions are as far from the real ones as normal tissue is; at 0 they are indistinguishable.',
+        'At 1, pasted lesions differ from real ones as much as normal tissue does; at 0, not at all.',
       ),
       action(state ? 'Stop and keep the best' : 'Stop', () => orToast(stop())),
     );
@@ -254,16 +254,16 @@ export class Match {
     const error =
       job && job.status in ENDED ? ENDED[/** @type {keyof typeof ENDED} */ (job.status)] + (job.error || '') : '';
     if (!state) {
-      this.#fill(el('p', { class: 'bad' }, error || 'The search has found nothing.'), again);
+      this.#fill(el('p', { class: 'bad' }, error || 'The search found no settings.'), again);
       return;
     }
     const { left_out: others, left_out_before: before, settings = [] } = state;
     const nearer = others == null || before == null || others < before;
     const known =
       others == null
-        ? 'How near they come to other lesions is not known: that takes four lesions, of as many patients.'
-        : `On lesions that were held out in turn: ${fixed(others, 2)}${before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`}.`;
-    const more = nearer ? '' : ' So for other lesions the preset is the better choice: match more of them.';
+        ? 'The distance to other lesions is unknown: it takes lesions of at least four patients.'
+        : `On held-out lesions (cross-validated): ${fixed(others, 2)}${before == null ? '' : ` (preset ${state.preset}: ${fixed(before, 2)})`}.`;
+    const more = nearer ? '' : ' The preset is closer to other lesions: choose more lesions to match.';
     const note = () => {
       const changed = !same(this.on.config(), { ...this.on.config(), ...state.config });
       return `${state.note || `Matched to ${plural(count, 'lesion')}`}${changed ? '; changed by hand since' : ''}`;
@@ -273,7 +273,7 @@ export class Match {
       error && el('p', { class: 'warn' }, error),
       this.#distance(state, limit),
       el('p', { class: nearer ? '' : 'warn' }, known, more),
-      state.words && el('p', {}, `What mattered: ${state.words}.`),
+      state.words && el('p', {}, `Settings that mattered: ${state.words}.`),
       settings.length > 0 &&
         el(
           'div',
@@ -284,7 +284,7 @@ export class Match {
         'div',
         { class: 'row' },
         action('Save as preset…', () => orToast(this.on.save(note())), { class: 'main' }),
-        action('JSON ↓', () => orToast(this.#export(id)), { title: 'These settings and where they come from' }),
+        action('JSON ↓', () => orToast(this.#export(id)), { title: 'Save settings and their source as JSON' }),
         again,
       ),
       el('h3', {}, 'What would be missed'),
@@ -293,7 +293,7 @@ export class Match {
     offerMissed(missed, () => ({ study: this.on.study(), config: this.on.config() }));
   }
 
-  /** A setting that the search changed, and a click that undoes it. @param {NonNullable<State['settings']>[number]} setting
+  /** Builds a checkbox for a setting that the search changed; a click undoes the change. @param {NonNullable<State['settings']>[number]} setting
    * @param {number} after */
   #setting({ name, before, after: now, without }, after) {
     const field = this.on.field(name);
@@ -316,7 +316,7 @@ export class Match {
     download(new Blob([JSON.stringify(preset, null, 2)], { type: 'application/json' }), 'matched.json');
   }
 
-  /** The grid was repainted: its lesions are put under the real ones. @param {import('./grid.js').Grid} grid */
+  /** Shows the lesions of the repainted grid below the real ones. @param {import('./grid.js').Grid} grid */
   painted({ mosaic, outlines, side }) {
     if (!this.search || this.panel.hidden) return;
     const { chosen, rows } = this;

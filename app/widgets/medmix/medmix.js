@@ -13,10 +13,10 @@ import { waited } from './waiting.js';
 
 const SAMPLES = 6;
 
-/** How the images' proportions are shown: training squeezes every image to a square. @param {import('./grid.js').Grid} grid */
+/** Describes the images' aspect ratio: training squeezes every image to a square. @param {import('./grid.js').Grid} grid */
 const shape = ({ aspect }) => {
-  if (aspect == null) return 'of many proportions, shown squeezed to squares, as training takes them';
-  return Math.abs(aspect - 1) < 0.02 ? 'square' : 'in their own proportions; training squeezes them to squares';
+  if (aspect == null) return 'different aspect ratios, shown squeezed to squares as in training';
+  return Math.abs(aspect - 1) < 0.02 ? 'square' : 'original aspect ratio; training squeezes images to squares';
 };
 
 /** @param {HTMLElement} root @param {import('../../static/types').Studio} studio */
@@ -27,7 +27,7 @@ export async function mount(root, studio) {
   /** @type {Form} of that augmentation; made by `build` below */
   let form = /** @type {any} */ (null);
   let seed = 1;
-  /** @type {Record<string, Values>} settings of each augmentation while another is looked at */
+  /** @type {Record<string, Values>} settings of each augmentation while another is shown */
   const kept = {};
 
   // Controls -----------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ export async function mount(root, studio) {
     weak: $('.weak').checked,
     weak_config: weakForm.get(),
   });
-  // One request at a time; while it is out, only the newest wish waits. So a slider never queues up work.
+  // One request at a time; meanwhile only the newest change waits, so that a slider never queues up work.
   let busy = false;
   let again = false;
   async function paint() {
@@ -113,7 +113,7 @@ export async function mount(root, studio) {
       return;
     }
     busy = true;
-    if (!root.dataset.painted) $('.status').textContent = 'Making lesions out of normal images…';
+    if (!root.dataset.painted) $('.status').textContent = 'Pasting lesions into normal images…';
     const from = performance.now();
     try {
       const asked = scene();
@@ -188,8 +188,8 @@ export async function mount(root, studio) {
     paint();
   });
   await presets.load();
-  // It opens with the lesions that fit the kind of image, else with those that a usual training pastes, and follows the
-  // kind until a setting is changed by hand.
+  // Opens with the preset for the kind of image, else with that of the default training, and follows the
+  // kind of image until a setting is changed by hand.
   let offered = '';
   fitting.held.subscribe(() => {
     const name = fitting.value?.medmix || 'varied';
@@ -201,11 +201,11 @@ export async function mount(root, studio) {
   studio.on('started', paint);
 }
 
-// Images of one's own, dropped on the picture or chosen: looked at instead of the study's, and not kept.
-/** @param {HTMLElement} root @param {() => unknown} changed called when other images are to be shown */
+// The reader's own images, dropped or chosen: shown instead of the study's, and not stored.
+/** @param {HTMLElement} root @param {() => unknown} changed called when the images change */
 function ownImages(root, changed) {
   const $ = finder(root);
-  const state = { drop: '', files: /** @type {string[]} */ ([]) }; // the server's name for what was dropped, and its files
+  const state = { drop: '', files: /** @type {string[]} */ ([]) }; // the server's token of the uploaded images, and their file names
   /** @param {File[]} files */
   const take = async (files) => {
     if (!files.length) return;

@@ -1,4 +1,4 @@
-// What the detector in use would miss: lesions by the settings on screen, planted into held-out normals.
+// What the current detector would miss: lesions with the settings on screen, planted into held-out normals.
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { action, el, fill } from '../../static/dom.js';
@@ -6,7 +6,7 @@ import { tidy } from '../../static/fields.js';
 import { percent } from '../../static/format.js';
 import { waited } from './waiting.js';
 
-/** A line through points, on axes from 0 to the largest. @param {{points: [number, number][], dash?: boolean}[]} lines @param {string} title @param {string} below @param {number} [most] of the height
+/** Draws lines through points, on axes from 0 to the maximum. @param {{points: [number, number][], dash?: boolean}[]} lines @param {string} title @param {string} below @param {number} [most] maximum of y
  * @param {[number, number]} [shade] a range of x */
 export function curve(lines, title, below, most, shade) {
   const all = lines.flatMap((line) => line.points);
@@ -30,13 +30,13 @@ export function curve(lines, title, below, most, shade) {
   );
 }
 
-/** Offers the measurement, then shows its curve. @param {HTMLElement} place @param {() => {study: string | null, config:
+/** Shows a button for the measurement, then its curve. @param {HTMLElement} place @param {() => {study: string | null, config:
  * Values}} scene the settings on screen */
 export function offerMissed(place, scene) {
   const offer = () =>
     fill(
       place,
-      el('p', { class: 'dim' }, 'Lesions by these settings, planted into held-out normals: which are not flagged?'),
+      el('p', { class: 'dim' }, 'Plants such lesions into held-out normals and counts those not flagged.'),
       action('Measure', () => orToast(measure())),
     );
   const measure = async () => {
@@ -65,7 +65,7 @@ export function offerMissed(place, scene) {
     const drawn = opacities.map((opacity, i) => `${['solid', 'dashed'][i]}: opacity ${percent(opacity, 0)}`).join(', ');
     fill(
       place,
-      curve(lines, title, 'size, part of the side', 1.1, sizes),
+      curve(lines, title, 'size, share of the side', 1.1, sizes),
       el(
         'p',
         { class: 'dim' },

@@ -1,17 +1,17 @@
-// A lesion outlined on an image of one's own: a box, in which it is found, or a line drawn by hand.
+// Outlines a lesion on an own image: by a box, in which it is found, or by a freehand line.
 import { api } from '../../static/api.js';
 import { orToast, sheet } from '../../static/dialogs.js';
 import { action, el, fill, options } from '../../static/dom.js';
 import { clamp } from '../../static/format.js';
 
-/** @typedef {[number, number]} Point x and y in parts of the image's width and height */
+/** @typedef {[number, number]} Point x and y as fractions of the image's width and height */
 /** @typedef {{drop: string, file: string, outline: Point[], picture: HTMLCanvasElement}} Outlined */
 
 const SIDE = 64; // pixels of a lesion's picture
 const LEAST = 0.01; // of the image: a shorter drag is a click
 
-/** A square around a lesion, by default half as large again, as the search cuts it out. @param {Point[]} line
- * @param {number} wide @param {number} high of the image @param {number} [times] as large as the lesion */
+/** Returns a square around a lesion, by default 1.5 times its size, as the search crops it. @param {Point[]} line
+ * @param {number} wide @param {number} high of the image @param {number} [times] side, in sizes of the lesion */
 export function patchOf(line, wide, high, times = 1.5) {
   const [xs, ys] = [line.map(([x]) => x * wide), line.map(([, y]) => y * high)];
   const [left, top] = [Math.min(...xs), Math.min(...ys)];
@@ -22,7 +22,7 @@ export function patchOf(line, wide, high, times = 1.5) {
 }
 
 /** @param {CanvasImageSource} image @param {Point[]} line @param {number} wide @param {number} high of the image
- * @param {number} [x] @param {number} [y] where the image begins in a larger one */
+ * @param {number} [x] @param {number} [y] position of the image in a larger one */
 export function pictureOf(image, line, wide, high, x = 0, y = 0) {
   const canvas = el('canvas', { width: SIDE, height: SIDE });
   const { x: left, y: top, side } = patchOf(line, wide, high);
@@ -36,15 +36,15 @@ export function outline(drop, files, use) {
   /** @type {Point[]} */
   let line = [];
   /** @type {Point[]} */
-  let path = []; // of the drag
+  let path = []; // points of the current drag
   const image = el('img', { alt: 'The image', draggable: 'false' });
   const shape = el('polygon', {});
   const box = el('polygon', { class: 'drag' });
   const svg = el('svg', { viewBox: '0 0 1 1', preserveAspectRatio: 'none' }, shape, box);
   const way = el('select', { 'aria-label': 'How to outline' }, [
     ...options([
-      ['box', 'Box: the lesion in it is found'],
-      ['hand', 'Line by hand'],
+      ['box', 'Box: finds the lesion inside'],
+      ['hand', 'Freehand outline'],
     ]),
   ]);
   const file = el('select', { 'aria-label': 'Image' }, options(files.map((name) => [name, name])));
@@ -59,7 +59,7 @@ export function outline(drop, files, use) {
   const show = () => {
     line = path = [];
     image.src = `./api/medmix/dropped/${drop}/image.png?file=${encodeURIComponent(file.value)}`;
-    fill(words, 'Drag a box round a lesion. If it is not found well, draw its outline by hand.');
+    fill(words, 'Drag a box round a lesion. If the outline is poor, draw it by hand.');
     draw();
   };
   const at = (/** @type {PointerEvent} */ event) => {

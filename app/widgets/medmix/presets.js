@@ -1,4 +1,4 @@
-// Presets: the list and its versions, saving under a name, YAML out and in.
+// Presets: the list and its versions, saving by name, YAML export and import.
 import { api, fetched } from '../../static/api.js';
 import { ask, confirm, orToast, toast } from '../../static/dialogs.js';
 import { action, closing, download, el, fill, finder } from '../../static/dom.js';
@@ -12,12 +12,12 @@ const SIDE = 256; // pixels of a preset's picture
 /** @param {{name: string, version: number}} preset */
 export const label = ({ name, version }) => `${name}${version ? ` · v${version}` : ''}`;
 
-/** Whether two settings are the same, in whatever order. @param {Values} a @param {Values} b */
+/** Returns whether two settings are equal, in any order. @param {Values} a @param {Values} b */
 export const same = (a, b) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
 
 export class Presets {
   /** @param {HTMLElement} root @param {{now: () => {strong: string, config: Values}, filled: () => void, read: (strong:
-   * string, config: Values) => void, scene: () => Values}} on now: what is on screen; filled: the list has changed; read: put these on
+   * string, config: Values) => void, scene: () => Values}} on now: the settings on screen; filled: called after the list changed; read: put these on
    * screen */
   constructor(root, { now, filled, read, scene }) {
     this.$ = finder(root);
@@ -34,7 +34,7 @@ export class Presets {
     $('.export').onclick = () => orToast(this.export());
     $('.import').onclick = () => $('.yaml').click();
     $('.yaml').onchange = () => orToast(this.import());
-    this.at = -1; // in the list: the preset on screen
+    this.at = -1; // index in the list of the preset on screen
     closing($('.presets'));
     $('.presets').ontoggle = () => orToast(this.#picture());
   }
@@ -88,7 +88,7 @@ export class Presets {
     return this.list.find((p) => p.name === name) || this.list[0];
   }
 
-  // Options for the augmentation that is looked at.
+  // Options for the augmentation on screen.
   options() {
     const { strong } = this.now();
     return this.list.flatMap((p, i) => (p.strong === strong ? [el('option', { value: String(i) }, label(p))] : []));
@@ -101,7 +101,7 @@ export class Presets {
       this.read(strong, p.config);
     };
     const card = (/** @type {Preset} */ p) => {
-      const words = el('span', {}, el('b', {}, label(p)), el('small', { class: 'dim' }, p.note || 'Saved here'));
+      const words = el('span', {}, el('b', {}, label(p)), el('small', { class: 'dim' }, p.note || 'Saved preset'));
       const picture = el('canvas', { width: SIDE, height: SIDE });
       return action([picture, words], choose(p), { class: 'item', 'data-name': label(p) });
     };

@@ -1,4 +1,4 @@
-// Numbers next to the picture, before any training: how separable the classes are, what weak crops keep, what is near.
+// Numbers next to the picture, before training: separability of classes, lesions in weak crops, distance to real ones.
 import { api } from '../../static/api.js';
 import { orToast } from '../../static/dialogs.js';
 import { action, el, fill, matrix } from '../../static/dom.js';
@@ -11,8 +11,8 @@ import { waited } from './waiting.js';
 function facts(r) {
   /** @type {[string, string][]} */
   const list = [
-    ['Accuracy of a linear probe, classes', `${shareOf(r.accuracy, r.images)}; chance ${percent(r.chance, 0)}`],
-    ['Accuracy, lesion or none', `${shareOf(r.lesion_accuracy, r.images)}; chance 50 %`],
+    ['Linear-probe accuracy, classes', `${shareOf(r.accuracy, r.images)}; chance ${percent(r.chance, 0)}`],
+    ['Linear-probe accuracy, lesion or not', `${shareOf(r.lesion_accuracy, r.images)}; chance 50 %`],
   ];
   if (r.survival != null) list.push(['Share of a lesion that a weak crop keeps', percent(r.survival, 0)]);
   if (r.lost != null) list.push(['Weak views that lose most of the lesion', percent(r.lost, 0)]);
@@ -26,13 +26,13 @@ function facts(r) {
   ];
 }
 
-/** What of a scene the numbers hang on: not the side of the picture or what is dropped on it. @param {any} scene */
+/** Returns the parts of a scene that affect the numbers: not the size of the picture or dropped images. @param {any} scene */
 const measuredOf = ({ study, strong, config, seed, weak_config }) =>
   JSON.stringify([study, strong, config, seed, weak_config]);
 
 export class Numbers {
-  /** @param {HTMLElement} panel @param {HTMLButtonElement} button that asks for them
-   * @param {() => any} scene on screen; an Error if it cannot be measured */
+  /** @param {HTMLElement} panel @param {HTMLButtonElement} button requests them
+   * @param {() => any} scene on screen; throws an Error if it cannot be measured */
   constructor(panel, button, scene) {
     this.panel = panel;
     this.button = button;
@@ -64,7 +64,7 @@ export class Numbers {
     }
   }
 
-  /** Another scene is on screen: numbers of the one before say so. @param {unknown} scene */
+  /** Marks the numbers as outdated if another scene is on screen. @param {unknown} scene */
   follow(scene) {
     this.panel.toggleAttribute('data-stale', measuredOf(scene) !== this.of);
   }
@@ -83,7 +83,7 @@ export class Numbers {
       el(
         'p',
         { class: 'warn old' },
-        'These numbers are of earlier settings. ',
+        'These numbers belong to earlier settings. ',
         action('Measure again', () => this.button.click(), { class: 'link' }),
       ),
       r.words.map((w) => el('p', { class: w.kind }, w.text)),

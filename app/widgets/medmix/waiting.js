@@ -1,18 +1,18 @@
-// Work that may take a while: how long it still takes at the rate that was measured in this browser, and a stop.
+// Work that may take a while: the time left, by the rate measured in this browser, and a stop button.
 import { action, el, fill } from '../../static/dom.js';
 import { seconds } from '../../static/format.js';
 import { keep, kept } from '../../static/kept.js';
 
-const KEY = 'pmsacl.medmix.rates'; // milliseconds for each unit of work, by its kind
-const UNSAID = 600; // milliseconds in which nothing is said
+const KEY = 'pmsacl.medmix.rates'; // milliseconds per unit of work, by kind
+const UNSAID = 600; // milliseconds before the first message
 
 /**
- * Does work and meanwhile says what it is, how long it still takes, and offers to stop it.
+ * Does work; meanwhile shows what it is, the time left, and a button to stop it.
  * @template T
- * @param {HTMLElement} place where that is said
- * @param {{kind: string, words: string, amount: number}} what amount: units of work, of which the rate is kept by kind
+ * @param {HTMLElement} place for the message
+ * @param {{kind: string, words: string, amount: number}} what amount: units of work; the rate is stored by kind
  * @param {(signal: AbortSignal) => Promise<T>} work
- * @returns {Promise<T | null>} null: it was stopped
+ * @returns {Promise<T | null>} null if it was stopped
  */
 export async function waited(place, { kind, words, amount }, work) {
   const control = new AbortController();

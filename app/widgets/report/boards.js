@@ -28,7 +28,7 @@ export function board(shown, open, costs) {
   /** @param {Answers.ReportRow} row */
   const dots = (row) =>
     row.seeds.map((one) => {
-      if (!one.fit) return el('i', { title: `Seed ${one.seed}: not made yet` });
+      if (!one.fit) return el('i', { title: `Seed ${one.seed}: not run yet` });
       const look = { title: `Open seed ${one.seed}`, 'aria-label': `${row.label}, seed ${one.seed}` };
       return action(String(one.seed), () => open(one), look);
     });

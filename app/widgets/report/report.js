@@ -1,4 +1,4 @@
-// The Report tab: the paper's tables as far as they exist, and the job that makes the rest.
+// The Report tab: the finished cells of the paper's tables, and the job that runs the missing ones.
 import { api, questions } from '../../static/api.js';
 import { choose, confirm, orToast } from '../../static/dialogs.js';
 import { action, el, fill, finder, options } from '../../static/dom.js';
@@ -30,7 +30,7 @@ export async function mount(root, studio) {
   async function open(/** @type {Answers.ReportSeed} */ { seed, fit, encoder }) {
     /** @type {Record<string, [string, string]>} */
     const ways = {
-      cases: ['Its cases', 'in Review, with heat maps and scores'],
+      cases: ['Scored cases', 'in Review, with heat maps and scores'],
       fit: ["The detector's run", 'in Training'],
       encoder: ["The encoder's run", 'in Training, with its curves'],
     };

@@ -25,7 +25,7 @@ const MASKS = [
   ['readers', 'readers’ newest'],
 ];
 const REMAPPED = 'Names and dates are remapped; burned-in text in images is not';
-const KEPT = 'Names are kept: for moving a study between installations';
+const KEPT = 'Names are kept, to move a study between installations';
 
 const ANSWERS = 'rs-answers';
 let namedStudy = ''; // whose names stay: a redrawn page keeps the ticks
@@ -41,7 +41,7 @@ function listen() {
     try {
       toast(JSON.parse(said).error, 'bad');
     } catch {
-      toast('No file came back. Reload the page and try again.', 'bad');
+      toast('The studio returned no file. Reload the page and try again.', 'bad');
     }
   });
   document.body.append(answers);
@@ -52,7 +52,7 @@ function listen() {
  * {string[]} servers */
 function send(study, run, named, servers) {
   const which = el('select', { 'aria-label': 'DICOMweb server' }, options(servers.map((name) => [name, name])));
-  const title = 'DICOM-SEG, heat maps and DICOM-SR, by STOW; names and UIDs as the box above says';
+  const title = 'Sends DICOM-SEG, heat maps and DICOM-SR by STOW; “Keep names and dates” applies';
   const onclick = async () => {
     const body = { server: which.value, kinds: ['seg', 'map', 'sr'], names: named.checked, run: run || '' };
     if (await orToast(api(`/api/export/${encodeURIComponent(study)}/send`, body))) {
@@ -77,7 +77,7 @@ export function exports(study, run, { blind, may }, link, changed) {
   const sending = el('span', { class: 'rs-way', hidden: true });
   const form = (/** @type {string} */ what, /** @type {string} */ kind, /** @type {string} */ text) => {
     const action = `./api/export/${encodeURIComponent(study)}/${kind}`;
-    const title = kind === 'bundle' ? KEPT : `${REMAPPED}, unless they are to stay as they are`;
+    const title = kind === 'bundle' ? KEPT : `${REMAPPED}; “Keep names and dates” turns this off`;
     const made = dom`<form method="post" action=${action} target=${ANSWERS}>
       <button title=${title} aria-label="${what}, ${text}">${text}</button>
     </form>`;
@@ -105,7 +105,7 @@ export function exports(study, run, { blind, may }, link, changed) {
       sending.hidden = !may || !servers.length;
       fill(sending, send(study, run, named, servers));
       careful.hidden = !text;
-      if (text) fill(careful, `${text}. `, cases.length ? link(cases[0], 'Show the first') : '');
+      if (text) fill(careful, `${text}. `, cases.length ? link(cases[0], 'Show first case') : '');
     },
     () => {},
   );

@@ -16,7 +16,7 @@ const inEffect = ({ words, threshold, reader, created }) =>
   `${words}${threshold === null ? '' : `, above a score of ${fixed(threshold)}`}` +
   `${reader && `; chosen by ${reader} on ${day(created)}`}`;
 
-const DRAG = 'Drag the dot along the curve, or use the arrow keys; what is flagged follows in every list.';
+const DRAG = 'Drag the dot along the curve, or use the arrow keys; the flags in every list are updated.';
 
 /** @param {HTMLElement} root @param {Page.Studio} studio */
 export async function mount(root, studio) {
@@ -62,7 +62,7 @@ export async function mount(root, studio) {
       ${way('Fit to readers', 'Sets the threshold that agrees best with the readers’ decisions', 'readers')}
       ${
         chosen.source !== 'default' &&
-        way('Reset', 'Flags above the 95th percentile of held-out normals again', 'default')
+        way('Reset', 'Flags scores above the 95th percentile of held-out normals again', 'default')
       }
     </div>`;
     const earlier = () => dom`<details class="num">
@@ -160,7 +160,7 @@ export async function mount(root, studio) {
       fill(page, el('div', { class: 'panel rs-wide' }, unscored()), readers, out);
       return;
     }
-    const doubts = el('div', {}, el('p', { class: 'dim' }, 'Looking at new images…'));
+    const doubts = el('div', {}, el('p', { class: 'dim' }, 'Comparing new images…'));
     const guarantee = el('details', {});
     const plant = action('Plant test lesions', () => orToast(planting()), {
       title: 'Plants synthetic lesions into held-out normals, counts which are flagged, and compares new images',

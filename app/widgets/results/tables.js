@@ -34,7 +34,7 @@ export function figures(title, { sensitivity, specificity, ppv, npv }, more = {}
 /** @param {Answers.Agreement} a @param {(id: number, name: string) => HTMLElement} link to a case */
 export function agreement({ pairs, fleiss, differ }, link) {
   if (!pairs.length) return el('p', { class: 'dim' }, 'Appears when two readers have read the same cases.');
-  const title = 'Rows: first reader; columns: second reader';
+  const title = 'Normal, abnormal, unsure; rows: first reader, columns: second reader';
   const rows = pairs.map((p) => {
     const counts = p.confusion.map((r) => r.join(' ')).join(' / ');
     const figures = [kappa(p), shareOf(p.agreement, p.n), String(p.n)].map(num);
@@ -96,7 +96,7 @@ export function detectors(rows, now, show) {
 
 // One verdict in plain words on each detector, above all figures.
 const SIGN = { good: '✓', warn: '!', bad: '✕', none: '–' };
-const MEANING = { good: 'holds', warn: 'with care', bad: 'does not hold', none: 'unknown' };
+const MEANING = { good: 'reliable', warn: 'use with care', bad: 'unreliable', none: 'unknown' };
 
 /** @param {Answers.Verdict[]} rows @param {string | null} now the run whose results are shown
  * @param {(run: string) => void} show */

@@ -108,7 +108,7 @@ const DRAWS = [...DRAWING, 'snap', 'box', 'finished', 'places', 'save'];
  * @param {ReviewView} review @param {string} name */
 function refusedInList({ setup }, name) {
   if (!setup?.trial) return '';
-  if (DRAWS.includes(name)) return 'Nothing is drawn in this list.';
+  if (DRAWS.includes(name)) return 'This list does not ask for drawings.';
   const places = name === 'place' || name.startsWith('finding ');
   return places && !setup.trial.marks ? 'This list asks for no places.' : '';
 }
@@ -159,10 +159,10 @@ export async function mount(root, studio) {
       !review.grid.on && (stage.stage.contains(document.activeElement) || document.activeElement === document.body),
     take: () => (review.grid.on ? review.grid.box : stage.stage).focus({ preventScroll: true }),
     refuse: (/** @type {string} */ key) => {
-      if (review.grid.on) return review.say('Decisions are taken on the image: Enter opens the case.');
+      if (review.grid.on) return review.say('Decide on the image: press Enter to open the case.');
       const here = document.activeElement;
       const name = here?.getAttribute('aria-label') || here?.textContent?.trim() || 'another field';
-      const text = `${key} was not taken: the keys are with “${name.slice(0, 30)}”. Click the image or press Escape.`;
+      const text = `${key} was ignored: “${name.slice(0, 30)}” has the focus. Click the image or press Escape.`;
       review.flash(text, 'bad', 3500);
     },
   };

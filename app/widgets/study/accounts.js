@@ -7,9 +7,9 @@ import { moment } from '../../static/format.js';
 import { html, show as render } from '../../static/view.js';
 
 const ROLES = ['reader', 'adjudicator', 'administrator'].map((role) => html`<option value=${role}>${role}</option>`);
-const HEADS = ['Name', 'Role', 'assigned', 'of these read', 'read in all', 'last seen', 'tokens', '', ''];
+const HEADS = ['Name', 'Role', 'assigned', 'assigned and read', 'read in total', 'last seen', 'tokens', '', ''];
 const OF =
-  'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in that was not signed out.';
+  'The numbers are cases of this study. Last seen: the latest decision, or the latest sign-in without a sign-out.';
 const HOW = html`<p class="dim">
   Sign-in is off: anyone who opens this page may do everything. To use accounts, create the first
   administrator with <code>python launch.py reader add NAME --role administrator</code> and open

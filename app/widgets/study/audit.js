@@ -4,7 +4,7 @@ import { orToast } from '../../static/dialogs.js';
 import { action, check, el, fill, finder, offer, options, table, tr } from '../../static/dom.js';
 import { dom } from '../../static/view.js';
 
-const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'From and to'];
+const HEADS = ['When (UTC)', 'Who', 'What', 'Case', 'Change'];
 
 /** @typedef {{at: string, who: string, kind: string, case?: string, case_id?: number, study?: string, before?: unknown,
  *   after?: unknown}} Event_ one row of the trail */
@@ -38,7 +38,7 @@ export function audit(root, studio) {
   const [rows] = trail.tBodies;
   let last = 0; // start of the next page
   const older = action('Older', () => orToast(load(last)), { class: 'link', hidden: true });
-  const none = el('p', { class: 'dim', hidden: true }, 'No such events.');
+  const none = el('p', { class: 'dim', hidden: true }, 'No event matches these filters.');
   const filters = dom`<div class="filters">
     ${kind}${who}<label>from ${since}</label><label>to ${until}</label>${allStudies}
   </div>`;

@@ -5,7 +5,7 @@ import { check, el } from '../../static/dom.js';
 import { plural } from '../../static/format.js';
 import { dom } from '../../static/view.js';
 
-const ANSWERS = { normal: 'Normal', abnormal: 'Abnormal', out: 'Leave out' };
+const ANSWERS = { normal: 'Normal', abnormal: 'Abnormal', out: 'Skip' };
 const SPLITS = { train: 'Training', holdout: 'Validation', test: 'Test' };
 const count = (/** @type {number} */ n) => (n === 1 ? '1 image' : `${n.toLocaleString('en')} images`);
 
@@ -15,7 +15,7 @@ const placeOf = (name) => name.replace(/^\.(?=$| \()/, 'This folder');
 /** Describes the interpretation of a group. @param {Answers.ImageGroup} group */
 function meaningOf({ meaning }) {
   const [split, label] = meaning.split(' ');
-  return meaning === 'left out' ? 'Left out' : `${SPLITS[/** @type {'train'} */ (split)]}, ${label}`;
+  return meaning === 'left out' ? 'Skipped' : `${SPLITS[/** @type {'train'} */ (split)]}, ${label}`;
 }
 
 /** Shows the first images of a group. @param {string} task @param {number} index @param {Answers.ImageGroup} group */
@@ -32,9 +32,9 @@ function samples(task, index, group) {
  * @param {string} task @param {Answers.ImportQuestion} question */
 export function askImport(task, { groups, erased }) {
   if (erased) {
-    const again = check('Take in again what was erased');
+    const again = check('Import erased images again');
     const content = dom`<h2>${plural(erased, 'file')} ${erased === 1 ? 'was' : 'were'} erased from this studio</h2>
-      <p>Erased images are skipped unless you take them in again.</p>${again.label}`;
+      <p>Erased images are skipped unless you import them again.</p>${again.label}`;
     return asked({ content, answer: () => ({ again: again.box.checked }), otherwise: null, yes: 'Import' });
   }
   const unclear = groups.filter((group) => !group.meaning);

@@ -68,7 +68,7 @@ export function importing(root, studio) {
       if (!report) return toast('Nothing was imported.');
       const { study, accepted, rejected } = report;
       const left = rejected.length;
-      toast(`${plural(accepted, 'image')} imported${left ? `, ${left} left out` : ''}.`, left ? 'note' : 'good');
+      toast(`${plural(accepted, 'image')} imported${left ? `, ${left} skipped` : ''}.`, left ? 'note' : 'good');
       $('.name').value = $('.folder').value = '';
       if (study !== studio.study) studio.chooseStudy(study);
       return report;
@@ -90,7 +90,7 @@ export function importing(root, studio) {
     const folder = $('.folder').value.trim();
     if (!folder) {
       $('.folder').focus();
-      return toast('Give the path of a folder or a CSV, or drop images below.', 'bad');
+      return toast('Enter the path of a folder or a CSV, or drop images below.', 'bad');
     }
     const body = { ...settings(nameOf(folder)), folder, keep: $('.copy').checked };
     bring(() => api('/api/study/import', body), 'Reading');
@@ -147,7 +147,7 @@ export function importing(root, studio) {
         found: ['A new study', 'It gets its own training; a flat folder counts as normal training images.'],
       },
       loose ? 'add' : 'found',
-      'Go on',
+      'Continue',
     );
     if (where === 'add') return join(files);
     if (where === 'found') return found(files);

@@ -24,7 +24,7 @@ export function path(text, value = '') {
 
 // Adding cases to an existing study: one file, or all below a folder.
 const ADDED =
-  'Added as test cases without a label, and scored by the run that Review opens with. A recording becomes a series ' +
+  'Files become test cases without a label, scored by the run that Review opens with. A recording becomes a series ' +
   'of frames with a timeline in Review.';
 
 const TOOLS = { coco: 'COCO', cvat: 'CVAT', 'label-studio': 'Label Studio', yolo: 'YOLO, zip', png: 'PNG masks, zip' };
@@ -39,7 +39,7 @@ function annotations(annotate) {
     input.value = '';
   };
   const pick = action('Choose a file', () => input.click(), { class: 'pick-annotations' });
-  const found = el('span', { class: 'dim' }, ' Images are found by the names of their files.');
+  const found = el('span', { class: 'dim' }, ' Images are matched by file name.');
   return el('p', {}, 'Annotations from another tool ', tool, ' ', pick, input, found);
 }
 
@@ -50,7 +50,7 @@ export function addForm(add, join, annotate) {
   const where = path('File or folder on this machine');
   const keep = check('Copy into the studio');
   const rate = el('input', { type: 'number', class: 'per-second', min: 0.01, max: 1000, step: 'any', value: 1 });
-  rate.ariaLabel = 'Frames a second';
+  rate.ariaLabel = 'Frames per second';
   const input = el('input', { type: 'file', multiple: true, hidden: true, onchange: () => taken(chosenFiles(input)) });
   const taken = (/** @type {import('./files.js').Upload[]} */ files) => files.length && join(files);
   const zone = dom`<div class="drop">
@@ -60,31 +60,31 @@ export function addForm(add, join, annotate) {
   </div>`;
   dropZone(zone, async (event) => taken(await droppedFiles(event)));
   const send = () => add({ path: where.box.value, keep: keep.box.checked, per_second: Number(rate.value) || 1 });
-  const rated = el('label', {}, 'Recordings, frames a second ', rate);
+  const rated = el('label', {}, 'Recordings, frames per second ', rate);
   const fields = [where.label, rated, keep.label, el('button', {}, 'Add')];
   return [zone, form(send, fields), el('p', { class: 'dim' }, ADDED), annotations(annotate)];
 }
 
 // Erasing a patient: the stored data are listed first, and then exactly these are erased.
 const ERASED =
-  'In all studies of this home: cases, masks, decisions, scores, prepared images, maps and backups. What has learnt from ' +
-  'them stays and says so. The audit trail keeps that it was done, without the name. Nothing brings it back.';
+  'Erases cases, masks, decisions, scores, prepared images, maps and backups in all studies. Models trained on ' +
+  'them stay and are marked. The audit trail records the erasure, without the name. It cannot be undone.';
 
 /** @param {HTMLElement} panel @param {() => unknown} erased called afterwards */
 export function eraseForm(panel, erased) {
   const patient = el('input', { type: 'text', 'aria-label': 'Patient', maxlength: 4096, autocomplete: 'off' });
-  const number = el('input', { type: 'number', 'aria-label': 'Number of a case', min: 1, step: 1 });
+  const number = el('input', { type: 'number', 'aria-label': 'Case number', min: 1, step: 1 });
   const said = el('div', { class: 'traced', role: 'status' });
   const asked = () => ({ patient: patient.value, case: number.value ? Number(number.value) : null });
 
   /** @param {ReturnType<typeof asked>} who @param {Answers.Traced} trace */
   async function erase(who, trace) {
     const what = plural(trace.cases, 'case');
-    if (!(await confirm(`Erase ${what} for good?`, `Erase ${what}`, 'Keep', true))) return;
+    if (!(await confirm(`Erase ${what} permanently?`, `Erase ${what}`, 'Keep', true))) return;
     const { still, open } = await api('/api/erase', { ...who, cases: trace.cases });
     const rest = still.length
       ? `Erased. Still named in: ${still.join(', ')}`
-      : 'Erased; no file in this home mentions it.';
+      : 'Erased; no file of the studio mentions it.';
     const paragraph = (/** @type {string} */ line) => el('p', {}, line);
     fill(said, [...open, rest].map(paragraph));
     toast(`${what} erased.`, 'good');
@@ -96,10 +96,10 @@ export function eraseForm(panel, erased) {
     const { trace, lines } = await api('/api/erase/find', who);
     const go = () => orToast(erase(who, trace));
     const list = dom`<ul>${lines.map((/** @type {string} */ line) => el('li', {}, line))}</ul>`;
-    fill(said, list, action('Erase this', go, { class: 'danger' }));
+    fill(said, list, action('Erase these data', go, { class: 'danger' }));
   }
-  const fields = dom`<label>Patient, as the import named it${patient}</label>
-    <label>or number of a case${number}</label>
+  const fields = dom`<label>Patient, as named in the import${patient}</label>
+    <label>or case number${number}</label>
     <button>Find</button>`;
   const search = () => orToast(find());
   fill(panel, form(search, fields), said, el('p', { class: 'dim' }, ERASED));
@@ -128,9 +128,9 @@ export function readersForm({ readers, free, cases }, { assign, unassign }) {
       assigned > read && back(name),
     ]),
   );
-  const heads = ['Reader', '', 'assigned', 'of these read', 'read in all', ''];
+  const heads = ['Reader', '', 'assigned', 'assigned and read', 'read in total', ''];
   const chosen = () => boxes.filter((b) => b.box.checked).map((b) => b.name);
-  const about = `${plural(free, 'test case')} of ${cases} unassigned. Cases are dealt evenly; earlier assignments stay.`;
+  const about = `${plural(free, 'test case')} of ${cases} unassigned. Cases are assigned evenly; earlier assignments stay.`;
   const fields = [table(heads, rows), el('label', {}, 'Readers per case ', twice), el('button', {}, 'Assign')];
   return [form(() => assign(chosen(), Number(twice.value)), fields), el('p', { class: 'dim' }, about)];
 }
@@ -143,7 +143,7 @@ const WATCHED =
 /** Describes the job of a watched folder. @param {NonNullable<Answers.Watch['job']>} job */
 function doing({ status, message }) {
   if (status === 'running') return message;
-  return status === 'queued' ? 'waiting for the job that is at work' : `${status}; resume it in Training`;
+  return status === 'queued' ? 'waiting for the running job' : `${status}; resume it in Training`;
 }
 
 /** Describes the state of a watched folder. @param {Answers.Watch} watch */
@@ -151,10 +151,10 @@ export function watchState({ active, counts, job, message, left_out: left }) {
   const waiting = (counts.waiting || 0) + (counts.ready || 0);
   const facts = [
     active ? 'On' : 'Off',
-    `${counts.taken || 0} taken`,
+    `${counts.taken || 0} imported`,
     waiting && `${waiting} still being written or waiting`,
-    counts.double && `${counts.double} there already`,
-    counts.failed && `${counts.failed} left out`,
+    counts.double && `${counts.double} already imported`,
+    counts.failed && `${counts.failed} skipped`,
     job && doing(job),
   ];
   return [
@@ -176,7 +176,7 @@ export function watchForm(watch, runs, set) {
     set({ folder: folder.box.value, run: run.value, copy: copy.box.checked, active });
   const active = watch?.active;
   const fields = dom`${folder.label}<label>Scored by ${run}</label>${copy.label}
-    <button class=${active ? null : 'main'}>${active ? 'Keep changes' : 'Watch'}</button>
+    <button class=${active ? null : 'main'}>${active ? 'Save changes' : 'Watch'}</button>
     ${active && action('Stop watching', () => send(false))}`;
   const state = watch ? watchState(watch) : el('p', { class: 'dim' }, WATCHED);
   return [form(() => send(true), fields), el('div', { class: 'state' }, state)];

@@ -52,7 +52,7 @@ export function Next({ look, open }) {
   const reading = decided ? `${decided} of ${plural(test, 'test case')} decided` : 'One key per case';
   const marking =
     masks < GOAL
-      ? `${masks} of ${GOAL} marked; then it learns from them`
+      ? `${masks} of ${GOAL} marked; then a detector learns from them`
       : `${masks} marked; “Learn from marks” is in Review`;
   /** @param {string} name @param {string} title @param {string} text @param {boolean} done @param {() => void} go */
   const step = (name, title, text, done, go) =>
@@ -89,7 +89,7 @@ function Counts({ overview: { table, masks } }) {
 
 /** @param {{report: Answers.Overview['report']}} props */
 function Report({ report }) {
-  if (!report) return html`<p class="dim">The report of this import was not kept.</p>`;
+  if (!report) return html`<p class="dim">The report of this import was not stored.</p>`;
   const { rejected, duplicates, burned_in: burned = [], patients = 0, straddling = [], odd = [] } = report;
   /** @param {boolean} open @param {string} title @param {string[]} lines @param {string} [note] */
   const details = (open, title, lines, note = '') =>
@@ -103,14 +103,14 @@ function Report({ report }) {
   const same = duplicates.map(
     ({ test, kind, train }) => `${test} is ${kind === 'exact' ? 'the same file as' : 'nearly the same as'} ${train}`,
   );
-  const repeats = `${duplicates.length} test ${duplicates.length > 1 ? 'cases show' : 'case shows'}`;
+  const repeats = `${duplicates.length} test ${duplicates.length > 1 ? 'cases repeat' : 'case repeats'}`;
   const both = straddling.map(({ train, test }) => `${train[0]} (training) and ${test[0]} (test)`);
-  const people = `✓ ${plural(patients, 'patient')}: the images of each are held out together, and intervals are of patients.`;
+  const people = `✓ ${plural(patients, 'patient')}: the images of a patient are held out together, and intervals resample patients.`;
   return html`
-    ${rejected.length ? details(true, `${plural(rejected.length, 'file')} left out`, reasons(rejected)) : good('✓ Every file could be read.')}
+    ${rejected.length ? details(true, `${plural(rejected.length, 'file')} skipped`, reasons(rejected)) : good('✓ Every file could be read.')}
     ${
       duplicates.length
-        ? details(duplicates.length < 5, `${repeats} what a training image shows`, same)
+        ? details(duplicates.length < 5, `${repeats} a training image`, same)
         : good('✓ No test case repeats a training image.')
     }
     ${straddling.length > 0 && details(straddling.length < 5, `${plural(straddling.length, 'patient')} in training and in test`, both)}
@@ -173,7 +173,7 @@ export function Sample() {
       <h2>Sample</h2>
       <select class="part" aria-label="Which cases" value=${part.value} onChange=${(/** @type {any} */ e) => {
         part.value = e.target.value;
-      }}><option value="all">every split and label</option>${parts}</select>
+      }}><option value="all">all splits and labels</option>${parts}</select>
       ${box('roi', 'Region of interest')}${box('lesion', 'Lesion mask')}
       <button class="another" onClick=${() => {
         seed.value += 1;

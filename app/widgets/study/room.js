@@ -46,7 +46,7 @@ effect(() => {
 /** Reloads everything after new cases. */
 export const renew = () => Promise.all([overview.renew(), sample.renew(), next.renew()]);
 
-/** @type {import('@preact/signals').Signal<{study: string, labels: string[]} | null>} of findings, set by a confirmed kind */
+/** @type {import('@preact/signals').Signal<{study: string, labels: string[]} | null>} finding labels, set when a kind is confirmed */
 export const findingLabels = signal(null);
 
 /** Confirms the kind of image. @param {string} id @param {string} kind */

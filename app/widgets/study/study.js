@@ -33,9 +33,9 @@ function Demo({ train }) {
   if (study.value !== 'demo' || !administers.value) return null;
   const trains = plan.value?.stages.some((stage) => /^Train/.test(stage.title));
   return html`<section class="panel demo" aria-label="Demo study">
-    <p>The images of this study are drawn, with lesions chosen to be plain to see. Its figures show how the studio works; they are no results.</p>
+    <p>The images of this study are drawn, with lesions chosen to be easy to see. Its figures show how the studio works; they are not results.</p>
     <button type="button" class="main" title="Six minutes through all tabs, in large type" onClick=${() => location.assign('./tour')}>Take the tour</button>
-    <button type="button" class="train-demo" disabled=${trains} title="An encoder and three detectors, behind all other work; some ten minutes on two cores" onClick=${train}>Train it here</button>
+    <button type="button" class="train-demo" disabled=${trains} title="Trains an encoder and three detectors after all other jobs; about ten minutes on two cores" onClick=${train}>Train it here</button>
   </section>`;
 }
 
@@ -49,7 +49,7 @@ async function remove(id) {
     .flatMap(Object.values)
     .reduce((sum, n) => sum + n, 0);
   const question =
-    `Remove “${row.name}”? What goes: ${plural(cases, 'case')}, ${plural(runs.length, 'run')} with heat maps and cluster ` +
+    `Remove “${row.name}”? This removes ${plural(cases, 'case')}, ${plural(runs.length, 'run')} with heat maps and cluster ` +
     'maps, all decisions, lesion masks and findings. It stays in the bin for a week; the original ' +
     'images stay where they are.';
   if (!(await confirm(question, `Remove “${row.name}”`, 'Keep it', true))) return false;
@@ -64,7 +64,7 @@ export async function mount(root, studio) {
   const removed = bin($('.bin'), (row) => row.kind === 'study' && studio.chooseStudy(row.id));
   const look = async () => {
     await api(`/api/study/${studio.study}/look`, {});
-    toast('Looking, with pretrained features. The cases then appear in Review, by score.', 'good');
+    toast('Scoring the cases with pretrained features. Review then lists them by score.', 'good');
   };
   const removeOpen = async () => {
     if (!studio.study || !(await remove(studio.study))) return;
@@ -160,9 +160,9 @@ function Covered({ studio }) {
     await studio.renewStatus();
   };
   return html`<h2>A blind session is open</h2>
-    <p>What this study holds would reveal the labels. It is shown again when the session has ended.</p>
+    <p>The contents of this study would reveal the labels. They are shown again when the session has ended.</p>
     <div>
-      <button type="button" class="main" onClick=${() => studio.openTab('review')}>Go on reading</button>
+      <button type="button" class="main" onClick=${() => studio.openTab('review')}>Continue reading</button>
       <button type="button" onClick=${() => orToast(end())}>End the session</button>
     </div>`;
 }
@@ -174,14 +174,14 @@ export function bin(panel, restored) {
   /** @param {Answers.Binned} row */
   const back = async (row) => {
     await api(`/api/bin/${row.kind}/${encodeURIComponent(row.id)}/restore`, {});
-    toast(`“${row.name}” is back.`, 'good');
+    toast(`“${row.name}” restored.`, 'good');
     restored(row);
     await show();
   };
   /** @param {Answers.Binned} row */
   const line = (row) => {
     const what = row.kind === 'run' ? `Run “${row.name}” of ${row.study}` : `Study “${row.name}”`;
-    const restore = action('Bring back', () => orToast(back(row)), { class: 'link' });
+    const restore = action('Restore', () => orToast(back(row)), { class: 'link' });
     return el('li', {}, `${what}, until ${row.until.slice(0, 10)} `, restore);
   };
   async function show() {

@@ -21,7 +21,7 @@ export async function until(found, seconds, going) {
     if (it) return it;
     await rest(60);
   }
-  if (going()) throw new Error('it did not come about');
+  if (going()) throw new Error('the expected element did not appear');
   return null;
 }
 

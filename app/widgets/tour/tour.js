@@ -11,7 +11,7 @@ const LATE = 1500; // milliseconds after which a step says that it is waiting
 const PERIOD = 1000; // milliseconds between checks of the job
 /** The running job on the demo study, in a word. @type {Record<string, string>} */
 const DOING = {
-  weights: 'Making ready to learn',
+  weights: 'Preparing to train',
   pretrain: 'Training',
   fit: 'Fitting',
   score: 'Scoring',
@@ -33,7 +33,7 @@ const kept = (/** @type {string} */ name) => sessionStorage.getItem(`tour.${name
 const keep = (/** @type {string} */ name, /** @type {string} */ value) => sessionStorage.setItem(`tour.${name}`, value);
 const studio = () => frame.contentWindow?.Studio;
 let atWork = ''; // the chain's state, in words
-let waits = ''; // the message that the step is waiting for its subject
+let waits = ''; // the message that the step is waiting
 /** @type {Answers.TourState | null} the studio's latest answer */
 let now = null;
 const [always, latest] = [() => true, () => now];
@@ -87,7 +87,7 @@ async function show() {
   const again = step.once && done.includes(String(at));
   if (step.once && !again) keep('done', [...done, at].join(' ').trim());
   const late = setTimeout(() => {
-    waits = going() ? 'waiting for it' : '';
+    waits = going() ? 'waiting for the studio' : '';
     state();
   }, LATE);
   for (const one of again ? [] : step.do || []) {
@@ -151,7 +151,7 @@ const unsure = () => {
 button.onclick = async () => {
   if (!sure) {
     sure = setTimeout(unsure, SURE);
-    button.textContent = 'Sure? Again';
+    button.textContent = 'Press again';
     button.classList.add('sure');
     return;
   }

@@ -6,7 +6,7 @@ import { fitting } from '../../static/kind.js';
 /** The menu of the lesions that a lesion head learns from; it starts with those for the study's kind of image.
  * @param {Answers.TrainingForms} forms */
 export function lesionsLike(forms) {
-  const look = { class: 'lesions-like', 'aria-label': 'Lesions as in' };
+  const look = { class: 'lesions-like', 'aria-label': 'Synthetic lesions for' };
   const select = el('select', look, options(Object.entries(forms.lesions)));
   if (fitting.value) select.value = fitting.value.head;
   return select;
@@ -37,7 +37,7 @@ export function detectorForms(forms) {
     follow();
   });
   const title = 'Kind of image that the synthetic lesions of the lesion head are made for';
-  const likeLabel = el('label', { class: 'like', title }, 'Lesions as in', like);
+  const likeLabel = el('label', { class: 'like', title }, 'Synthetic lesions for', like);
   chosen();
   return {
     boxes: detectors.map((d) => d.label),

@@ -167,7 +167,7 @@ export function newRun(root, studio, forms, started) {
       });
       $('.estimate').className = `estimate ${r.fits ? 'good' : 'bad'}`;
       const steps = `${r.steps} steps on ${r.images} images`;
-      const time = `${seconds(r.seconds_epoch)} an epoch, ${seconds(r.seconds_total)} in all (${steps})`;
+      const time = `${seconds(r.seconds_epoch)} per epoch, ${seconds(r.seconds_total)} in total (${steps})`;
       const memory = `${bytes(r.memory)} of memory on ${r.device}`;
       $('.estimate').textContent = r.seconds_step == null ? r.message : `${time}, ${memory}. ${r.message}`;
       $('.estimate').dataset.done = String(Date.now());
@@ -181,7 +181,7 @@ export function newRun(root, studio, forms, started) {
       await started(made);
     });
   $('.start').onclick = () => start($('.start'));
-  // The three buttons: a look without training, the usual training, everything that the paper compares.
+  // The three buttons: a first look without training, the default training, and the tables of the paper.
   $('.go-train').onclick = () => {
     config = usual();
     detectors.reset();

@@ -62,7 +62,7 @@ export function wireActions(view) {
     const titles = Object.fromEntries(Object.entries(forms.detectors).map(([name, d]) => [name, d.title]));
     const like = lesionsLike(forms);
     const question = 'Fit on this encoder, then score the study and evaluate:';
-    const more = el('label', {}, 'Lesions as in', like);
+    const more = el('label', {}, 'Synthetic lesions for', like);
     const names = await pick(question, titles, [Object.keys(titles)[0]], 'Queue', more);
     if (!names?.length) return;
     const detectors = Object.fromEntries(names.map((n) => [n, forms.detectors[n].lesions[like.value] || {}]));

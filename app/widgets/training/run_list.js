@@ -14,7 +14,7 @@ export const WORDS = {
   score: 'scoring',
   evaluate: 'evaluating',
   compare: 'comparing',
-  embed: 'drawing its map',
+  embed: 'drawing the map',
 };
 
 /** Returns the words and the style of a run's state. @param {string} status @param {Answers.RunRow['job']} job */
@@ -93,9 +93,9 @@ export class RunList {
     this.beside = beside;
     const waiting = this.runs.filter((r) => r.status === 'queued').length;
     const text = [
-      this.runs.some((r) => r.status === 'running') && 'one at work',
+      this.runs.some((r) => r.status === 'running') && 'one running',
       waiting && `${waiting} waiting`,
-      beside && `beside: ${beside.message}`,
+      beside && `also running: ${beside.message}`,
     ];
     this.$('.runs .hint').textContent = text.filter(Boolean).join(', ');
   }

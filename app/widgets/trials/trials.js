@@ -10,7 +10,7 @@ import { administers } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
 
 const PERIOD = 8000; // milliseconds between two checks of the readers' progress
-const NO_LIST = 'No list waits for you. Administrators plan trials here.';
+const NO_LIST = 'You have no open list. Administrators plan trials here.';
 /** Fields that only some plans have. @type {Record<string, (plan: Values) => boolean>} */
 const WHEN = {
   normal: ({ cases }) => cases === 'drawn',
@@ -110,7 +110,7 @@ function OneTrial({ trial, act }) {
   const row = (/** @type {typeof parts[number]} */ p) => html`<tr>
     <td>${p.reader}</td><td>${p.number + 1}</td><td>${p.arm === 'both' ? 'unaided, then aided' : p.arm}</td>
     <td><progress max=${p.cases} value=${p.read} aria-label="Progress of ${p.reader}" /> ${p.read} of ${p.cases}</td>
-    <td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not begun'}</td></tr>`;
+    <td class="dim">${p.ended ? `finished ${day(p.ended)}` : p.opened ? 'reading' : 'not started'}</td></tr>`;
   return html`<section class="panel"><h2>${trial.name}</h2><p class="dim">${plural(parts[0]?.cases ?? 0, 'case')}, ${trial.plan.design}</p>
     <ol class="tr-steps">${steps.map(([name, done, when]) => html`<li class=${done ? 'done' : ''}>${name}${when ? `, ${day(when)}` : ''}</li>`)}</ol>
     <table class="num"><tr>${['Reader', 'List', 'Arm', 'Progress', 'State'].map((name) => html`<th scope="col">${name}</th>`)}</tr>
@@ -119,7 +119,7 @@ function OneTrial({ trial, act }) {
     <div class="tr-acts">
       ${!trial.started && html`<button class="main" onClick=${() => act(trial, 'start')}>Start …</button>`}
       ${trial.started && !trial.closed && html`<button onClick=${() => act(trial, 'close')}>Close …</button>`}
-      ${trial.closed && [file('html', 'Report'), file('pdf', 'PDF'), file('zip', 'Everything (ZIP)')]}
+      ${trial.closed && [file('html', 'Report'), file('pdf', 'PDF'), file('zip', 'All files (ZIP)')]}
     </div></section>`;
 }
 

@@ -18,10 +18,10 @@ from core.engine.tensors import constant
 LUMA = (0.299, 0.587, 0.114)
 _YIQ = torch.tensor([LUMA, (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135)], dtype=torch.float64)
 _TURNS = torch.tensor([[1, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 0, 1], [0, 0, 0, 0, 0, -1, 0, 1, 0]]).double()
-# What grey, the chroma and the chroma turned by a right angle take from RGB: (3, 3 * 3).
+# Matrices from RGB to its grey part, its chroma and its chroma rotated by 90 degrees, flattened: (3, 3 * 3).
 _BASES = tuple((torch.linalg.inv(_YIQ) @ _TURNS.view(3, 3, 3) @ _YIQ).flatten().tolist())
 PLAIN = np.array([1, 1, 1, 0], np.float32)  # factors that change nothing
-SATURATION = 2  # which of the factors it is
+SATURATION = 2  # index of the saturation among the factors
 
 
 def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -> np.ndarray:
@@ -35,11 +35,11 @@ def jitter_factors(u: np.ndarray, strength: tuple[float, float, float, float]) -
 
 
 def colour_map(factors: Tensor, grey: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Computes the chain as matrices M (L, 3, 3) and shares p (L,): x' = M x + p m, m the grey of the mean colour.
+    """Computes the jitter as matrices M (L, 3, 3) and shares p (L,): x' = M x + p m, m being the mean colour's grey.
 
-    factors (L, 4): brightness, contrast, saturation, hue; a saturation of 0 gives grey. grey (L,): images that are to
-    be grey whatever their factors. Contrast pulls towards the grey of the mean it finds, as in torchvision.
-    The order of the four changes nothing: hue and saturation leave grey as it is, and brightness scales all alike.
+    factors (L, 4): brightness, contrast, saturation, hue; a saturation of 0 gives grey. grey: bool (L,), images that
+    become grey whatever their factors. Contrast is scaled around the grey of the mean colour, as in torchvision. The
+    order of the four has no effect: hue and saturation do not change grey, and brightness scales all channels alike.
     """
     bright, contrast, saturation, hue = factors.unbind(1)
     gain, angle = bright * contrast, 2 * math.pi * hue
@@ -56,8 +56,8 @@ def apply_colour(x: Tensor, matrix: Tensor, share: Tensor, means: Tensor) -> Ten
 
 
 def grey_images(x: Tensor) -> Tensor:
-    """Tells which of x (B, 3, S, S) have three equal channels in every pixel: bool (B,) on its device."""
-    if x.device.type == "cpu":  # by a few of its pixels most images are seen to have a colour
+    """Returns which images x (B, 3, S, S) have three equal channels in every pixel: bool (B,), on the same device."""
+    if x.device.type == "cpu":  # a few pixels are enough to see that most images have a colour
         few = x[:, :, ::16, ::16]
         grey = ((few[:, 0] == few[:, 1]) & (few[:, 0] == few[:, 2])).flatten(1).all(1)
         if not grey.any():

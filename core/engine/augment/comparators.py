@@ -22,7 +22,7 @@ from core.engine.tensors import to_device
 
 @dataclass(frozen=True)
 class CutMixConfig(Config):
-    """Options of CutMix."""
+    """Options of the CutMix augmentation."""
 
     k: int = strong_classes()
     area: tuple[float, float] = spread(
@@ -36,7 +36,7 @@ class CutMix(Strong):
     config: CutMixConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Fills n boxes from the same places of another image of the batch (of the image itself if it is alone)."""
+        """Fills n boxes with the same places of another image of the batch (of the image itself if it is alone)."""
         counts = self.counts(n, x)
         b, side = len(x), x.shape[-1]
         u = torch.rand(b, self.k, 2, generator=generator)
@@ -62,7 +62,7 @@ class CutMix(Strong):
 
 @dataclass(frozen=True)
 class CutoutConfig(Config):
-    """Options of cutout."""
+    """Options of the Cutout augmentation."""
 
     k: int = strong_classes()
     size: tuple[float, float] = spread((0.15, 0.3), "Side of a square hole, of the image's.", 0.01, 1)
@@ -75,7 +75,7 @@ class Cutout(Strong):
     config: CutoutConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Cuts n holes into each image, apart from one another, for class A_n."""
+        """Cuts n separate holes into each image, for class A_n."""
         counts = self.counts(n, x)
         side = x.shape[-1]
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator).numpy(), self.config.size, 1.0, side)
@@ -101,7 +101,7 @@ _CHUNK = {"cpu": 4}
 
 @dataclass(frozen=True)
 class NoiseConfig(Config):
-    """Options of noise."""
+    """Options of the Gaussian noise augmentation."""
 
     k: int = strong_classes()
     sigma: float = option(
@@ -115,7 +115,7 @@ class Noise(Strong):
     config: NoiseConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Adds noise to the whole image, or the whole region of interest; one seed per image. Grey images stay grey."""
+        """Adds noise to each whole image, or to all of its region of interest. Grey images stay grey."""
         counts = self.counts(n, x)
         seed = to_device(torch.randint(2**31 - 1, (len(x),), generator=generator), x.device)
         sigma = to_device(counts * self.config.sigma, x.device).to(x.dtype)
@@ -140,7 +140,7 @@ class Noise(Strong):
 
 @dataclass(frozen=True)
 class PermutationConfig(Config):
-    """Options of permutation: each class has its own fixed order of the tiles."""
+    """Options of the permutation augmentation. Each class has a fixed order of the tiles."""
 
     k: int = strong_classes()
     tiles: int = option(2, "The image is cut into tiles x tiles.", low=2, high=3)
@@ -152,9 +152,9 @@ class Permutation(Strong):
     config: PermutationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Permutes the tiles of each image by the order of its class; nothing is drawn.
+        """Rearranges the tiles of each image in the order of its class; nothing is random.
 
-        Rows and columns beyond a multiple of `tiles` stay.
+        Rows and columns beyond the last multiple of `tiles` are not changed.
         """
         counts = self.counts(n, x)
         g = self.config.tiles
@@ -171,7 +171,7 @@ class Permutation(Strong):
 
 
 def permutations(items: int, count: int) -> list[tuple[int, ...]]:
-    """Chooses `count` permutations, the identity first, each the farthest (by places that differ) from those before."""
+    """Chooses `count` permutations: the identity, then each time the farthest (Hamming distance) from those chosen."""
     chosen = [tuple(range(items))]
     # nine tiles have 362,880 permutations; every 89th is plenty to choose from
     among = list(itertools.islice(itertools.permutations(range(items)), 1, None, 89 if items > 4 else 1))
@@ -185,7 +185,7 @@ def permutations(items: int, count: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class RotationConfig(Config):
-    """Options of rotation."""
+    """Options of the rotation augmentation."""
 
     k: int = strong_classes("A_n is turned by n 360 / (k + 1) degrees, anticlockwise; with 3, quarter turns, exactly.")
 
@@ -196,9 +196,9 @@ class Rotation(Strong):
     config: RotationConfig
 
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Rotates each image by the angle of its class; nothing is drawn.
+        """Rotates each image by the angle of its class; nothing is random.
 
-        Corners that turn in from outside mirror the image.
+        Corners that come from outside the image are filled by reflection.
         """
         counts = self.counts(n, x)
         images = x.clone()

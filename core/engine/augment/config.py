@@ -1,8 +1,8 @@
-"""Options and presets of MedMix and of the weak views. Free of torch, so that forms and flags are quick.
+"""Options and presets of MedMix and of the weak views; does not import torch, so that forms and flags load quickly.
 
-The paper prints what MedMix does (Sec. MedMix, implementation details), but no sizes and no strengths: those of the
-preset `paper` were chosen by looking, as all other presets were, at real images. From `cut` to `zoom` they are kinds of
-lesion that have little in common: train on some and validate on others (no test lesion needed).
+The paper says what MedMix does (Sec. MedMix, implementation details) but gives no sizes and no strengths; in the preset
+`paper`, as in all others, they were chosen by eye on real images. The presets `cut` to `zoom` are kinds of lesions with
+little in common: an encoder can be trained on some and validated on others, without any test lesion.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHANCE = "The paper: each with probability 25 % (implementation details)."
 
 
 def strong_classes(sentence: str = "", **declared: object) -> int:
-    """Declares the option `k` of a strong augmentation: 3 as in the paper, 1 to 7."""
+    """Declares the option `k` of a strong augmentation: 1 to 7, by default 3 as in the paper."""
     field: int = option(3, sentence or "Strongest class: n of A_n.", low=1, high=MOST_CLASSES, **declared)
     return field
 
@@ -29,7 +29,7 @@ def strong_classes(sentence: str = "", **declared: object) -> int:
 def spread(
     default: tuple[float, float], sentence: str, low: float, high: float, **declared: object
 ) -> tuple[float, float]:
-    """Declares an option that is a range (low, high), from which a value is drawn evenly."""
+    """Declares an option that is a range (low, high), from which a value is drawn uniformly."""
     field: tuple[float, float] = option(default, sentence, low=low, high=high, ascending=True, **declared)
     return field
 
@@ -49,10 +49,10 @@ def _colour_jitter(*default: float) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True)
 class MedMixConfig(Config):
-    """Options of MedMix. Ranges are (low, high), drawn evenly for each lesion.
+    """Options of MedMix. From each range (low, high) a value is drawn uniformly for each lesion.
 
-    Lengths are parts of the image's or the patch's side. `shape`, `blend` and `donor` take one name, several joined by
-    "+" (one is drawn for each lesion), or "mixed".
+    Lengths are relative to the side of the image or patch. `shape`, `blend` and `donor` take one name, several joined
+    by "+" (one is drawn for each lesion), or "mixed".
     """
 
     k: int = strong_classes(
@@ -212,12 +212,12 @@ class MedMixConfig(Config):
 
     @property
     def shown(self) -> tuple[float, int]:
-        """By how much (of 1) a lesion must change an image to show, and in how many pixels; 0, 0 if it need not."""
+        """The least change (0 to 1) that makes a lesion visible, and in how many pixels; 0, 0 if it need not be."""
         return (self.least_contrast / 255, self.least_area) if self.least_contrast else (0.0, 0)
 
     @property
     def pooled(self) -> str:
-        """The study whose images are needed as the pool, or '' if none is."""
+        """The study whose images the donor `foreign` needs as its pool, or '' if no pool is needed."""
         return self.donor_study if DONORS.index("foreign") in self.choices("donor") else ""
 
     @property
@@ -226,7 +226,7 @@ class MedMixConfig(Config):
         return DONORS.index("marked") in self.choices("donor")
 
     def choices(self, name: str) -> list[int]:
-        """Returns the indices, among the choices of option `name`, of those that its value allows."""
+        """Returns the indices of the choices that the value of option `name` allows."""
         declared = options(type(self))[name]
         return [declared.choices.index(v) for v in declared.chosen(getattr(self, name))]
 
@@ -259,7 +259,7 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         p_fisheye=0.5,
     ),
     "soft": _SOFT,
-    # for an image of any kind: every size from a spot to a third of the side, every shape, origin and edge
+    # for any kind of image: every size from a spot to 0.4 of the side, every shape, origin and edge
     "varied": _SOFT.replace(
         size=(0.03, 0.4),
         even_ratio=True,
@@ -273,7 +273,7 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         jitter=(0.4, 0.4, 0.3, 0.03),
         contrast=(0.05, 0.3),
     ),
-    # the same nearer to lesions: none a mere spot, most of the image's own tissue, edges that fade
+    # like `varied`, but more like lesions: none very small, most of the image's own tissue, soft edges
     "lesions": _SOFT.replace(
         size=(0.1, 0.45),
         shape="ellipse+irregular",
@@ -370,7 +370,7 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         p_fisheye=0.0,
         p_wave=0.0,
     ),
-    # families
+    # kinds of lesions with little in common, see above
     "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),
     "seam": _SOFT.replace(blend="poisson", opacity=(0.8, 1.0), donor="other", p_jitter=0.3),
     "lens": _SOFT.replace(donor="here", opacity=(1.0, 1.0), bulge=(0.5, 0.9), p_fisheye=1.0, p_jitter=0.0),

@@ -1,9 +1,9 @@
-"""Growths: fake lesions that stand out of the tissue, drawn rather than pasted.
+"""Growths: fake lesions that rise from the tissue, drawn rather than pasted.
 
 The paper takes an anomaly to be "an unusual growth of abnormal tissue" (Sec. MedMix) and makes one by pasting a
 deformed patch. A paste changes texture; a growth also has a body: it is lit from one side, hides what is behind it,
-throws a shadow and shines. Each lesion here is a dome over an irregular outline, of the place's own colour with a
-tint, shaded by one random light. The height of the dome runs from nearly flat to a hemisphere.
+throws a shadow and shines. Each lesion here is a dome over an irregular outline, in the tinted colour of the tissue
+beneath it, shaded by one random light. Domes range from nearly flat to hemispheres.
 
 Fields are computed on the whole image, batched over images, on the tensor's own device.
 """
@@ -27,7 +27,7 @@ from core.engine.tensors import on_device
 
 @dataclass(frozen=True)
 class GrowthConfig(Config):
-    """Options of growths. Ranges are (low, high), drawn evenly for each growth."""
+    """Options of growths. From each range (low, high) a value is drawn for each growth."""
 
     k: int = strong_classes("Most growths in one image: n of A_n.")
     radius: tuple[float, float] = option(
@@ -59,9 +59,9 @@ _LEAST = 0.02  # weights below this change nothing: the tails of the outline and
 
 @STRONG.register("growth", title="Growths", section="Sec. MedMix: unusual growth of abnormal tissue")
 class Growth(Strong):
-    """The strong augmentation by drawn growths: A_n has n of them.
+    """The strong augmentation that draws growths: A_n has n of them.
 
-    `alpha` is the growth's own weight, and half the shadow's where only that falls.
+    `alpha` is the weight of the growth, or half the weight of its shadow where that is larger.
     """
 
     Config = GrowthConfig
@@ -71,7 +71,7 @@ class Growth(Strong):
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Draws n growths into each image of x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k. A_0 is x itself.
 
-        roi (B, S, S), 1 inside. A region of interest on the CPU is best: one on a GPU has to be waited for.
+        roi (B, S, S), 1 inside, best on the CPU: the CPU has to wait for a region on a GPU.
         """
         counts, side = self.counts(n, x), x.shape[-1]
         roi = None if roi is None else roi.cpu()
@@ -99,7 +99,7 @@ class Growth(Strong):
 def _draws(
     c: GrowthConfig, batch: int, side: int, inside: Tensor | None, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """Draws the parameters of one growth in each of `batch` images; inside (B, S, S): where it may lie."""
+    """Draws the parameters of one growth in each of `batch` images; inside (B, S, S): where its centre may be."""
 
     def uniform(low: float, high: float, *shape: int) -> Tensor:
         return low + (high - low) * torch.rand(batch, *shape, generator=generator)
@@ -143,7 +143,7 @@ def _draws(
 
 
 class _Fields:
-    """One growth for each of B images: its parameters, on `device`, and the fields they give."""
+    """One growth for each of B images: its parameters on `device`, and the pixel maps computed from them."""
 
     def __init__(self, config: GrowthConfig, p: dict[str, Tensor], device: torch.device, side: int) -> None:
         self.config, self.p, self.device, self.side = config, p, device, side
@@ -187,9 +187,9 @@ class _Fields:
         return image, torch.maximum(weight, shadow / 2)
 
     def _colour(self, x: Tensor, cover: Tensor) -> Tensor:
-        """The place's own colour, from one mean to its blurred image, tinted and mottled: (B, 3, S, S).
+        """Computes the growths' colour (B, 3, S, S): the tissue's mean or blurred colour beneath, tinted and mottled.
 
-        The tint of a grey image is grey.
+        The tint in a grey image is grey.
         """
         area = cover.sum((1, 2)).clamp_min(1e-3)
         mean = ((x * cover[:, None]).sum((2, 3)) / area[:, None])[..., None, None]
@@ -202,7 +202,7 @@ class _Fields:
         return base * tint[..., None, None] * mottled
 
     def _shade(self, distance: Tensor, ra: Tensor, rb: Tensor) -> Tensor:
-        """Light on the dome, Lambert with an ambient part: (B, S, S). Leaves the highlight out."""
+        """Computes the light on the dome, (B, S, S): Lambert plus ambient. Stores the highlight in `_highlight`."""
         p = {k: v[:, None, None] for k, v in self.p.items() if v.dim() == 1}
         dome = (1 - distance.clamp(0, 1) ** p["profile"]).clamp_min(1e-4).sqrt() * p["height"]
         padded = F.pad(dome[:, None], (1, 1, 1, 1), mode="replicate")[:, 0]

@@ -1,4 +1,4 @@
-"""Noise that is a function of (seed, place): the same on every device, in every batch, at every chunking.
+"""Noise that depends only on a seed and a position: the same on every device, in every batch and chunk.
 
 A torch generator on a GPU draws other numbers than one on the CPU; this hashes integers instead.
 """
@@ -22,9 +22,9 @@ def mix(v: Tensor) -> Tensor:
 
 
 def hashed_normal(seed: Tensor, rows: Tensor, cols: Tensor, channels: int = 3) -> Tensor:
-    """Computes standard normal noise (L, channels, H, W) from seeds and places.
+    """Computes standard normal noise (L, channels, H, W) from seeds and positions.
 
-    seed int64 (L,) in [0, 2^31); rows int64 (L, H) and cols int64 (L, W): the places, of either sign.
+    seed int64 (L,) in [0, 2^31); rows int64 (L, H) and cols int64 (L, W): the positions, of either sign.
     """
     channel = torch.arange(channels, device=seed.device)
     key = mix(seed[:, None] * 0x9E3779B1 + channel[None] + 1)[:, :, None, None]

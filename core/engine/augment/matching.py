@@ -1,11 +1,11 @@
-"""MedMix from a lesion: a search for the settings whose pasted lesions look most like a few real ones.
+"""A search for the MedMix settings whose pasted lesions look most like a few real ones.
 
-All distances are energy distances between the features of patches, divided by that from patches of normal tissue to the
-real lesions: at 1 a pasted lesion is as far from the real ones as normal tissue is, at 0 they are indistinguishable.
+All distances are energy distances between the features of patches, divided by the distance of normal tissue to the real
+lesions: at 1 a pasted lesion is as far from the real ones as normal tissue is, at 0 they are indistinguishable.
 
-The search keeps the best settings that it has tried and changes one to a few at a time (an evolution strategy). Few
-lesions say little: settings are ranked by their distance plus the standard error, over the lesions, of what they gain
-on the best preset, times CAUTION. So what suits one of five lesions alone is not taken.
+The search keeps the best settings that it has tried and changes a few at a time (an evolution strategy). Because a few
+lesions are weak evidence, settings are ranked by their distance plus CAUTION times the standard error, over lesions, of
+their gain over the best preset. Settings that suit only one of five lesions are therefore not chosen.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ CAUTION = 0.5  # among 700 settings and 40 draws of five or ten lesions 0, 0.5, 
 GAIN = 0.005  # of a distance: a setting that contributes less goes back to what it was
 Features = Callable[[torch.Tensor], np.ndarray]  # (B, 3, PATCH, PATCH) -> (B, D)
 
-# The settings that are searched, and the range of each. Where it is narrower than MedMix's own, lesions might not show
-# beyond it, and their labels would be false. What says whether a lesion shows (least contrast and area, the part inside
-# the region of interest, that lesions keep apart) stays as MedMix has it. Donors that need more than the study's normal
-# images (another study, readers' marks) are excluded.
+# The settings that are searched, and the range of each. A range is narrower than MedMix's own where lesions beyond it
+# might be invisible, so that their labels would be false. The settings that decide whether a lesion is visible (least
+# contrast and area, the part inside the region of interest, no overlap) keep MedMix's values. Donors that need more
+# than the study's normal images (another study, readers' marks) are excluded.
 RANGES: dict[str, tuple[float, float]] = {
     "size": (0.03, 0.85), "aspect": (1, 3),
     "irregularity": (0, 1), "softness": (0, 1), "opacity": (0.3, 1), "donor_scale": (0.3, 2.5), "contrast": (0.02, 0.8),
@@ -64,7 +64,7 @@ STARTS = 3  # presets that each part of a search begins with
 
 
 def imagenet_features() -> Features:
-    """Returns what describes a patch: ENCODER's maps of three strides, each averaged over the patch."""
+    """Returns a function that computes patch features: ENCODER's maps of three strides, averaged over the patch."""
     encoder = build_encoder(EncoderConfig(arch=ARCH, init="imagenet")).eval()
 
     @torch.inference_mode()
@@ -76,9 +76,9 @@ def imagenet_features() -> Features:
 
 
 def energy_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Returns the energy distance of two clouds (N, D) and (M, D), unbiased (Szekely and Rizzo, 2013).
+    """Returns an unbiased estimate of the energy distance of two samples (N, D) and (M, D) (Szekely and Rizzo, 2013).
 
-    It is 0 where both come from one source. The spread of a cloud of one point is unknown and counts as 0.
+    Its mean is 0 if both have the same distribution. The spread of a single point is unknown and counts as 0.
     """
     return float(2 * cdist(a, b).mean() - _within(a) - _within(b))
 
@@ -88,7 +88,7 @@ def _within(z: np.ndarray) -> float:
 
 
 def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray:
-    """Cuts out a square around a box (y0, x0, y1, x1), half as large again: uint8 (side, side, 3)."""
+    """Cuts out a square around a box (y0, x0, y1, x1), 1.5 times its longer side, resized: uint8 (side, side, 3)."""
     (y0, x0, y1, x1), side_of_image = box, image.shape[0]
     half = max(4, round(0.75 * max(y1 - y0, x1 - x0)))
     cy, cx = (y0 + y1) // 2, (x0 + x1) // 2
@@ -100,7 +100,7 @@ def patch_around(image: np.ndarray, box: Sequence[int], side: int) -> np.ndarray
 def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.ndarray:
     """Cuts out the patch of each image's first lesion: uint8 (N, side, side, 3); images without one are skipped.
 
-    images (B, 3, S, S) in [0, 1]: those of `mixed`, or those that its lesions were pasted into.
+    images (B, 3, S, S) in [0, 1]: the images of `mixed`, or the same images before pasting.
     """
     pairs = zip(to_pixels(images), mixed.boxes[:, 0].tolist(), strict=True)
     return np.stack([patch_around(p, box, side) for p, box in pairs if box[2] > box[0] and box[3] > box[1]])
@@ -108,7 +108,7 @@ def lesion_patches(mixed: Mixed, images: torch.Tensor, side: int = PATCH) -> np.
 
 @dataclass(frozen=True)
 class Lesions:
-    """Real lesions: patches uint8 (L, PATCH, PATCH, 3), and height and width of each, (L, 2), of the image's side.
+    """Real lesions: patches uint8 (L, PATCH, PATCH, 3), and height and width relative to the image's side, (L, 2).
 
     units (L,): the same number for lesions of one patient, which are never on both sides of a split.
     """
@@ -138,13 +138,13 @@ class Lesions:
         return cls(np.stack(patches), np.array(sizes), np.array(units if len(units) else range(len(patches))))
 
     def size(self, rows: np.ndarray) -> tuple[float, float]:
-        """Returns MedMix's `size` for lesions as large as those of `rows`, whose logarithms are taken as normal."""
+        """Returns MedMix's `size` for the lesions `rows`: 1.3 standard deviations either side of the mean log size."""
         side = np.log(np.sqrt(self.sizes[rows].prod(1)))
         spread = 1.3 * (side.std(ddof=1) if len(side) > 1 else 0.2)
         return float(np.exp(side.mean() - spread)), float(np.exp(side.mean() + spread))
 
     def halves(self, seed: int) -> list[np.ndarray]:
-        """Splits the lesions in two, bool (L,) each, units kept together; none if there are too few."""
+        """Splits the units at random into two halves of the lesions, bool (L,) each; [] for fewer than HALVES units."""
         units = np.random.default_rng(seed).permutation(np.unique(self.units))
         if len(units) < HALVES:
             return []
@@ -154,13 +154,13 @@ class Lesions:
 
 @dataclass(frozen=True)
 class Match:
-    """What a search has found.
+    """The result of a search.
 
-    preset: the best preset that comes with the studio. before, after: distances of that preset's lesions and of those
-    of `config` to the given lesions. left_out, left_out_before: the same to lesions that the search was not shown, half
-    of them in turn; None if they are too few. settings: [{"name", "before", "after", "without"}] of what was changed,
-    the one that matters most first; without: the distance if that setting goes back to `before`. tries: settings that
-    were tried; with the same seed as many find the same.
+    preset: the best built-in preset. before, after: distances of the lesions of `preset` and of `config` to the given
+    lesions. left_out_before, left_out: the same for held-out lesions, each half in turn; None if there are too few.
+    settings: {"name", "before", "after", "without"} of each changed setting, the most important first; `without` is the
+    distance if only this setting is reset to `before`. tries: the number of settings tried; with the same seed, the
+    same number gives the same result.
     """
 
     config: MedMixConfig
@@ -190,7 +190,7 @@ class _Tried:
 
 
 class Search:
-    """Normal images x (B, 3, S, S), regions of interest (B, S, S) or None, the lesions, and how both are described."""
+    """A search on normal images x (B, 3, S, S) with regions roi (B, S, S) or None; `features` describes patches."""
 
     def __init__(
         self, x: torch.Tensor, roi: torch.Tensor | None, lesions: Lesions, features: Features, seed: int = 0
@@ -204,7 +204,7 @@ class Search:
         self.plain, self.real = plain / self.scale, np.stack(turned, 1) / self.scale  # (L, 4, D): mirrored, to be more
 
     def encoded(self, patches: np.ndarray) -> np.ndarray:
-        """Encodes patches uint8 (N, PATCH, PATCH, 3): features (N, D), not scaled."""
+        """Computes features (N, D) of patches uint8 (N, PATCH, PATCH, 3), not yet scaled."""
         return self._features(to_batch(patches, torch.device("cpu")))
 
     def _mixed(self, config: MedMixConfig, seed: int) -> Mixed:
@@ -212,16 +212,16 @@ class Search:
             return MedMix(config)(self.x, 1, torch.Generator().manual_seed(seed), self.roi)
 
     def describe(self, config: MedMixConfig, fresh: bool = False) -> np.ndarray:
-        """Pastes a lesion into each image and returns the features (N, D). fresh: by other draws than the search's."""
+        """Pastes a lesion into each image and returns their features (N, D). fresh: with a different seed."""
         mixed = self._mixed(config, self.seed + 1 if fresh else self.seed)
         return self.encoded(lesion_patches(mixed, mixed.images)) / self.scale
 
     def distance(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the distance of described lesions to the real ones, or to `rows` of them; 1: of normal tissue."""
+        """Returns the distance of features to the real lesions, or `rows` of them; normal tissue has 1."""
         return self.apart(features, rows) / self._tissue(rows)
 
     def apart(self, features: np.ndarray, rows: np.ndarray | None = None) -> float:
-        """Returns the energy distance of features to the real lesions or some of them, each as it is and mirrored."""
+        """Returns the energy distance of features to the real lesions, or `rows` of them, with their mirror images."""
         chosen = slice(None) if rows is None else rows
         return float(2 * self._each(features)[chosen].mean() - _within(features) - _within(self.real[chosen, 0]))
 
@@ -233,7 +233,7 @@ class Search:
         return cdist(features, self.real.reshape(-1, self.real.shape[-1])).mean(0).reshape(len(self.real), -1).mean(1)
 
     def _rank(self, features: np.ndarray, rows: np.ndarray, preset: np.ndarray) -> float:
-        """Returns the distance to `rows` plus CAUTION times the standard error of the gain on a preset over them."""
+        """Returns the distance to `rows` plus CAUTION times the standard error, over them, of the gain on a preset."""
         gains = 2 * (self._each(features) - self._each(preset))[rows]
         error = gains.std(ddof=1) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
         return self.distance(features, rows) + CAUTION * float(error) / self._tissue(rows)
@@ -246,10 +246,10 @@ class Search:
         report: Report | None = None,
         should_stop: Stop | None = None,
     ) -> Match:
-        """Searches for `seconds`, or for a number of `tries`; a stop ends it with the best until then.
+        """Searches for `seconds`, or for a number of `tries`; if stopped, it returns the best settings so far.
 
-        warm: settings that an earlier search has found. report is called after each try that is better, and at the end,
-        with {"config", "before", "after", "left_out", "tries", "seconds", "preset"}.
+        warm: settings that an earlier search has found. report: called after each try and at the end, with {"config",
+        "before", "after", "left_out", "tries", "seconds", "preset"}.
         """
         started, stop = time.monotonic(), should_stop or (lambda: False)
         end = started + seconds * (1 - SPARE)
@@ -269,7 +269,7 @@ class Search:
                 queue.append((group, values | ({"size": sizes[group]} if as_large else {})))
 
         def left_out(fresh: bool) -> tuple[float, float] | tuple[None, None]:
-            """Measures what each half has found, and its best preset, by the other half."""
+            """Measures the settings found on each half, and its best preset, on the other half."""
             if not halves or not all(pools):
                 return None, None
             z = [self.describe(MedMixConfig(**p[0].values), True) if fresh else p[0].features for p in pools[:2]]
@@ -311,7 +311,7 @@ class Search:
     def _pruned(
         self, best: _Tried, start: dict[str, Any], preset: np.ndarray, stop: Stop
     ) -> tuple[dict[str, Any], float, list[dict[str, Any]]]:
-        """Puts back the settings that contribute nothing, then measures what the others do."""
+        """Resets settings that contribute less than GAIN, then measures what each of the others contributes."""
         values, rank, after = best.values, best.rank, self.distance(best.features)
 
         def back(name: str) -> np.ndarray:
@@ -333,7 +333,7 @@ class Search:
 
 
 def _values(config: MedMixConfig) -> dict[str, Any]:
-    """Returns a configuration's searched settings, brought into their ranges."""
+    """Returns a configuration's searched settings, clipped to their ranges."""
     values: dict[str, Any] = {}
     for name, allowed in SETS.items():
         chosen = options(MedMixConfig)[name].chosen(getattr(config, name))
@@ -344,14 +344,14 @@ def _values(config: MedMixConfig) -> dict[str, Any]:
 
 
 def _clipped(name: str, numbers: np.ndarray, low: float, high: float) -> float | tuple[float, ...]:
-    """Brings a setting's numbers into its range: one number, a range in order, or the strengths of a colour jitter."""
+    """Clips a setting's numbers to its range: a single number, a pair (low, high), or the colour jitter's strengths."""
     numbers = np.clip(numbers, low, [high, high, high, HUE] if name == "jitter" else high).round(3)
     values = tuple(float(v) for v in (numbers if name == "jitter" else np.sort(numbers)))
     return values if len(values) > 1 else values[0]
 
 
 def _child(pool: list[_Tried], rng: np.random.Generator) -> dict[str, Any]:
-    """Makes settings out of two of the best ones: most of the first, and one to a few of them changed at random."""
+    """Combines two of the best settings, mostly from the first, and changes a few values at random."""
     top = [tried.values for tried in pool[:PARENTS]]
     weights = np.arange(len(top), 0, -1)
     first, second = rng.choice(len(top), 2, p=weights / weights.sum())

@@ -1,4 +1,4 @@
-"""Where lesions go: random boxes, inside the region of interest, apart from one another if asked.
+"""The positions of lesions: random boxes inside the region of interest, without overlap if requested.
 
 Several candidates are drawn for each lesion at once, later ones smaller, and the first that fits is taken.
 All of it runs on the CPU, for all images at once.
@@ -21,9 +21,9 @@ ENOUGH = 0.8  # of `inside`; a box with less than this in the region is placed a
 
 
 class RoiSampler:
-    """Regions of interest of B images, coarse and on the CPU: draws points in them, measures boxes against them.
+    """Coarse regions of interest of B images, on the CPU: draws points inside, measures how far boxes are inside.
 
-    roi (B, S, S), 1 inside, or None where there is none; side: S, in pixels. An empty region counts as the whole image.
+    roi (B, S, S), 1 inside, or None; side: S, in pixels. An empty region counts as the whole image.
     """
 
     def __init__(self, roi: Tensor | None, side: int) -> None:
@@ -59,7 +59,7 @@ class RoiSampler:
     def part_inside(self, image: np.ndarray, box: np.ndarray) -> np.ndarray:
         """Measures the part of each box that lies inside its image's region, (M, ...) in 0..1.
 
-        image (M,): which image's region; boxes (M, ..., 4) as y0, x0, h, w in pixels.
+        image (M,): which image's region; box (M, ..., 4): y0, x0, h, w in pixels.
         """
         scale = self.cells / self.side
         y0, x0 = np.moveaxis(np.floor(box[..., :2] * scale).astype(int), -1, 0)
@@ -70,7 +70,7 @@ class RoiSampler:
 
 
 def _shrunk(roi: Tensor, cells: int) -> Tensor:
-    """roi (B, S, S) -> float (B, cells, cells), the mean of each cell."""
+    """Shrinks roi (B, S, S) to the mean of each cell, float (B, cells, cells)."""
     if roi.shape[-1] == cells:
         return roi.float()
     return F.interpolate(roi.float()[:, None], (cells, cells), mode="area")[:, 0]
@@ -79,10 +79,10 @@ def _shrunk(roi: Tensor, cells: int) -> Tensor:
 def sides(
     u: np.ndarray, size: tuple[float, float], aspect: float, side: int, even_ratio: bool = False, least: int = LEAST
 ) -> np.ndarray:
-    """Turns uniform draws (..., 2) into height and width (..., 2) in pixels: mean within `size`, ratio up to `aspect`.
+    """Turns uniform draws (..., 2) into heights and widths (..., 2) in pixels, `least` or more.
 
-    None is below `least`.
-    even_ratio: the mean's logarithm is uniform, so that sizes of 2 to 4 % come as often as those of 20 to 40 %.
+    Their geometric mean is within `size`, relative to `side`, and their ratio at most `aspect`. even_ratio: the mean's
+    logarithm is uniform, so that sizes of 2 to 4 % are as frequent as sizes of 20 to 40 %.
     """
     low, high = size
     length = (low * (high / low) ** u[..., 0] if even_ratio else low + u[..., 0] * (high - low)) * side
@@ -93,11 +93,11 @@ def sides(
 def _candidates(
     image: np.ndarray, u: np.ndarray, lengths: np.ndarray, sampler: RoiSampler, inside: float, shrink: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """image (M,), u (M, ..., C, 2), lengths (M, ..., 2) -> boxes (M, ..., C, 4) and their scores (M, ..., C).
+    """Returns C candidates for each box, (M, ..., C, 4), and their scores, (M, ..., C).
 
-    A score is the part inside the region, up to `inside`, over `inside` (0 without a region),
-    a hair less for later ones.
-    The later candidates are smaller, down to a quarter, if `shrink`.
+    image (M,), u (M, ..., C, 2), lengths (M, ..., 2). A score is the part inside the region divided by `inside`, at
+    most 1 (0 without a region), and slightly less for later candidates. With `shrink`, later ones are smaller, down to
+    a quarter.
     """
     tries = u.shape[-2]
     factor = SMALLER[:tries] if shrink else np.ones(tries, np.float32)
@@ -123,7 +123,7 @@ def place(
     inside: float,
     taken: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Places one box per row, of the size asked for, where it fits best.
+    """Places one box of the given size per row, where it fits best.
 
     image (M,): which image's region; u (M, C, 2) uniform draws; lengths (M, 2) height and width in pixels.
     taken (M, m, 4): boxes (y0, x0, h, w) to keep away from (h = 0: none). Returns (M, 4) int: y0, x0, h, w.
@@ -142,9 +142,9 @@ def place_all(
 ) -> np.ndarray:  # fmt: skip
     """Places the boxes of all lesions: int (T, k, 4) as y0, x0, h, w; 0 where unused.
 
-    image (T,): whose region; counts (T,): lesions of each; u (T, k, C, 2): uniform draws; lengths (T, k, 2) in pixels.
-    Where an image has no room for its lesions (inside the region, apart if they must be), all its lesions are made
-    smaller, down to `least` pixels, and placed again.
+    image (T,): which image's region; counts (T,): numbers of lesions; u (T, k, C, 2): uniform draws; lengths (T, k, 2)
+    in pixels. If an image has no room for its lesions (inside the region, without overlap if `apart`), all of them are
+    made smaller, down to `least` pixels, and placed again.
     """
     boxes = np.zeros((*lengths.shape[:2], 4), int)
     slots = int(counts.max()) if len(counts) else 0
@@ -172,7 +172,7 @@ def place_all(
 
 
 def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """boxes (M, C, 4), taken (M, m, 4) -> (M, C): part of a box's area lost, plus 1 if it touches any at all."""
+    """Computes the share of boxes (M, C, 4) that taken (M, m, 4) cover with a margin, plus 1 if any: (M, C)."""
     a, b = box[:, :, None], taken[:, None].astype(box.dtype)
     ends = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:])
     shared = (ends - np.maximum(a[..., :2], b[..., :2]) + GAP).clip(0)  # (M, C, m, 2)
@@ -181,9 +181,9 @@ def _overlap(box: np.ndarray, taken: np.ndarray) -> np.ndarray:
 
 
 def layers(boxes: np.ndarray) -> np.ndarray:
-    """Numbers the lesions of each image, boxes (T, k, 4) -> (T, k): one lies above all that it covers or touches.
+    """Returns each lesion's layer, boxes (T, k, 4) -> (T, k): higher than any earlier lesion that it covers or touches.
 
-    Those of one layer lie apart, and may be painted in any order.
+    Lesions of the same layer do not touch, and may be painted in any order.
     """
     start, end = boxes[..., :2], boxes[..., :2] + boxes[..., 2:]
     layer: np.ndarray = np.zeros(boxes.shape[:-1], int)

@@ -1,6 +1,6 @@
-"""Base of the strong augmentations: each makes an image of class A_n out of a normal one and marks the change.
+"""Base of the strong augmentations: each turns a normal image into one of class A_n, with a mask of the change.
 
-Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`) make it.
+Weak augmentations (`weak.py`) keep the class; strong ones (members of `STRONG`) change it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Strong(abc.ABC):
 
     @property
     def k(self) -> int:
-        """Strongest class it can make: A_0 .. A_k."""
+        """The largest n: the classes are A_0 to A_k."""
         return int(self.config.k)
 
     @abc.abstractmethod
@@ -40,7 +40,7 @@ class Strong(abc.ABC):
         """
 
     def counts(self, n: int | Tensor, x: Tensor) -> Tensor:
-        """Returns n as a long (B,) on the CPU, checked against k and the batch."""
+        """Returns n as a long (B,) on the CPU. Raises ValueError if n or the images x are invalid."""
         if x.ndim != 4 or x.shape[1] != 3 or x.shape[2] != x.shape[3]:
             raise ValueError(f"images must be (B, 3, S, S), square and in colour, not {tuple(x.shape)}")
         counts = torch.as_tensor(n).cpu().long()
@@ -54,7 +54,7 @@ class Strong(abc.ABC):
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Makes all classes A_0..A_k of each image x (B, 3, S, S): B (k + 1) images, the classes running fastest.
 
-        Donors are numbered as in x. Override it where all classes at once cost less than one after another.
+        Donors are numbered as in x. Subclasses override this if making all classes at once is faster.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         with_blank = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
@@ -64,7 +64,7 @@ class Strong(abc.ABC):
         return Mixed(**joined)
 
     def blank(self, x: Tensor, counts: Tensor) -> Mixed:
-        """Returns `x` as it is, with nothing marked."""
+        """Returns `x` unchanged, with `counts` and with empty masks and boxes."""
         size = (len(x), x.shape[2], x.shape[3])
         return Mixed(
             images=x,
@@ -77,7 +77,7 @@ class Strong(abc.ABC):
         )
 
     def whole(self, x: Tensor, images: Tensor, counts: Tensor) -> Mixed:
-        """Marks all of an image where n > 0, for augmentations of the whole image."""
+        """Returns `images` with masks that cover the whole image if n > 0, for augmentations of the whole image."""
         mixed = self.blank(x, counts)
         hit = to_device(counts > 0, x.device)
         mixed.images = images
@@ -138,7 +138,7 @@ def make_classes(
 def family(name: str) -> Strong:
     """Builds an augmentation by name: "medmix:soft" is MedMix's preset `soft`; "growth" alone takes the defaults.
 
-    Raises ValueError on a preset that it does not have.
+    Raises ValueError for an unknown preset.
     """
     kind, _, preset = name.partition(":")
     member = STRONG.get(kind)
@@ -152,7 +152,7 @@ def family(name: str) -> Strong:
 def paste_in_turn(
     kinds: Sequence[Strong], x: Tensor, generator: torch.Generator, roi: Tensor, first: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Makes class A_1 of each image x (B, 3, S, S), by the `kinds` in turn: the first of them that of image `first`.
+    """Makes class A_1 of each image x (B, 3, S, S) with the `kinds` in turn; image `first` gets the first kind.
 
     Returns images (B, 3, S, S) and how much of each pixel is lesion, (B, S, S).
     """

@@ -33,23 +33,23 @@ _alive: weakref.WeakSet[MedMix] = weakref.WeakSet()
 class MedMix(v2.Transform):
     """Pastes up to k lesions into each image: `MedMix(k=3)(images) -> images, masks, counts`.
 
-    It takes a batch or one image, and stands in a `torchvision.transforms.v2.Compose` before images are normalised: in
-    a dataset, in a collate function, or after the loader. The lesions of an image are patches of other images of its
-    batch; of a single image, patches of the last eight images that came before it in this process. An image that
-    nothing came before gets patches from elsewhere in itself.
+    It takes a batch or a single image: in a dataset, in a collate function, or after the loader. In a
+    `torchvision.transforms.v2.Compose` it goes before normalisation. The lesions of an image in a batch are patches of
+    the batch's other images; the lesions of a single image are patches of the last eight images that were transformed
+    in this process, or of the image itself if it is the first.
 
     Args:
-        k: The most lesions that an image gets, 1 to 7; how many each image gets is drawn evenly from 0 to k.
+        k: The largest number of lesions per image, 1 to 7; each number from 0 to k is equally likely.
         preset: How lesions look: `quick`, `varied` (all sizes and kinds), `paper` (opaque rectangles), `soft`,
-            `lesions` (in the studio those that readers marked, here patches), `endoscopy`, `fundus`, `xray`,
+            `lesions` (larger, mostly of the image's own tissue, with soft edges), `endoscopy`, `fundus`, `xray`,
             `ultrasound`, `large`, `swell`, `easy`, `cut`, `seam`, `lens`, `stain`, `mottle`, `grain`, `foreign` or
             `zoom`.
-        seed: Seed of the draws, a whole number of 0 or more. Two transforms of one seed give the same, whatever torch's
-            seed is; each worker of a DataLoader draws separately, and anew in each epoch. None: torch's own
-            seed, as torchvision's transforms have it.
-        settings: What differs from the preset: `size=(0.1, 0.3)` (least and most, in parts of the image's side),
-            `shape` ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other",
-            "same", ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels of 255), ...; a wrong name lists all.
+        seed: Seed of the draws, a whole number of 0 or more. Transforms with the same seed give the same lesions,
+            whatever torch's seed is; each worker of a DataLoader draws different ones, and new ones in each epoch.
+            None: torch's global seed, as in torchvision's transforms.
+        settings: Settings that differ from the preset: `size=(0.1, 0.3)` (range, relative to the image's side), `shape`
+            ("rectangle", "ellipse", "irregular"), `blend` ("paste", "alpha", "poisson"), `donor` ("other", "same",
+            ...), `opacity=(0.5, 1)`, `least_contrast=15` (grey levels), ...; the error for a wrong name lists all.
 
     Raises:
         ValueError: If k, the preset, the seed or a setting is not valid.
@@ -92,16 +92,16 @@ class MedMix(v2.Transform):
 
         Args:
             images: Images, each (3, H, W) or (H, W, 3), uint8 or floats from 0 to 1; grey images may have one channel.
-            masks: Their lesion masks (H, W). Images with an empty mask are the normal ones that lesions are pasted
-                into, at least 8 of them; of each of the others the largest lesion is matched.
-            seconds: How long to search.
+            masks: Their lesion masks (H, W). Images with an empty mask, at least 8, are the normal ones that lesions
+                are pasted into; the largest lesion of each other image is matched.
+            seconds: Duration of the search.
             tries: The number of settings to try instead, which gives the same result on any machine.
-            seed: Of the search, and of the transform.
+            seed: Seed of the search and of the transform.
 
         Returns:
-            A MedMix. Its `found` says how near its lesions come, where 1 is as far as normal tissue: `after`, to the
-            lesions given; `left_out`, to lesions that the search was not shown, None with fewer than four; `before`,
-            `left_out_before` and `preset`, the same of the best preset; `words`, which settings matter most.
+            A MedMix. Its `found` has the distances of its lesions, where 1 is the distance of normal tissue: `after`,
+            to the given lesions; `left_out`, to held-out lesions (None if fewer than four are given); `before` and
+            `left_out_before`, the same for the best preset, named `preset`; and `words`, the settings that matter most.
 
         Raises:
             ValueError: If there is no lesion, or if there are fewer than 8 normal images.
@@ -136,10 +136,10 @@ class MedMix(v2.Transform):
 
     @property
     def generator(self) -> torch.Generator:
-        """The random generator of this process, made when it is first asked for.
+        """The random generator of this process, created at its first use.
 
-        In a DataLoader's worker it follows from `seed`, the worker's number, and how many copies of this transform were
-        made before; workers of another epoch are other copies, so nobody has to say which epoch it is.
+        In a DataLoader's worker it depends on `seed`, the worker's number, and the number of copies of this transform
+        made so far. The workers of each epoch get new copies, so the epoch need not be passed.
         """
         if self.seed is None:
             return torch.default_generator  # a DataLoader seeds it for each worker and epoch
@@ -158,20 +158,20 @@ class MedMix(v2.Transform):
 
         Args:
             inputs: Tensors or arrays: one image (3, H, W) or (H, W, 3), or a batch of either, uint8 or floats from 0 to
-                1, with sides of 16 pixels or more; a grey image is (1, H, W) or (H, W, 1). What follows the images, as
-                their labels, is returned as it is after `counts`; images and labels may also be one tuple, as a data
-                set's samples are.
+                1, with sides of 16 pixels or more; a grey image is (1, H, W) or (H, W, 1). Further inputs, such as
+                labels, are returned unchanged after `counts`; images and labels may also be one tuple, like the samples
+                of a dataset.
             roi: (H, W) or (B, H, W), not 0 where lesions may lie; by default everywhere.
             counts: How many lesions each image gets, 0 to k: (B,), or one number for all; drawn if not given.
 
         Returns:
-            images: Of the type, shape and range that came. Masks and counts are tensors, masks as torchvision's
-                `tv_tensors.Mask`; they are arrays if the images are.
-            masks: bool (B, H, W), True where a lesion was pasted; (H, W) of one image.
-            counts: int64 (B,), how many lesions each image got; one number of one image.
+            images: The images, with the type, shape and range of the input. Masks (torchvision's `tv_tensors.Mask`) and
+                counts are tensors, or arrays if the images are arrays.
+            masks: bool (B, H, W), True where a lesion was pasted; (H, W) for a single image.
+            counts: int64 (B,), the number of lesions in each image; a single number for a single image.
 
         Raises:
-            ValueError: If the images are not what it takes, or `roi` or `counts` does not fit them.
+            ValueError: If the images are invalid, or `roi` or `counts` does not fit them.
         """
         arguments = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)) else inputs
         if not len(arguments):

@@ -16,7 +16,7 @@ from core.engine.tensors import to_device
 
 
 class WeakViews:
-    """Maker of weak views, by one configuration.
+    """Makes weak views as one configuration says.
 
     views = WeakViews(config); x' = views(x, generator), or x', masks' = views.with_masks(x, generator, masks).
     """
@@ -25,7 +25,7 @@ class WeakViews:
         self.config = WeakConfig() if config is None else config
 
     def draw(self, count: int, side: int, generator: torch.Generator, times: int = 1) -> WeakDraws:
-        """Draws the parameters of `times` views of each of `count` images, those of all first views first."""
+        """Draws the parameters of `times` views of each of `count` images, all first views first."""
         u = np.concatenate([self._numbers(count, generator) for _ in range(times)])
         c = self.config
         area = c.crop[0] + u[:, 0] * (c.crop[1] - c.crop[0])
@@ -49,7 +49,7 @@ class WeakViews:
         """Makes `times` weak views of each image x (B, 3, S, S) in [0, 1]: (B times, 3, S, S), all first views first.
 
         A grey image (three equal channels) gives a grey view.
-        lesions: boxes (B, k, 4) as in `Mixed` that each crop has to show, see `crops_with`.
+        lesions: boxes (B, k, 4), as in `Mixed`, that must stay in the crops; see `crops_with`.
         """
         crops = self.draw(len(x), x.shape[-1], generator, times)
         if lesions is not None:
@@ -84,8 +84,8 @@ class WeakDraws:
 def crops_with(box: Tensor, lesions: Tensor, side: int) -> Tensor:
     """Moves crops (B, 4), and widens them where needed, until each shows the middle half of each side of each lesion.
 
-    box: y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, with no area where there is none. A crop that shows
-    them already stays as it is; each lesion then has at least 9 / 16 of its box in sight.
+    box: y0, x0, h, w in pixels; lesions (B, k, 4): y0, x0, y1, x1, without area if unused. A crop that shows them
+    already is not changed. At least 1 / 4 of each lesion's box is then visible, 9 / 16 if the crop is as large as it.
     """
     low, high = lesions[..., :2].to(box.dtype), lesions[..., 2:].to(box.dtype)
     has_area = (high > low).all(-1, keepdim=True)
@@ -130,7 +130,7 @@ def _put(out: Tensor, rows: Tensor, views: Tensor) -> None:
 
 
 def _reading(drawn: WeakDraws, side: int) -> tuple[Tensor, Tensor]:
-    """Rows and columns (B, S) at which the S x S view reads, in pixels, within the image."""
+    """Returns the rows and columns (B, S), in pixels of the image, at which the S x S view is read."""
     at = (torch.arange(side, device=drawn.box.device) + 0.5) / side
     rows = drawn.box[:, 0, None] + at * drawn.box[:, 2, None] - 0.5
     cols = drawn.box[:, 1, None] + at * drawn.box[:, 3, None] - 0.5
@@ -152,7 +152,7 @@ def resample(x: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
 
 
 def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
-    """Computes half kernels (B, R + 1), from the middle out, and their ends (B,); sigma (B,) in pixels, 0 for none."""
+    """Computes half kernels (B, R + 1), from the middle out, and their radii (B,); sigma (B,) in pixels, 0: no blur."""
     reach = (REACH * sigma).ceil().clamp(max=side - 1)
     at = torch.arange(int(reach.max()) + 1 if len(reach) else 1, dtype=sigma.dtype)
     kernel = torch.exp(-0.5 * (at / sigma[:, None].clamp(min=1e-3)).square()) * (at <= reach[:, None])
@@ -162,8 +162,8 @@ def gaussian(sigma: Tensor, side: int) -> tuple[Tensor, Tensor]:
 def blur(x: Tensor, kernel: Tensor, reach: int) -> Tensor:
     """Blurs each image by its own symmetric kernel, mirrored at the border.
 
-    x (B, C, S, S); kernel (B, R + 1), R >= reach. It adds shifted images: while these fit the cache that beats a
-    grouped convolution.
+    x (B, C, S, S); kernel (B, R + 1), R >= reach, its radius. It adds shifted images, which is faster than a grouped
+    convolution while they fit the cache.
     """
     kernel = kernel[:, :, None, None, None]
     for axis in (2, 3) if reach else ():

@@ -24,7 +24,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Source:
-    """A source of pretrained weights. name: for people. package: the pip package with the weights, if any."""
+    """A source of pretrained weights. name: shown to users. package: the pip package that contains them, if any."""
 
     name: str
     package: str = ""
@@ -43,8 +43,8 @@ class Pretrained:
 class Backbone(abc.ABC):
     """The description of a network: how it is built, how its maps are computed, where its weights come from.
 
-    mean, std: of the input, per channel, for values in [0, 1]. size: image side of the pre-training. licence: of the
-    pretrained weights. sources: where they are available, those on this machine first.
+    mean, std: normalisation of the input, per channel, for values in [0, 1]. size: image side of the pre-training.
+    licence: the pretrained weights' licence. sources: where they are available, those on this machine first.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Backbone(abc.ABC):
     def onwards(self, net: nn.Module, h: Tensor, stride: int, strides: tuple[int, ...]) -> dict[int, Tensor] | None:
         """Computes the maps of `strides`, all coarser than `stride`, from the map h (B, C, h, w) at that one.
 
-        Returns None if the network cannot continue from a map, because it passes on more than that.
+        Returns None if the network cannot continue from a map alone.
         """
         return None
 
@@ -89,7 +89,7 @@ class Backbone(abc.ABC):
         return weights.from_path(path)
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Renames another code's weights of the same network -> the names and shapes of `net`."""
+        """Renames weights of the same network in other code to the names and shapes of `net`."""
         return state
 
 

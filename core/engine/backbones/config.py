@@ -62,5 +62,5 @@ class EncoderConfig(Config):
 
 
 def note_of(file: Path) -> Path:
-    """Returns the path of the JSON file with the note on a weights file."""
+    """Returns the path of the JSON file that describes a weights file (architecture, licence, SHA-256)."""
     return file.with_name(f"{file.name}.json")

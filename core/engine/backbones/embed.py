@@ -96,7 +96,7 @@ PIECE = 300_000  # pixels; of 96 channels at stride 2 they take 29 MB, less than
 def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
     """Computes the maps of images uint8 (B, S, S, 3) by an encoder's inference copy: {stride: (B, C, h, w)}.
 
-    On a CPU a few images are passed at a time: memory for larger activations takes as long as their computation.
+    On a CPU a few images are passed at a time: allocating more memory would take as long as the computation.
     Inside `keeping` the pooled features are kept.
     """
     device, features = reader.mean.device, _features.get()
@@ -113,7 +113,7 @@ def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, 
 
 
 class Features:
-    """Pooled features of images, float16, by the digests of encoder and pixels: at most `most` of an encoder.
+    """Stores pooled features of images, float16, by the digests of encoder and pixels: at most `most` per encoder.
 
     images: if not None, the digests of the only images whose features are kept.
     """
@@ -143,7 +143,7 @@ class Features:
                 stored[key], self.added = row, True
 
     def rows(self, reader: Encoder) -> dict[bytes, np.ndarray]:
-        """Returns what is kept of an encoder, by the images' digests."""
+        """Returns the features kept for an encoder, by the images' digests."""
         if reader not in self._digests:
             self._digests[reader] = weights.digest(reader.net.state_dict())
         return self.kept.setdefault(self._digests[reader], {})
@@ -154,7 +154,7 @@ _features: ContextVar[Features | None] = ContextVar("features", default=None)
 
 @contextlib.contextmanager
 def keeping(features: Features) -> Iterator[Features]:
-    """Keeps the pooled features of the images that encoders pass in this thread until the block ends."""
+    """Stores in `features` the pooled features of all images encoded in this thread until the block ends."""
     token = _features.set(features)
     try:
         yield features
@@ -163,7 +163,7 @@ def keeping(features: Features) -> Iterator[Features]:
 
 
 def half(values: np.ndarray) -> np.ndarray:
-    """Rounds values to float16, clipped to what it holds."""
+    """Rounds values to float16, clipped to its range."""
     most = float(np.finfo(np.float16).max)
     return np.clip(values, -most, most).astype(np.float16)
 
@@ -175,7 +175,7 @@ def digest(image: np.ndarray) -> bytes:
 
 # A faster encoder for inference: batch norms are folded into the convolutions before them, and memory is channels last.
 #
-# EfficientNet-lite0 at 224 px on one core takes 24 ms per image, with channels last only 35 ms; `bench quick-fit`.
+# EfficientNet-lite0 at 224 px on one core takes 24 ms per image, and 35 ms without folding; see `bench quick-fit`.
 
 
 SIDE = 64  # of the images with which the copy is traced and checked

@@ -29,7 +29,7 @@ SUBSTITUTE = "efficientnet-lite0"  # used instead of a backbone whose ImageNet w
 
 
 def find(name: str) -> Backbone:
-    """Returns the backbone called `name`. Raises UnknownName (a ValueError), listing those of the registry."""
+    """Returns the backbone called `name`. Raises UnknownName (a ValueError), which lists the registered ones."""
     if name not in BACKBONES.names() and is_backbone(name):
         return TimmBackbone(name)
     return BACKBONES.get(name)()
@@ -63,7 +63,7 @@ class ClassHead(nn.Module):
 class Encoder(nn.Module):
     """The encoder f_theta = project(backbone(x)); random until `build_encoder` or `load_encoder` fills its weights.
 
-    widths: channels of the map at each stride. features: size of the pooled features, that of the coarsest map.
+    widths: channels of the map at each stride. features: number of pooled features, the channels of the coarsest map.
     origin: where the first weights came from (source, licence, sha256 of the backbone), stored with the encoder;
     `instead_of` names the requested backbone if another one was used. class_head: the head that classified A_0 to A_k
     in pre-training, or None.
@@ -103,9 +103,9 @@ class Encoder(nn.Module):
         return self.arch.maps(self.net, self.normalise(x), ordered(strides))
 
     def onwards(self, maps: dict[int, Tensor], strides: Iterable[int] = STRIDES) -> dict[int, Tensor] | None:
-        """Returns the maps of `strides`, computing those that are coarser than the given ones from the coarsest.
+        """Returns the maps of `strides`; those coarser than the given maps are computed from the coarsest one given.
 
-        Returns None if the network cannot continue from a map, such as a transformer.
+        Returns None if the network cannot continue from a map, as a transformer cannot.
         """
         requested, last = ordered(strides), max(maps)
         coarser = tuple(s for s in requested if s > last)
@@ -135,7 +135,7 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     """Builds a new encoder by `config`, without changing the global random state.
 
     With the init `auto`, a backbone without weights on this machine is replaced by SUBSTITUTE, whose weights come with
-    the installation, as the encoder's `config` and `origin` then say. If they are missing too, weights are random.
+    the installation; the encoder's `config` and `origin` then say so. If they are missing too, weights are random.
 
     Raises weights.BadWeights (a ValueError), which says what to do, if the weights are not available.
     """

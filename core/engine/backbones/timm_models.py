@@ -82,7 +82,7 @@ class TimmBackbone(Backbone):
         return state
 
     def rename(self, state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
-        """Renames weights of timm, the published code or transformers to the names of `net`; resamples positions."""
+        """Renames weights from timm, published code or transformers to those of `net`; resizes position embeddings."""
         if all(name in state and state[name].shape == value.shape for name, value in net.state_dict().items()):
             return state
         convert = getattr(sys.modules[type(net).__module__], "checkpoint_filter_fn", None)
@@ -185,7 +185,7 @@ LAYERS = (
 def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Renames a vision transformer's weights from transformers' names to the published code's; others stay as they are.
 
-    Queries, keys and values become one matrix. DINOv3 has no bias of its keys: zeros, as its code masks it to.
+    Queries, keys and values become one matrix. The keys of DINOv3 have no bias: it is set to 0, as in its code.
     """
     if not any("embeddings.patch_embeddings." in name for name in state):
         return dict(state)

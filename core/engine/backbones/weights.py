@@ -31,7 +31,7 @@ NESTS = ("state_dict", "model_state_dict", "model", "net", "encoder", "teacher")
 
 
 class BadWeights(ValueError):
-    """Weights that are absent, damaged or of another network; the message says what to do."""
+    """Raised if weights are absent, damaged or of another network; the message says what to do."""
 
 
 def torchvision_file(arch: str) -> Path:
@@ -83,7 +83,7 @@ def from_path(path: str | Path) -> dict[str, Tensor]:
 
 
 def about(path: str | Path) -> dict[str, str]:
-    """Reads the note on a weights file that was added to the list: {arch, licence, sha256}, or {} without one.
+    """Returns the description stored with a weights file that a user added: {arch, licence, sha256}, or {}.
 
     Raises BadWeights if the file has changed since it was added.
     """

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-ALARM = 100.0  # capital at which a change is reported; without one, at most 1 in ALARM series ever reaches it
+ALARM = 100.0  # capital at which a change is reported; without a change, at most 1 in ALARM series ever reaches it
 #                (Ville's inequality)
 JUMP = 0.01  # share of the capital that changes its bet with each image
 LEAST = 20  # normal images needed in each group of a comparison
@@ -43,7 +43,7 @@ def first_of_each(patients: np.ndarray) -> np.ndarray:
 
 
 def jumper(p: np.ndarray, jump: float = JUMP) -> np.ndarray:
-    """Computes the capital (m,) after each p-value by the simple jumper, which bets on small, large or no p-values.
+    """Computes the capital (m,) after each p-value by the simple jumper, which bets on small or large p-values or not.
 
     It starts at 1, and its expected value stays 1 without a change, for any distribution of scores.
     """

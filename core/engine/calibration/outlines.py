@@ -1,4 +1,4 @@
-"""The outlines of a heat map, by one rule for results, page and exports; images are flagged by another threshold.
+"""One rule for the outlines of heat maps in results, page and exports; images are flagged by another threshold.
 
 A single level for all images, which 1 % of a typical normal map exceeds, is too low for an image that is unusual all
 over, as most of its map is above. The level of an image is therefore a fixed share of the way from a typical normal map
@@ -113,7 +113,7 @@ def comparable(shape: tuple[int, ...], scale: PixelScale) -> np.ndarray:
 def not_judged(shape: tuple[int, ...], scale: PixelScale, roi: np.ndarray | None = None) -> np.ndarray:
     """Returns where images are not judged: bool (N, h, w), on a map's grid `shape` (N, h, w).
 
-    This is outside the region of interest uint8 (N, S, S), and where normal images have nothing to compare with.
+    This is outside the region of interest uint8 (N, S, S), and where hardly any normal image shows anything.
     """
     from core.engine.calibration.heatmap import counted
 
@@ -138,7 +138,7 @@ def learn_share(
         images: uint8 (N, S, S, 3), held-out normals.
         roi: uint8 (N, S, S), their regions of interest.
         scale: The scale of the maps.
-        seed: Seed of images and lesions.
+        seed: Seed of the choice of images and of the lesions.
 
     Returns:
         The share, or None if too few lesions are visible.

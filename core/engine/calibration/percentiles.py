@@ -23,9 +23,9 @@ class PixelScale(NamedTuple):
 
     lo, hi: ends of the colour scale, the same for every image. threshold: value that an outlined region must exceed.
 
-    share, seen, level: of outlines, see `outlines.py`: the share of the way up to an image's maximum; rows of 0 and 1,
-    the positions that normal images show (None: all); the level of all images, if the detector has one. Without share
-    and level images are outlined at the threshold.
+    The others define the outlines, see `outlines.py`. share: share of the way from `lo` to an image's maximum. seen:
+    positions that normal images show, rows of 0 and 1; None for all. level: one level for all images, if the detector
+    has one. Without share and level, images are outlined at the threshold.
     """
 
     lo: float
@@ -42,7 +42,7 @@ class PixelScale(NamedTuple):
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        """Reads a scale back from its `_asdict`, through JSON."""
+        """Restores a scale from the result of `_asdict`, also after a round trip through JSON."""
         return cls(**{**values, "seen": tuple(values["seen"]) if values.get("seen") else None})
 
 
@@ -96,7 +96,7 @@ class Calibration:
     def outlined_by(
         self, share: float | None, places: tuple[str, ...] | None, level: tuple[float, float] | None = None
     ) -> Self:
-        """Returns a copy with the options of outlines, see `PixelScale` for `share` and `places` (`seen`).
+        """Returns a copy that defines outlines; `share` and `places` are the `share` and `seen` of `PixelScale`.
 
         level: the detector's own level of outlines and the value that each region must exceed, or None.
         """

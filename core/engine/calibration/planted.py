@@ -23,7 +23,7 @@ IMAGES = 24
 class Planted(NamedTuple):
     """The results for planted lesions of one size and contrast.
 
-    images: their number. flagged: the number of flagged ones. area: median share of the image that is changed.
+    images: number of images, each with one lesion. flagged: number of flagged ones. area: median changed share of them.
     """
 
     size: float
@@ -43,7 +43,7 @@ def sensitivity(
     seed: int = 0,
     kinds: Sequence[MedMixConfig] = KINDS,
 ) -> list[Planted]:
-    """Counts the held-out normals that are flagged with one planted lesion, by its size and contrast.
+    """Returns how many held-out normals are flagged with one planted lesion, by its size and contrast.
 
     Up to IMAGES images are used, the same for every size. A lesion that changes nothing, as it is outside the region of
     interest, counts as missed.
@@ -54,8 +54,8 @@ def sensitivity(
         roi: uint8 (N, S, S), their regions of interest.
         threshold: Score above which an image is flagged.
         sizes: Sizes of lesions. contrasts: their opacities.
-        seed: Seed of images and lesions.
-        kinds: Settings of the lesions but for size and opacity, in turn.
+        seed: Seed of the choice of images and of the lesions.
+        kinds: Settings of the lesions except size and opacity; they are used in turn.
     """
     chosen = np.sort(np.random.default_rng([seed, IMAGES]).permutation(len(images))[:IMAGES])
     plain, inside = np.asarray(images[chosen]), np.asarray(roi[chosen])
@@ -93,6 +93,6 @@ def planted(
 
 
 def _faded(kind: MedMixConfig, opacity: float) -> MedMixConfig:
-    """Returns settings under which the opacity counts, as it does not for lesions that are pasted opaque."""
+    """Replaces the blend `paste`, which ignores the opacity, by `alpha` if the opacity is not 1."""
     blends = dict.fromkeys(kind.blend.replace("paste", "alpha").split("+"))
     return kind if opacity == 1 else kind.replace(blend="+".join(blends))

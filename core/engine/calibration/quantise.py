@@ -22,5 +22,5 @@ def quantise(heat: np.ndarray) -> tuple[np.ndarray, float, float]:
 
 
 def dequantise(codes: np.ndarray, lo: float, hi: float) -> np.ndarray:
-    """Restores a map from uint16 (h, w), lo and hi as `quantise` gave them -> float32 (h, w)."""
+    """Restores a map from uint16 (h, w), lo and hi, the result of `quantise` -> float32 (h, w)."""
     return (lo + codes.astype(np.float64) * ((hi - lo) / LEVELS)).astype(np.float32)

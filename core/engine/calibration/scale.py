@@ -32,7 +32,7 @@ class Scale(Config):
 def places_unseen(
     count: int, share: float, seed: int, patients: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Splits `count` images: returns the indices of those for the fit and of at least 4 held-out ones.
+    """Splits `count` images; returns the indices of the images for the fit and of at least 4 held-out images.
 
     patients: (count,), the patient of each image. Raises ValueError for fewer than LEAST images.
     """
@@ -42,7 +42,7 @@ def places_unseen(
 
 
 def leave_out(count: int, least: int, seed: int, patients: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Holds `least` of `count` images out at random: returns the ascending indices of the others and of these.
+    """Holds out `least` of `count` images at random; returns the ascending indices of the rest and of those held out.
 
     If patients (count,) are given, all images of as few patients as needed are held out, unless that is more than half
     of all images.

@@ -120,7 +120,7 @@ class Detector(nn.Module, abc.ABC):
 
     @classmethod
     def preset(cls, name: str | None = None) -> Any:
-        """Returns the configuration of a preset; for None that of `quick`, or the defaults if it has no `quick`.
+        """Returns the configuration of a preset; None means `quick`, or the defaults if the detector has no `quick`.
 
         Raises BadConfig (a ValueError) if the detector does not have the preset.
         """
@@ -161,14 +161,14 @@ class Detector(nn.Module, abc.ABC):
         return Prediction(maps, prediction.extras)
 
     def outline_level(self) -> tuple[float, float] | None:
-        """Returns the threshold of outlines in a map and the peak that each outlined region must exceed.
+        """Returns the map value above which pixels are outlined, and the peak that each outlined region must exceed.
 
         By default None: the threshold then comes from normal images.
         """
         return None
 
     def demand_size(self, images: np.ndarray) -> None:
-        """Raises ValueError unless images (N, S, S, 3) have the side of the images of the fit, `size`."""
+        """Raises ValueError unless images (N, S, S, 3) have the side length that the detector was fitted on, `size`."""
         side = self.size
         if side and images.shape[1:] != (side, side, 3):
             raise ValueError(
@@ -177,7 +177,7 @@ class Detector(nn.Module, abc.ABC):
             )
 
     def about(self) -> dict[str, Any]:
-        """Returns what `restored` needs besides the configuration, the size and tensors, as values for JSON."""
+        """Returns the JSON values that `restored` needs in addition to the configuration, the size and the tensors."""
         return {}
 
     def _within(self) -> dict[str, Encoder | Detector]:
@@ -231,7 +231,7 @@ class Detector(nn.Module, abc.ABC):
 
         Args:
             config: The configuration of the fit.
-            size: The side of its images in pixels.
+            size: The side in pixels of the images that it was fitted on.
             tensors: Parameters and buffers by name.
             within: The encoders and detectors inside it, by name.
             facts: The result of `about`.

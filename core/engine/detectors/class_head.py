@@ -24,7 +24,7 @@ from core.engine.registry import DETECTORS
 
 @dataclass(frozen=True)
 class ClassHeadConfig(Config):
-    """batch: images per step."""
+    """Options of the class-head detector. batch: images per step."""
 
     batch: int = 32
 
@@ -40,9 +40,9 @@ class ClassHeadConfig(Config):
 
 @DETECTORS.register("class-head", title="Class head of the pre-training", section="Eq. 8", listed=False)
 class ClassHeadDetector(MapDetector):
-    """Scores images by the log odds of A_1 to A_k against A_0, whatever the region of interest.
+    """Scores images by the log odds of A_1 to A_k against A_0; the region of interest has no effect.
 
-    It works best on images of the size used in pre-training (`Encoder.class_head.side`); an ensemble resizes them so.
+    It works best at the image size of pre-training (`Encoder.class_head.side`), to which an ensemble resizes images.
     """
 
     name = "class-head"
@@ -74,7 +74,7 @@ class ClassHeadDetector(MapDetector):
         return cell_evidence.view(-1, *coarse.shape[2:]), self.head.evidence(pooled, self.encoder.project(pooled))
 
     def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: maps of log odds (B, S / 32, S / 32); extras: `evidence` (B,), that of the whole image."""
+        """Reads a batch: log odds (B, S / 32, S / 32) as maps; extras: `evidence` (B,), the image's log odds."""
         cells, image = self.evidence(maps)
         return Prediction(cells.cpu().numpy(), {"evidence": image.cpu().numpy()})
 

@@ -30,7 +30,8 @@ CHUNK = 512  # positions at a time: enough to keep the cores busy, few enough to
 class Level:
     """The moments of one level, or their factors, at P positions.
 
-    mean: (P, c). own: (P, c, c), of the level's channels. cross: (P, c, C), of its channels with all coarser ones.
+    mean: (P, c). own: (P, c, c), the block of the level's channels. cross: (P, c, C), their block with coarser
+    channels.
     """
 
     mean: Tensor
@@ -168,7 +169,7 @@ class Gaussian(nn.Module):
 
 
 def _below(coarser: Tensor | None, rows: Tensor) -> Tensor:
-    """Concatenates the rows of all coarser levels (Q, B, C), repeated for their children, and of this one (P, B, c)."""
+    """Concatenates all coarser rows (Q, B, C), repeated for their children, with the rows of this level (P, B, c)."""
     return rows if coarser is None else torch.cat([spread(coarser, len(rows)), rows], 2)
 
 
@@ -180,14 +181,14 @@ def _chunks(positions: int, families: int) -> list[tuple[int, int]]:
 
 
 def _cells_over(level: Level, start: int, stop: int, positions: int) -> Level:
-    """Returns the cells of `level` over the positions start to stop of a level that has `positions`."""
+    """Returns the cells of `level` that contain the positions start to stop of a finer level with `positions` cells."""
     family = positions // len(level.own)
     cut = slice(start // family, stop // family)
     return Level(level.mean[cut], level.own[cut], level.cross[cut])
 
 
 def _factorise(level: Level, coarser: list[Level]) -> None:
-    """Replaces this level's rows of the covariance by those of G; `coarser` holds the G of the levels above."""
+    """Replaces this level's blocks of the covariance by its blocks of G; `coarser` holds G of the coarser levels."""
     at = 0
     for g in coarser:
         # Forward substitution, block by block, for all children of a parent in one product.
@@ -247,7 +248,7 @@ def _by_halves(a: Tensor, out: Tensor) -> None:
 
 
 def _by_columns(a: Tensor) -> Tensor:
-    """The same for small n: elimination on [a | I], with positions innermost so that each step is one long vector."""
+    """Computes the same for small n by elimination on [a | I], positions innermost: each step is one long vector."""
     n = a.shape[1]
     a = a.permute(1, 2, 0).contiguous()
     w = torch.zeros_like(a)
@@ -282,7 +283,7 @@ class Pyramid:
         return cls(tuple(grids), tuple(m.shape[1] for m in reversed(maps)))
 
     def cells(self, maps: list[Tensor]) -> list[Tensor]:
-        """Lists the cells of maps (B, c, h, w), fine to coarse: (P, B, c) a level, coarse to fine, in nested order."""
+        """Lists the cells of maps (B, c, h, w), fine to coarse: (P, B, c) each, coarse to fine, in nested order."""
         out = []
         for level, (m, grid) in enumerate(zip(reversed(maps), self.grids, strict=True)):
             if tuple(m.shape[2:]) != grid:

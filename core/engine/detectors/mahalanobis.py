@@ -107,7 +107,7 @@ class Scatter:
 class Mahalanobis(MapDetector):
     """The Mahalanobis detector.
 
-    extras: `pooled` (N,), the distance of the whole image, and `pooled_roi`, that of its region of interest if given.
+    extras: `pooled` (N,), the distance of the whole image; `pooled_roi` (N,), of its region of interest if given.
     """
 
     name = "mahalanobis"
@@ -135,7 +135,7 @@ class Mahalanobis(MapDetector):
         return Prediction(smooth, {n: self.normals[n].distance(features[n]).cpu().numpy() for n in names})
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the distance of the pooled features, float32 (N,): of the region of interest if `predict` had one."""
+        """Returns the pooled features' distance, float32 (N,), in the region of interest if `predict` got one."""
         name = "pooled_roi" if roi is not None and "pooled_roi" in prediction.extras else "pooled"
         return prediction.extras[name].astype(np.float32)
 

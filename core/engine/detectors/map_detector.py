@@ -61,7 +61,7 @@ class MapDetector(Detector):
 
     @classmethod
     def fit(cls, encoder: Encoder, images: np.ndarray, config: Any, context: FitContext = FitContext()) -> Self:
-        """Fits on images uint8 (N, S, S, 3), each read once, in the memory of the detector and one batch."""
+        """Fits on images uint8 (N, S, S, 3), each read once; the memory holds the detector and one batch at a time."""
         return fit_together(encoder, images, [(cls, config)], context)[0]
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
@@ -76,7 +76,7 @@ def fit_together(
     detectors: Sequence[tuple[type[MapDetector], Any]],
     context: FitContext = FitContext(),
 ) -> list[Any]:
-    """Fits several detectors in one pass of the encoder; each equals the result of its `fit`.
+    """Fits several detectors in one pass of the encoder, with the same results as separate fits.
 
     Args:
         encoder: The encoder of all detectors.

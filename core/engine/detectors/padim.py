@@ -35,8 +35,8 @@ class PaDiMConfig(Config):
     """Options of PaDiM.
 
     strides: maps that are used, from fine to coarse. channels: number of channels used. epsilon: added to each
-    variance. sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed: of
-    the choice of channels.
+    variance. sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed:
+    seed by which channels are chosen.
     """
 
     strides: tuple[int, ...] = (4, 8, 16)

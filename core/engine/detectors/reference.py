@@ -1,8 +1,8 @@
 """PaDiM and IGD as the paper prints them (Sec. Anomaly Detection and Segmentation). Read this first.
 
 Everything is computed one position and one image at a time, in float64. `gaussian.py` computes PaDiM's distances from
-covariance blocks that cells share, `igd/model.py` IGD's estimates block by block; tests/engine/detectors compares both
-with the functions here.
+covariance blocks that cells share, and `igd/model.py` computes IGD's estimates block by block; tests/engine/detectors
+compares both with the functions here.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def mu_gamma(z: Array, least: float = 0.1) -> np.ndarray:
 
 
 def sigma_gamma_sq(z: Array, mu: Array, batch: int) -> float:
-    """Computes sigma_gamma^2, a variance: the mean of || z - mu_gamma ||^2 of each batch, at least 1, over the batches.
+    """Computes sigma_gamma^2, a variance: the mean over batches of max(1, mean of || z - mu_gamma ||^2 in the batch).
 
-    For stability the paper multiplies it by a kappa in (0, 1] without a value; kappa is 1 here, and the floor is that
-    of IGD's released code.
+    For stability the paper multiplies it by a kappa in (0, 1] without giving a value; kappa is 1 here, and the minimum
+    of 1 is from IGD's released code.
     """
     squared = ((np.asarray(z, float) - np.asarray(mu, float)) ** 2).sum(1)
     means = [squared[start : start + batch].mean() for start in range(0, len(squared), batch)]

@@ -1,4 +1,4 @@
-"""The uncertainty of a detector's result: how much it varies over views that show the same.
+"""The uncertainty of a detector's result: how much it varies over mirrored and enlarged views of an image.
 
 A mirrored or slightly enlarged image of the same tissue should get the same score.
 """
@@ -20,7 +20,7 @@ SCALES = (1.0, 1.15)
 class Steadiness:
     """How much a detector's scores and maps vary over V views of N images.
 
-    scores (V, N), the given view first; score_sd (N,); map_sd float32 (N, h, w).
+    scores (V, N), the given view first; score_sd (N,); map_sd float32 (N, h, w); mean: the mean maps (N, h, w) only.
     """
 
     scores: np.ndarray
@@ -32,8 +32,8 @@ class Steadiness:
 def steadiness(detector: Detector, images: np.ndarray, roi: np.ndarray | None = None) -> Steadiness:
     """Measures how much scores and maps vary over views of images uint8 (N, S, S, 3), roi (N, S, S) or None.
 
-    The views are mirrored or not, at each of SCALES (cropped to the centre). Maps are mapped back before they are
-    averaged; the mean over all views is returned as a prediction, too.
+    The views are mirrored or not, at each of SCALES (cropped to the centre). Maps are mapped back to the image's grid
+    before their mean and standard deviation are computed.
     """
     scores, maps = [], []
     for scale in SCALES:

@@ -40,8 +40,9 @@ class CannotExport(ValueError):
 
 
 class Said(NamedTuple):
-    """A graph's results for N images: map (N, h, w); everywhere (N, h, w), the map before it is masked; scores (N,) of
-    the whole image and of its region of interest.
+    """A graph's results for N images.
+
+    map: (N, h, w). everywhere: the map before it is masked. score, score_roi: (N,), of the image and of its region.
     """
 
     map: Tensor
@@ -171,7 +172,7 @@ class _LesionHead(Part):
         return Said(logits, logits, scores[0], scores[1])
 
     def _score(self, inside: Tensor, classes: Tensor, margin: Tensor) -> Tensor:
-        """Computes the scores (N,) by `lesion_head.score.summaries` and the weights of the rule."""
+        """Computes the scores (N,) from summaries, as `lesion_head.summaries` does, and the weights of the rule."""
         rule = self.detector.rule
         cells = inside.shape[1] * inside.shape[2]
         total = torch.full_like(margin, rule.bias)
@@ -407,7 +408,7 @@ def largest_component(above: Tensor) -> Tensor:
 
     Each cell has the number of a component. A round copies the highest number among the neighbours to the component's
     root, then follows the roots twice (Zhang, Azad, Hu 2020). A component of n cells is complete after about log2(n)
-    rounds, so the rounds are unrolled, because not every runtime supports loops.
+    rounds. The rounds are unrolled, because not every runtime supports loops.
     """
     height, width = above.shape[1], above.shape[2]
     cells = height * width

@@ -1,8 +1,8 @@
 """The losses of PMSACL as the paper prints them, one sample and one term at a time. Read this first.
 
-Throughout: z (M, D) the features f_theta(x^(n,l)) of a minibatch, labels (M,) the n of each, partners (M,) the row of
-the same x^(n) under the other weak view, c (k+1, D) the centres. The losses that a training uses (`pmsacl.py`,
-`centred.py`, `contrastive.py`) are the same for whole matrices, and equal these to 1e-5: tests/engine/losses.
+Throughout, z (M, D) are the features f_theta(x^(n,l)) of a minibatch, labels (M,) the class n of each, partners (M,)
+the row of the other weak view of the same x^(n), and c (k+1, D) the centres. The losses used in training (`pmsacl.py`,
+`centred.py`, `contrastive.py`) compute the same on whole matrices, and equal these to 1e-5: tests/engine/losses.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def l_ctr(z: Array, labels: Array, c: Array) -> float:
 
 
 def cross_entropy(logits: Array, labels: Array) -> float:
-    """Computes PMSACL Eqs. 8 and 9, l_aug and l_pos: -E log of the softmax at the right class.
+    """Computes PMSACL Eqs. 8 and 9, l_aug and l_pos: the mean of -log p, p the softmax probability of the true class.
 
-    The class is the n of A_n or the position p.
+    The class is n of A_n in Eq. 8 and the relative position in Eq. 9.
     """
     total = 0.0
     for row, n in zip(logits.tolist(), labels.tolist(), strict=True):
@@ -100,7 +100,7 @@ def _others(z: Array, i: int) -> list[int]:
 def l_var(z: Array, labels: Array, epsilon: float) -> float:
     """Computes l_var, ours after VICReg (Bardes, Ponce, LeCun 2022, Eq. 1).
 
-    It is a hinge on the spread within each class of two or more.
+    It is a hinge on the spread within each class of two or more samples.
     """
     u = np.array(_unit(z)) * math.sqrt(z.shape[1])
     hinges = []

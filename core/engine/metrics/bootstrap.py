@@ -1,4 +1,4 @@
-"""Bootstrap intervals of the figures.
+"""Bootstrap intervals of the detection and localisation figures.
 
 Images, not pixels, are resampled with replacement, separately among normal and abnormal ones, so that every resample
 has both. A resample is a row of counts, and the figures of all resamples are computed at once as matrix products.
@@ -19,11 +19,11 @@ def draws(groups: np.ndarray, times: int, seed: int, patients: np.ndarray | None
     """Resamples images: returns how often each image is in each resample, float32 (times, N).
 
     Args:
-        groups: (N,), the label of each image; resamples have as many images of each label.
+        groups: (N,), the label of each image; each resample keeps the number of images of each label.
         times: Number of resamples.
         seed: Seed of the resamples.
-        patients: (N,), the patient of each image. Whole patients are then resampled, because images of one patient are
-            not independent, those with an image of the highest label separately from the others.
+        patients: (N,), the patient of each image. Images of one patient are not independent, so whole patients are
+            resampled, patients with an image of the highest label separately from the others.
     """
     if patients is not None:
         _, owner = np.unique(patients, return_inverse=True)
@@ -81,7 +81,7 @@ def detection(scores: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> tup
 
 
 def _detection(counts: np.ndarray, abnormal: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for images in the order of their scores. starts: indices at which a new score begins."""
+    """Computes `detection` for images sorted by score. starts: indices at which a new score begins."""
     above = np.add.reduceat(counts * abnormal, starts, axis=1)
     every = np.add.reduceat(counts, starts, axis=1)
     hits = np.cumsum(above[:, ::-1], 1)

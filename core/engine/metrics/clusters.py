@@ -32,9 +32,9 @@ def draw(n: int, sample: int, seed: int) -> np.ndarray:
 
 
 def between_within(features: np.ndarray, labels: np.ndarray) -> float:
-    """Computes the mean distance between class means divided by that of the points from the mean of their class.
+    """Computes the mean distance between class means divided by the mean distance of points from their class mean.
 
-    Classes with larger values are farther apart.
+    The larger it is, the better the classes are separated.
     """
     names = np.unique(labels)
     means = np.stack([features[labels == c].mean(0) for c in names])
@@ -89,11 +89,11 @@ def cluster_metrics(
 
 
 def lesion_side(features: np.ndarray, classes: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    """Measures how often real images lie nearer to an image class with pasted lesions than to normal images.
+    """Measures how often test images are nearer to a class with pasted lesions than to A_0, the normal images.
 
     features (N, D). classes (N,): n of A_n, -1 for test images. truth (N,): 1 for abnormal and 0 for normal test
-    images, -1 for others. Returns the shares (0..1) whose nearest class mean is not A_0's: lesion_side of abnormal test
-    images, lesion_side_normal of normal ones. One is absent without such images, both where nothing was pasted.
+    images, -1 for others. Returns the share (0 to 1) of images whose nearest class mean is not that of A_0: lesion_side
+    for abnormal, lesion_side_normal for normal test images, if there are any; {} if there are no pasted lesions.
     """
     names = np.unique(classes[classes >= 0])
     if not {0} < set(names.tolist()):
@@ -139,11 +139,11 @@ def map_quality(
         features: (N, D).
         coords: (N, 2), the map.
         labels: (N,), the classes.
-        plain: (N, D), the features before the centre of each class was subtracted; as this uses the class, it can
-            separate or merge classes on its own.
+        plain: (N, D), the features before the centre of each class was subtracted, which can itself separate or merge
+            classes, because it uses the class.
         sample: Largest number of points used.
         seed: Seed of the sample.
-        trustworthiness: That of the whole map, if these are only some of its points.
+        trustworthiness: Trustworthiness of the whole map, if these are only some of its points.
     """
     numbers = cluster_metrics(features, labels, sample=sample, seed=seed)
     numbers["trustworthiness"] = (

@@ -41,7 +41,7 @@ def delong(
         ours: (S, N), scores of S seeds.
         theirs: (T, N), scores of T seeds.
         labels: (N,), 1 if abnormal, else 0.
-        groups: (N,), the patient of each image; the variance is then that over patients (Obuchowski 1997).
+        groups: (N,), the patient of each image; the variance is then computed over patients (Obuchowski 1997).
 
     Raises:
         ValueError: For fewer than two images or two patients of either label.
@@ -151,9 +151,9 @@ def compared(old: Read, new: Read, truth: Truth, times: int = 1000, seed: int = 
     outlines) and PRO over those with a mask, all inside the region of interest.
 
     Returns:
-        By measure: old, new, difference, its 95 % interval, images (their number), and enough, whether there are at
-        least FEW images of each label that the measure compares; of Dice also each, the index and both values of each
-        image with a known lesion. Undefined figures are None.
+        For each measure: old, new, difference, interval (95 %, of the difference), images (their number), and enough,
+        whether there are FEW or more abnormal images and, for the image AUROC, FEW or more normal ones. Dice also has
+        each: (index, old, new) of each image with a known lesion. Undefined figures are None.
     """
     counts = boot.draws(truth.labels, times, seed, truth.patients)
     with_lesion = _pixels(old, truth).lesions()[1] & truth.has_mask

@@ -31,7 +31,7 @@ def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
 def average_precision(scores: np.ndarray, labels: np.ndarray) -> float | None:
     """Computes average precision: the sum of precision times increase of recall over descending scores.
 
-    It is not interpolated. Arguments and the result None are as for `auroc`.
+    It is not interpolated. Arguments are as for `auroc`; returns None in the same cases.
     """
     scores, labels = np.asarray(scores).ravel(), np.asarray(labels).ravel().astype(bool)
     if labels.all() or not labels.any():
@@ -57,7 +57,7 @@ def mean_colour_scores(
 ) -> np.ndarray:
     """Scores test images by the Mahalanobis distance of their mean colour from that of normal images.
 
-    It is a trivial baseline: a study that it solves is no use for comparing detectors.
+    It is a trivial baseline: a study that it solves is useless for comparing detectors.
 
     Args:
         train: uint8 (N, S, S, 3), normal images.

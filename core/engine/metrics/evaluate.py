@@ -61,7 +61,7 @@ def evaluate(
         protocol: One of PROTOCOLS. pixel_rule: one of PIXEL_RULES.
         seed: Seed of samples and bootstrap. bootstrap: number of resamples, 0 for no intervals.
         patients: (N,), the patient of each image; intervals are then over patients.
-        holdout_patients: Those of held-out normals; the pixel threshold is then a median over patients.
+        holdout_patients: The patients of held-out normals; the pixel threshold is then a median over patients.
         outline: The scale of `calibration.outlines` by which images are outlined with the pixel rule "held-out"; by
             default they are outlined at one threshold, from the held-out maps.
 

@@ -80,7 +80,7 @@ def _five_groups(
 ) -> dict[str, Any] | None:
     """Computes mean and standard deviation over five random groups of 100 of the images `sick` (n,).
 
-    Groups of fewer than 200 images have half of them, because they would otherwise hardly differ.
+    If there are fewer than 200 images, each group has half of them, because larger groups would hardly differ.
     """
     n = len(sick)
     size = min(GROUP, n // 2)
@@ -128,8 +128,8 @@ def at_once(
     Args:
         pixels: Maps and masks.
         used: (n,), indices of the images that are evaluated.
-        with_lesion: bool (n,), those of them with a lesion pixel that counts.
-        scale: How they are outlined.
+        with_lesion: bool (n,), whether each of them has a lesion pixel that counts.
+        scale: How images are outlined.
         counts: (times, n), how often each image is in each bootstrap sample, or None.
     """
     maps, lesion, valid = pixels.read(used)

@@ -39,7 +39,7 @@ class Views:
 
     @property
     def classed(self) -> tuple[slice, Tensor]:
-        """The images that l_ctr and l_aug use, and their classes: the strong ones, or the views without any."""
+        """The slice of images that l_ctr and l_aug use (the strong ones if any, else the views), and their classes."""
         count = len(self.labels)
         if self.strong is None:
             return slice(count), self.labels

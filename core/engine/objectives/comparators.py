@@ -75,7 +75,7 @@ class CCD(PMSACL):
 
     It has no centres and one temperature for all pairs: the positive of each view is its other weak view, all others
     repel. `strong` is permutation as published, or medmix for the paper's row "CCD with MedMix". Labels are aligned
-    with their views, unlike in the released code (READING.md).
+    with their views, unlike in the released code.
     """
 
     uses_centres = False

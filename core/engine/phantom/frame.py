@@ -1,4 +1,4 @@
-"""The frame on the screen from the surface that the camera sees: exposure, blur, bubbles, the octagon, noise."""
+"""Turns the surface that the camera sees into the frame on the screen: exposure, blur, bubbles, octagon, noise."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class _Lens:
 
 
 class _Overlay:
-    """Everything between the wall and the eye, drawn once for the frames with and without lesions."""
+    """The octagonal border, bubbles and noise, drawn once for the frames with and without lesions."""
 
     def __init__(self, lens: _Lens, size: int):
         rng = np.random.default_rng(lens.seed)
@@ -223,9 +223,9 @@ def draw_study(
 ) -> dict[str, np.ndarray]:
     """Draws a whole study from a seed.
 
-    Returns {"train", "test_normal", "test_abnormal": uint8 (N, size, size, 3); "masks": uint8 (N, size, size) 0/1 of
-    the abnormal ones}. Each frame depends only on the seed, its split and its index: a longer study starts with the
-    frames of a shorter one, and the scenes do not depend on the size.
+    Returns the frames "train", "test_normal" and "test_abnormal", uint8 (N, size, size, 3), and "masks", 0/1 uint8
+    (N, size, size), the masks of the abnormal ones. Each frame depends only on the seed, its split and its index: a
+    longer study starts with the frames of a shorter one, and the scenes do not depend on the size.
     """
     if not SIZES[0] <= size <= SIZES[1]:
         raise ValueError(f"a drawn study has frames of {SIZES[0]} to {SIZES[1]} pixels, not {size}")

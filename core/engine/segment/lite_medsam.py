@@ -91,7 +91,7 @@ def _norm(w: Weights, name: str, x: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def _norm2d(w: Weights, name: str, x: Tensor) -> Tensor:
-    """Layer norm over the channels of (B, C, H, W)."""
+    """Applies layer norm over the channels of (B, C, H, W)."""
     return _norm(w, name, x.permute(0, 2, 3, 1), 1e-6).permute(0, 3, 1, 2)
 
 
@@ -106,7 +106,7 @@ def _conv(w: Weights, name: str, x: Tensor, stride: int = 1) -> Tensor:
 
 
 def _encoded(w: Weights, x: Tensor) -> Tensor:
-    """(B, 3, 256, 256) in 0..1 -> (B, 256, 64, 64)."""
+    """Encodes images (B, 3, 256, 256) in [0, 1] -> (B, 256, 64, 64)."""
     at = "image_encoder"
     x = x.contiguous(memory_format=torch.channels_last)
     x = _conv(w, f"{at}.patch_embed.seq.2", F.gelu(_conv(w, f"{at}.patch_embed.seq.0", x)))
@@ -123,7 +123,7 @@ def _encoded(w: Weights, x: Tensor) -> Tensor:
 
 
 def _inverted(w: Weights, name: str, x: Tensor) -> Tensor:
-    """MobileNetV2's block."""
+    """Applies MobileNetV2's inverted residual block."""
     inner = F.gelu(_conv(w, f"{name}.conv2", F.gelu(_conv(w, f"{name}.conv1", x))))
     return F.gelu(x + _conv(w, f"{name}.conv3", inner))
 
@@ -135,7 +135,7 @@ def _merged(w: Weights, name: str, x: Tensor) -> Tensor:
 
 
 def _block(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
-    """Attention within windows, a convolution of each channel, two linear layers. (B, C, H, W) -> the same."""
+    """Applies attention within windows, a depthwise convolution and two linear layers; keeps the shape (B, C, H, W)."""
     b, c, height, width = x.shape
     more = (-height) % window, (-width) % window
     cells = F.pad(x.permute(0, 2, 3, 1), (0, 0, 0, more[1], 0, more[0]))
@@ -150,7 +150,7 @@ def _block(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
 
 
 def _attended(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tensor:
-    """Self-attention of (N, cells, C), with a bias that depends on the distance of two cells in the window."""
+    """Applies self-attention to (N, cells, C), with a bias that depends on the distance of two cells in the window."""
     n, cells, c = x.shape
     joint = _linear(w, f"{name}.qkv", _norm(w, f"{name}.norm", x))
     q, k, v = joint.view(n, cells, heads, 3, c // heads).permute(3, 0, 2, 1, 4)
@@ -162,7 +162,7 @@ def _attended(w: Weights, name: str, x: Tensor, heads: int, window: int) -> Tens
     return _linear(w, f"{name}.proj", attended.transpose(1, 2).reshape(n, cells, c))
 
 
-# Prompt encoder and mask decoder, as in Segment Anything; of its four masks the first is used, which is that of a box.
+# Prompt encoder and mask decoder, as in Segment Anything; its first of four masks is used, the one for a box.
 
 
 def _decoded(w: Weights, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,7 +213,7 @@ def _two_way(w: Weights, name: str, tokens: Tensor, cells: Tensor, positions: Te
 
 
 def _cross(w: Weights, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attention of HEADS heads from (K, n, 256) to (K, m, 256)."""
+    """Applies attention with HEADS heads from (K, n, 256) to (K, m, 256)."""
     q, k, v = (
         _linear(w, f"{name}.{letter}_proj", x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
         for letter, x in (("q", q), ("k", k), ("v", v))

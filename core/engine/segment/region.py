@@ -43,7 +43,7 @@ class Click(NamedTuple):
 
 
 def measures(lattice: Lattice, cells: np.ndarray) -> np.ndarray:
-    """Computes MEASURES of each cell and the nearest or most similar of `cells`: float32 (cells, 6).
+    """Computes MEASURES between each cell and the nearest or most similar one of `cells`: float32 (all cells, 6).
 
     These are the logarithms of three distances (cheapest path by colour and by features, straight line), the largest
     cosine similarity of the features at both strides, and the smallest difference of colour.
@@ -263,16 +263,16 @@ LARGE = 0.5  # share of the image above which a box is useless
 def boxes(heat: np.ndarray, usual: float, level: float, spot: tuple[float, float]) -> list[Corners]:
     """Proposes boxes (x0, y0, x1, y1) around the regions of a map that contain a point.
 
-    The first box is the default; if the point is inside the outline, further ones and that of the outline follow.
+    The first box is the default; if the point is inside the outline, further boxes and the outline's box follow.
 
     Args:
-        heat: float (H, W), -inf where it does not count.
+        heat: float (H, W), -inf where images are not judged.
         usual: The median of normal maps.
         level: The level of the map's outline.
         spot: The point (x, y) in pixels of the map.
 
     Raises:
-        ValueError: If the map is not above `usual` there.
+        ValueError: If the map is not above `usual` at the point.
     """
     height, width = heat.shape
     x, y = (min(max(int(v), 0), n - 1) for v, n in zip(spot, (width, height), strict=True))

@@ -23,8 +23,8 @@ class Training(abc.ABC):
     """One training in memory. `step` is the number of finished steps, `steps` the total.
 
     networks, optimisers: by their names in a checkpoint. title: used in messages. remedy: what to change after the
-    training has diverged. ended: why it must end now, in a sentence; "" if it goes on. report, should_stop: those of
-    the loop, for long work before a step.
+    training has diverged. ended: why it must end now, in a sentence; "" if it goes on. report, should_stop: set by the
+    loop, for long work before a step.
     """
 
     title: ClassVar[str]

@@ -88,7 +88,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 class Checkpoints:
-    """Writes the state of a training into `folder`, at the end of a step and about every `seconds`, by one process.
+    """Writes a training's state into `folder` about every `seconds`, after a step; only one process may do this.
 
     identity: JSON that a resumed training must share, such as the configuration and the fingerprints of its images.
     """

@@ -53,7 +53,7 @@ def remedies(config: PretrainConfig) -> str:
 class Gauge:
     """Compares the spread at each step with its median over the first `warm` steps.
 
-    low, high, well: numbers of consecutive steps below `floor` times the median, above `ceiling` times it, or between.
+    low, high, well: consecutive steps below `floor` medians, above `ceiling` medians, or well between the two.
     """
 
     def __init__(self, floor: float, ceiling: float, warm: int) -> None:
@@ -86,9 +86,9 @@ class CollapseWatch:
 
     It watches the projections, which the losses use, and the backbone's features, which detectors use. The alarm is
     raised after `patience` consecutive steps in which the spread of either is less than `floor` times that of the first
-    `warm` steps, so that a single batch cannot raise it. It ends after `calm` consecutive steps with both spreads above
-    twice the floor, because collapsed features often spread again for a moment. An alarm is also raised if projections
-    spread beyond `ceiling` times the start, because training then diverges soon.
+    `warm` steps, so that a single batch cannot raise it. It ends after `calm` consecutive steps with both spreads from
+    twice the floor to half the ceiling, because collapsed features often spread again for a moment. An alarm is also
+    raised if projections spread beyond `ceiling` times the start, because training then diverges soon.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""What a pre-training learns, as one module: encoder, heads, class centres and the loss of a step.
+"""The model of a pre-training as one module: encoder, heads, class centres and the loss of a step.
 
-The centres c_n of the classes A_n are Eq. 2 and the four kinds of Sec. Centering Strategies. `PMSACL` is for any loop.
+The centres c_n of the classes A_n follow Eq. 2 or another kind of Sec. Centering Strategies. `PMSACL` suits any loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Batches = Iterable[tuple[Tensor, Tensor | None]]
 
 
 class Model(nn.Module):
-    """An encoder and the objective that it is trained by.
+    """An encoder and the objective that trains it.
 
     Args:
         config: Options of the pre-training.
@@ -50,7 +50,7 @@ class Model(nn.Module):
         self.train()
 
     def _groups(self) -> list[Any]:
-        """Parameters that learn, or groups of them where parts of the encoder are frozen or learn at another rate."""
+        """Returns the trained parameters, in groups if encoder layers are frozen or have another learning rate."""
         c = self.config
         if not c.frozen and c.backbone_rate == c.layer_decay == 1:
             return [*self.encoder.parameters(), *self.objective.parameters()]
@@ -60,13 +60,13 @@ class Model(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """The device of the weights."""
         return self.encoder.mean.device
 
     def optimiser(self) -> torch.optim.Optimizer:
-        """Builds the optimiser that the preset names, over all parameters that learn, at the preset's rate.
+        """Builds the configured optimiser over all trained parameters, with the configured learning rate.
 
-        Layers that the preset freezes are not among them, and the backbone has a separate rate if the preset says so.
+        Frozen layers are excluded, and the backbone has a separate rate if the configuration says so.
         """
         return build_optimiser(self.config, self.groups)
 
@@ -80,7 +80,7 @@ class Model(nn.Module):
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Computes features of images: the backbone's h (M, F) and the projections z (M, D), in float32.
 
-        images: float32 (M, 3, S, S) from 0 to 1, on the model's device. `PMSACL.forward` takes others too.
+        images: float32 (M, 3, S, S) from 0 to 1, on the model's device. `PMSACL.forward` takes other types as well.
         """
         with autocast(self.device, self.config.autocast and gains_by_bf16(self.device, self.encoder)):
             h = self.backbone(images.contiguous(memory_format=self.format))
@@ -88,14 +88,14 @@ class Model(nn.Module):
         return h.float(), z.float()
 
     def class_centres(self, batches: Batches, step: int = 0) -> Tensor:
-        """Computes the centres c_n, (k + 1, D), and keeps nothing; `PMSACL.estimate_centres` keeps them.
+        """Computes the centres c_n, (k + 1, D), without storing them; `PMSACL.estimate_centres` stores them.
 
-        They are the mean projection of each class (Eq. 2), or drawn where the configuration says so. The encoder
-        normalises by the statistics of each batch, as in training, which leave no trace in it.
+        They are the mean projection of each class (Eq. 2), or random if the configuration says so. Batch norms use the
+        statistics of each batch, as in training, but the encoder itself is not changed.
 
         Args:
             batches: Pairs of images float32 (B, 3, S, S) from 0 to 1 and their regions of interest (B, S, S), or None.
-            step: Steps done, from which the draws follow.
+            step: Number of finished steps, on which the draws depend.
 
         Raises:
             ValueError: If there is no image.
@@ -117,7 +117,7 @@ class Model(nn.Module):
 class Order(Sampler[int]):
     """A sampler for a DataLoader: the order in which a pre-training sees its images.
 
-    The order of an epoch follows from the seed and the epoch alone; `set_epoch` says which comes next.
+    The order of an epoch depends on the seed and the epoch only; `set_epoch` sets the epoch.
     """
 
     def __init__(self, count: int, seed: int) -> None:
@@ -141,27 +141,27 @@ class Order(Sampler[int]):
 class PMSACL(Model):
     """PMSACL for a training loop of your own: encoder, heads, centres and the whole loss (PMSACL Eq. 1).
 
-    Call `estimate_centres` once before the first step; then minimise what `loss` returns. `loss` pastes lesions and
-    makes its views itself, from normal images. Its draws follow from `seed` and the number of steps alone: a training
-    can be repeated; with the images in the order of `order` its numbers are those of the studio's own pre-training.
+    Call `estimate_centres` once before the first step; then minimise what `loss` returns. From normal images, `loss`
+    pastes lesions and makes the views. Its draws depend on `seed` and the number of steps only, so that a training can
+    be repeated; with the images in the order of `order`, its figures equal those of the studio's pre-training.
 
     Args:
-        backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of another of timm's; or the `encoder` of
-            another model, which goes on learning. It starts from the weights that `encoder.init` names: `random` with
-            `quick`, `from-random` and `as-printed`; with the others `auto`, ImageNet weights that are installed (where
-            the network has none, efficientnet-lite0 takes its place, with a warning).
-        k: The most lesions that are pasted, 1 to 7: the classes are A_0 (none) to A_k.
+        backbone: The network: `efficientnet-lite0`, `resnet18`, or the name of a model of timm; or the `encoder` of
+            another model, which is trained further. It starts from the weights that `encoder.init` names: `random` with
+            `quick`, `from-random` and `as-printed`; with the others `auto`, ImageNet weights that are installed (a
+            network without any is replaced by efficientnet-lite0, with a warning).
+        k: The largest number of pasted lesions, 1 to 7: the classes are A_0 (none) to A_k.
         preset: Where the other settings come from: `sphere`, `quick` or `imagenet` (minutes on a CPU), `paper` (days),
             `from-random`, or `as-printed` (the paper's text to the letter, which collapses).
         seed: Seed of every draw, a whole number of 0 or more.
-        settings: What differs from the preset, as `lr=0.01`; a name with a point comes in a dictionary:
-            `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. A wrong name lists those there are. Images are
-            used at the size that they come in, whatever `size` is.
+        settings: Settings that differ from the preset, as `lr=0.01`; a name with a dot needs a dictionary:
+            `**{"encoder.init": "random", "medmix.size": (0.1, 0.3)}`. The error for a wrong name lists all names.
+            Images are used at the size in which they are passed, whatever `size` is.
 
     Attributes:
-        encoder: The network that learns; `AnomalyDetector(encoder=model)` uses it.
+        encoder: The trained network; `AnomalyDetector(encoder=model)` uses it.
         centres: (k + 1, D), NaN until `estimate_centres`.
-        step: How many steps were done: calls of `loss` in training mode.
+        step: The number of finished steps: calls of `loss` in training mode.
         config: All settings, as `config.batch` and `config.lr`.
 
     Raises:
@@ -216,24 +216,24 @@ class PMSACL(Model):
         return {"step": self.step}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
-        """Puts back what `get_extra_state` gave."""
+        """Restores the result of `get_extra_state`."""
         self.step = state["step"]
 
     def order(self, images: int) -> Order:
-        """Returns a sampler that gives images in the order in which the studio's own pre-training sees them.
+        """Returns a sampler that yields images in the order of the studio's own pre-training.
 
         `order = model.order(len(data))`, then `DataLoader(data, sampler=order, batch_size=model.config.batch,
         drop_last=True)`, and `order.set_epoch(epoch)` before each epoch, from 0.
 
         Args:
-            images: How many images the data set holds.
+            images: Number of images in the data set.
         """
         return Order(images, self.config.seed)
 
     def estimate_centres(self, loader: Iterable[Any]) -> None:
         """Estimates the centre of each class, the mean of its projections, from one pass over normal images (Eq. 2).
 
-        The centres stay in `centres`. Call it once, before the first step.
+        They are stored in `centres`. Call it once, before the first step.
 
         Args:
             loader: Batches of images as `loss` takes them; a batch may be a tuple or list that starts with the images.
@@ -258,7 +258,7 @@ class PMSACL(Model):
             roi: A tensor or array (B, S, S), not 0 where lesions may lie; by default everywhere.
 
         Raises:
-            ValueError: If the images are not what it takes, or roi does not fit them.
+            ValueError: If the images are invalid, or roi does not fit them.
             RuntimeError: If there are no centres yet.
         """
         if not self.centred and not bool(self.centres.isfinite().all()):
@@ -279,7 +279,7 @@ class PMSACL(Model):
         return outcome.loss
 
     def forward(self, images: Any) -> Tensor:
-        """Computes the projections z (B, D) of images given as to `loss`: what the losses compare.
+        """Computes the projections z (B, D), which the losses compare, of images in any form that `loss` takes.
 
         One image is enough in evaluation mode; in training mode batch norms need two.
         """
@@ -287,9 +287,9 @@ class PMSACL(Model):
 
     @property
     def terms(self) -> dict[str, float]:
-        """The terms of the last `loss` by name, each before its weight.
+        """The terms of the last `loss` by name, unweighted.
 
-        `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8), and where the settings ask for them `l_pos` (Eq. 9)
+        `l_ctr` (Eq. 3), `l_con` (l_PMSACL, Eq. 5), `l_aug` (Eq. 8), and if the settings include them `l_pos` (Eq. 9)
         and `l_var` (ours: the spread within each class). Raises RuntimeError before the first `loss`.
         """
         return {name: float(term) for name, term in self._last()[0].terms.items()}
@@ -305,9 +305,9 @@ class PMSACL(Model):
         return float((outcome.logits.argmax(1) == classes).float().mean())
 
     def save(self, folder: str | Path) -> None:
-        """Writes encoder, class head and centres into a folder, made if it is not there.
+        """Writes encoder, class head and centres into a folder, which is created if needed.
 
-        The folder is an `init` of `AnomalyDetector` and of `Studio.pretrained`.
+        The folder can be passed as `init` to `AnomalyDetector` and `Studio.pretrained`.
         """
         centres = self.centres if self.centred else None
         notes = {"objective": self.config.objective, "step": self.step}

@@ -160,8 +160,9 @@ def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, w
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    """Raises BadCheckpoint unless `old` is of this training: after a change of settings or images the stored
-    configuration would no longer describe the weights.
+    """Raises BadCheckpoint unless the checkpoint `old` has the settings and images of `new`.
+
+    Otherwise the stored configuration would no longer describe the weights.
     """
     changed = sorted(k for k in new["config"] if old["config"].get(k) != new["config"][k])
     if changed:

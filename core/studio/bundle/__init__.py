@@ -1,8 +1,7 @@
 """A study in one zip: its rows, images, runs, cluster maps and audit trail, for moving it between installations.
 
-A bundle keeps names and times as they are, so it is not for publishing. An import treats it as data from a stranger:
-only what this database can hold, new ids for everything, limits on sizes, and nothing is stored before everything has
-been checked.
+A bundle keeps names and times as they are, so it is not for publishing. An import does not trust it: values must fit
+this database, all ids are replaced, sizes are limited, and nothing is stored before everything has been checked.
 """
 
 from core.studio.bundle.pack import BundleWriter, Limits, export_bundle

@@ -1,4 +1,4 @@
-"""What a bundle contains of the database, derived from the database itself, and what each column may hold.
+"""The tables and columns in a bundle, derived from the database itself, and the values that each may hold.
 
 Every table and every column is exported, unless `STAYS` gives the reason why not. The rows of a study are those that
 refer to it, directly or through others. A value is checked by its column's type, or by its kind in `KINDS`; a reference
@@ -62,14 +62,14 @@ STAYS = {  # tables, or columns of tables: why they are not exported
 
 
 class Rejected(Record):
-    """A file that was not imported."""
+    """A file that was not imported, or whose header is odd, and why."""
 
     path: Text
     reason: Text
 
 
 class Duplicate(Record):
-    """Two images that are nearly the same, in training and in test."""
+    """A training and a test image that show the same or nearly the same picture."""
 
     kind: Name
     train: Text
@@ -244,7 +244,7 @@ class Ids:
         return self.of("runs").get(value) or self.of("cluster_maps").get(value) or value
 
     def before(self, review: int, first: int) -> int:
-        """Returns the largest new review id of an old one up to `review`; `first`, this home's last, without any."""
+        """Returns the largest new id of the reviews with old ids up to `review`, or `first` (this home's last id)."""
         return max((new for old, new in self.of("reviews").items() if old <= review), default=first)
 
 
@@ -346,7 +346,7 @@ def _json(how: str, kind: Any, value: Any, row: Row, ids: Ids) -> str:
 
 
 def _path(value: Any, ids: Ids) -> str:
-    """Returns the path of an image here, even if the bundle lacks it: nothing outside the study's folder is read."""
+    """Returns an image's path in the study's new folder, even if the bundle lacks it, so that no other file is read."""
     components = parts_of(_adapter(Text).validate_python(value))
     if components[0] != "images" or len(components) != 3:
         raise ValueError

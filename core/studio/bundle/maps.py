@@ -45,7 +45,7 @@ def files_of(store: Store, study: str) -> tuple[list[tuple[Path, str]], list[str
 
 
 def adopt(store: Store, staged: Path, ids: Ids) -> tuple[list[tuple[Path, Path]], list[str]]:
-    """Rewrites the unpacked maps of a bundle for this home; ([(staged, final path)], maps without files).
+    """Rewrites a bundle's unpacked maps for this home; returns ([(staged path, final path)], maps without files).
 
     Rows of maps without files are deleted again. Raises Refused for arrays that do not form a map of this bundle.
     """
@@ -112,7 +112,7 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
 
 
 def _adopt_points(folder: Path, ids: Ids) -> int:
-    """Gives a point set the new ids of its cases; returns how many points it has."""
+    """Replaces the case ids of a point set by the new ones; returns the number of points."""
     columns = _arrays(folder / "points.npz")
     count = len(columns["case_id"])
     if any(c.shape != (count,) or c.dtype != np.int64 for c in columns.values()):

@@ -103,7 +103,7 @@ def _listed(bundle: zipfile.ZipFile, manifest: Manifest, limits: Limits) -> list
 
 
 def unpack(source: Path, bundle: zipfile.ZipFile, manifest: Manifest, folder: Path, limits: Limits) -> dict[str, str]:
-    """Unpacks into `folder`; {name: sha256}. Raises Refused if a limit is exceeded or a hash differs from the list."""
+    """Unpacks into `folder`; returns {name: sha256}. Raises Refused if a limit is exceeded or a hash differs."""
     entries = _listed(bundle, manifest, limits)
     room = min(limits.bytes, max(limits.always, limits.ratio * source.stat().st_size))
     free = shutil.disk_usage(folder).free - limits.spare
@@ -272,7 +272,7 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
 
 
 def export_bundle(store: Store, study: str, target: Path, by: str, images: bool = True, runs: bool = True) -> dict:
-    """Writes a study as the zip `target`; {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
+    """Writes a study as a zip; returns {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
     target = Path(target)
     writer = BundleWriter(store, study, by, images, runs)
     with replacing(target) as draft, draft.open("wb") as out:

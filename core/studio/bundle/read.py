@@ -1,4 +1,4 @@
-"""Reads a bundle: its rows with new ids, its audit trail as a foreign one, its files into a new study."""
+"""Imports a bundle: its rows under new ids, its audit trail apart from this home's, its files as a new study's."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def store_rows(store: Store, file: Path, ids: Ids) -> dict[str, int]:
 
 
 def _complete(store: Store, table: Table, row: Row, ids: Ids, last: int, old: Any) -> bool:
-    """Gives a row its new id, and checks that apply only to its table. Returns whether it is stored."""
+    """Sets a row's new id and applies the checks of its table; returns whether the row is to be stored."""
     name = table.name
     if name == "studies":
         row["id"] = ids.study
@@ -149,9 +149,9 @@ def _preset(store: Store, row: Row, ids: Ids) -> bool:
 
 
 def _learnt(store: Store, run: str, value: Any, ids: Ids) -> None:
-    """Stores what a run was trained on, and the cases that show it, under the new ids of cases and masks.
+    """Stores a run's training marks, and the cases pictured in its comparison, under the new ids of cases and masks.
 
-    The training marks are stored only if the bundle contains all of them.
+    The training marks are stored only if the bundle contains all of their cases and masks.
     """
     had: foreign_runs.Marks = read(foreign_runs.Marks, value, "the marks of a run in the bundle")
     case, mask = ids.of("cases"), ids.of("lesion_masks")
@@ -217,7 +217,7 @@ def keep_events(store: Store, rows: Iterable[Row], bundle: str) -> int:
 
 
 def verify_foreign(store: Store) -> list[str]:
-    """Lists problems in the audit trails of bundles: the links of all events, and the seals of those with content."""
+    """Checks the audit trails of bundles (links of all events, hashes of those with content); lists the problems."""
     problems: list[str] = []
     last: dict[str, str] = {}
     for row in store.db.query("SELECT * FROM foreign_events ORDER BY bundle, id"):
@@ -314,7 +314,7 @@ def _report(store: Store, study: str, digests: dict[str, str], files: Path) -> d
 
 
 def _runs(store: Store, staged: Path, ids: Ids) -> list[tuple[Path, Path]]:
-    """Lists the moves of run folders into place. Raises Refused for files of a run that the bundle does not list."""
+    """Returns (from, to) for each run folder to move. Raises Refused for a folder of a run not in the bundle's rows."""
     root = staged / "runs"
     folders = sorted(root.iterdir()) if root.is_dir() else []
     unknown = [f.name for f in folders if f.name not in ids.of("runs")]

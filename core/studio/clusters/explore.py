@@ -147,7 +147,7 @@ def _has_readings(store: Store, run: str) -> bool:
 def columns(store: Store, m: Map, fit: str | None = None) -> list[dict]:
     """Collects the columns by which the map can be coloured, each with a value for every point.
 
-    [{"name", "title", "names", "codes"}] for categories, [{"name", "title", "values"}] for numbers (None: unknown).
+    Returns {"name", "title", "names", "codes"} for categories, {"name", "title", "values"} for numbers (None: unknown).
     Scores, decisions and tags of MedMix versions are unknown.
     """
     points = m.points

@@ -43,7 +43,7 @@ def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str
 
 
 def has_centres(snapshot: Snapshot) -> bool:
-    """Returns whether class centres were saved with an encoder; a pretrained encoder as it is has none."""
+    """Returns whether class centres were saved with an encoder; the encoder of a run without training has none."""
     return (snapshot.folder / CENTRES).exists()
 
 
@@ -92,7 +92,7 @@ def features_of(
 
 
 def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: MapConfig) -> np.ndarray:
-    """Centres cached features f if the map shows centred ones."""
+    """Returns cached features, centred if the map shows centred ones."""
     if config.feature != "centred":
         return np.asarray(features)
     centres = saved_centres(snapshot)
@@ -100,6 +100,6 @@ def finish(features: np.ndarray, snapshot: Snapshot, points: PointSet, config: M
 
 
 def kept_features(home: Home, key: str) -> np.ndarray | None:
-    """Opens cached features by their key as a memory map, for the page's process; None if there are none."""
+    """Opens cached features by their key as a memory map; None if there are none."""
     file = home.clusters / "features" / f"{key}.npy"
     return mapped(file) if file.exists() else None

@@ -96,7 +96,7 @@ def under_way(store: Store, job: int | None) -> bool:
 
 
 def enter(store: Store, map_plan: Plan, **values) -> None:
-    """Inserts or updates the map's row."""
+    """Inserts a map's row in the database, or updates its columns to `values`."""
     row = {
         "key": map_plan.key,
         "study": map_plan.study["id"],

@@ -202,7 +202,7 @@ _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}
 
 
 def procrustes(coords: np.ndarray, onto: np.ndarray) -> np.ndarray:
-    """Rotates or reflects coords (N, 2) so that they are as close as possible to those of `onto`: float32 (N, 2).
+    """Rotates or reflects coords (N, 2) so that they are as close as possible to `onto`: float32 (N, 2).
 
     The rotation comes from a singular value decomposition (Schoenemann 1966). The scale is not changed: all maps have
     the same scale, and another one would hide that features spread or collapse.

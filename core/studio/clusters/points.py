@@ -79,7 +79,7 @@ class PointSet:
 
 
 class PointImages:
-    """The images of a point set in its order, read on demand by slices, as `embed.Images`."""
+    """The images of a point set in its order, read on demand by slices; fits the protocol `embed.Images`."""
 
     def __init__(self, points: PointSet, images: Rows):
         self.row, self.which, self.images = points.row, points.mixed, images
@@ -122,7 +122,7 @@ def load_points(home: Home, key: str) -> PointSet | None:
 
 
 def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSet:
-    """Loads a point set, which `make(folder)` first writes if it does not exist; concurrent callers wait for it."""
+    """Loads a point set. If it does not exist, `make(folder)` writes it first, and concurrent callers wait for this."""
     return files.built(points_folder(home, key), lambda: load_points(home, key), make)
 
 

@@ -1,4 +1,4 @@
-"""The job step "embed": from a point set to the features of each epoch, aligned maps and metrics, which are cached."""
+"""The job step "embed", which computes and caches a map: points, features of each epoch, aligned maps and metrics."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def trail(
     until: str | None = None,
     before: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Returns the latest events, newest first, with JSON columns as values, and the name of their `case`.
+    """Returns the latest events, newest first, with JSON columns parsed, and the case's name as `case`.
 
     Words (a decision's comment, a finding's label, a tag, a folder) are added from the current rows; missing ones are
     "(erased)".

@@ -48,7 +48,7 @@ class Backup:
 
 
 def backup(home: Home, folder: Path | None = None, keep: int = KEPT, kind: str = REGULAR) -> Backup:
-    """Copies the database to `folder` (default: that of the home), verifies it, and deletes the oldest of its kind.
+    """Copies the database to `folder` (default: home.backups), verifies it, keeps the newest `keep` of its kind.
 
     Only one backup is made at a time in a folder. Raises BadBackup, and removes the copy, if it is invalid.
     """
@@ -143,7 +143,7 @@ def copy(source: Path, target: Path, once_alone: Callable[[], object] | None = N
 
 
 def _described(file: Path, name: str, strict: bool = True) -> Backup:
-    """Describes a copy. Raises BadBackup if it is not a valid database of this studio, or its trail if `strict`."""
+    """Describes a copy. Raises BadBackup if the database is invalid or, if `strict`, its audit trail is broken."""
     try:
         with _reading(file) as store:
             wrong = [r["integrity_check"] for r in store.query("PRAGMA integrity_check")]

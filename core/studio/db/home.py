@@ -56,7 +56,7 @@ class Home:
                     path.chmod(stat.S_IMODE(mode) & ~0o077)
 
     def left_out_of(self, text: str) -> str:
-        """Returns `text` with paths relative to the home, whose location is not shown on the page."""
+        """Returns `text` with paths relative to the home, because the page does not show where the home is."""
         for path in {str(self.path), str(self.path.resolve())}:
             text = text.replace(f"{path}/", "").replace(path, "the studio's home")
         return text
@@ -75,7 +75,7 @@ class Home:
 
     @property
     def backups(self) -> Path:
-        """Copies of the database, made before migrations and day by day."""
+        """The folder of the database's backups, made daily and before migrations."""
         return self.path / "backups"
 
     @property

@@ -11,7 +11,7 @@ RECENT = 1000  # number of last steps whose metrics are all kept
 
 
 def write_metrics(store: Store, run_id: str, rows: list[tuple[int, str, float]]) -> None:
-    """Writes (step, name, value) rows in one transaction; those of a repeated step are replaced."""
+    """Writes (step, name, value) rows in one transaction; rows of a repeated step are replaced."""
     keep = [(run_id, step, name, value if math.isfinite(value) else None) for step, name, value in rows]
     with store.write() as db:
         db.conn.executemany("INSERT OR REPLACE INTO metrics (run, step, name, value) VALUES (?, ?, ?, ?)", keep)
@@ -26,7 +26,7 @@ def stride_of(last: int, most: int) -> int:
 
 
 def thin_metrics(store: Store, run_id: str, last: int) -> None:
-    """Deletes metrics except those of every `stride_of`-th step, the first two and the last RECENT steps.
+    """Deletes the metrics of most steps; keeps every `stride_of`-th step, the first two and the last RECENT steps.
 
     Metrics per epoch (val_...) are kept. The page draws fewer points, at multiples of this stride.
     """

@@ -18,7 +18,7 @@ from pathlib import Path
 from core.engine import files
 from core.studio.db.store import Store
 
-OLD = 3600.0  # seconds without a change after which files without a lock are leftovers
+OLD = 3600.0  # seconds: see `sweep`
 MADE = 2.0  # seconds within which a process has locked what it created
 _HELD: dict[Path, int] = {}  # file descriptors with locks
 
@@ -92,7 +92,7 @@ def is_held(path: Path) -> bool:
 def sweep(store: Store, older: float = OLD) -> list[str]:
     """Removes files and folders that are not referenced and not locked; returns their names.
 
-    older: seconds without a change after which files without a lock are removed; for uploads 24 times as many.
+    Uploads are removed after 24 * `older` seconds without a change, other files after `older`, but at most MADE.
     """
     home = store.home
     removed = files.sweep(home.path)

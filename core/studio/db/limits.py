@@ -62,7 +62,7 @@ class TooMuch(ValueError):
 
 
 def demand(name: str, held: int, adding: int = 1) -> None:
-    """Raises TooMuch if `adding` more than the existing `held` ones, or bytes, exceed the limit of that name."""
+    """Raises TooMuch if `held` plus `adding`, a number of items or bytes, exceeds the limit of that name."""
     limit = LIMITS[name]
     if held + adding > limit.most:
         raise TooMuch(limit.sentence.format(most=limit.most))

@@ -1,4 +1,4 @@
-"""The log entry of an error: its traceback, and its text unless it may contain a file name and so a person's name."""
+"""An error's log entry: its traceback, and its text unless that may contain a file name, and so a patient's name."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def statements(script: str) -> Iterator[str]:
 
 @step(2)
 def _add_matches(conn: sqlite3.Connection) -> None:
-    """Adds the searches for settings of MedMix."""
+    """Adds the table of searches for MedMix settings."""
     conn.execute(next(text for text in statements(SCHEMA.read_text("utf-8")) if "CREATE TABLE matches" in text))
 
 

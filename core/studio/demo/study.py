@@ -1,4 +1,4 @@
-"""The demo study: drawn images that are imported as a finished bundle, and a training on them on this machine."""
+"""The demo study: synthetic images, imported as a bundle with finished runs, and a training on them on this machine."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def is_fresh(store: Store) -> bool:
 
 
 def offer(store: Store, device: str = "auto") -> int | None:
-    """Imports the demo study, and queues a job for the weights of its first look, which learning from marks needs.
+    """Imports the demo study and queues a job that recomputes the weights of its first look, to learn from marks.
 
-    The bundle contains scores, a training, maps, marks and what was learnt from them, but no weights. Returns the job;
-    None if the study exists already. A study in the bin is restored.
+    The bundle contains scores, a training, maps, marks and a run that has learnt from them, but no weights. Returns the
+    job's id, or None if the study exists already. A study in the bin is restored.
     """
     DETECTORS.names()  # imports torch now, so that other writers do not wait for it below
     with store.write():
@@ -66,7 +66,10 @@ def train(store: Store, device: str = "auto") -> int:
 
 
 def training_steps(store: Store, device: str) -> list[dict]:
-    """Creates the runs of `train` and returns their steps: a training, three detectors on it, and PaDiM without it."""
+    """Creates the runs of `train` and returns their steps.
+
+    These are a training, its map, three detectors on its encoder, and PaDiM on an untrained encoder.
+    """
     config = PRETRAIN_PRESETS["quick"]
     encoder, untrained = create_pretrain(store, STUDY, config), create_untrained(store, STUDY, config.size)
     fits = [create_fit(store, encoder, name, DETECTORS.get(name).preset()) for name in FITTED]

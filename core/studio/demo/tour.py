@@ -29,7 +29,7 @@ _STAY = (
 
 
 def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
-    """Imports the demo study, or queues its scoring if its runs were deleted, as needed. Returns `state`."""
+    """Imports the demo study if it is missing, or queues a first look if no run has scored it. Returns `state`."""
     demo.offer(store, device)
     if _there(store) and not scored_runs(store, STUDY) and not _jobs(store, "running", "queued"):
         look(store, STUDY, device, start=False)
@@ -41,8 +41,8 @@ def prepare(store: Store, device: str = "auto", wake: bool = True) -> dict:
 def state(store: Store) -> dict:
     """Describes the demo study and its jobs.
 
-    Returns {"study": its id, "ready": whether it exists, "job": its running or waiting job, "found": `found`, "stored":
-    the last encoder that was trained on it, or None}.
+    Returns {"study": its id, "ready": whether it exists, "job": its running or waiting job, "found": the result of
+    `found`, "stored": the newest encoder that was trained on it, or None}.
     """
     going = _jobs(store, "running", "queued")
     at_work = next((j for j in going if j["status"] == "running"), going[-1] if going else None)

@@ -44,7 +44,7 @@ def check(name: str, title: str) -> Callable:
 
 
 def examine(store: Store, device: str = "auto") -> list[dict]:
-    """Runs all checks: [{"check", "title", "level", "text"}]. If a check raises an exception, that is a finding."""
+    """Runs all checks; returns [{"check", "title", "level", "text"}]. An exception in a check is a "bad" finding."""
     results = []
     for name, (title, function) in {**CHECKS, "device": ("Device", lambda s: _device(device))}.items():
         try:

@@ -56,11 +56,11 @@ class Peer:
             raise ValueError(f"who may send is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
 
     def is_from(self, address: str) -> bool:
-        """Returns whether this peer may have the address."""
+        """Returns whether an address lies in this peer's network."""
         return ipaddress.ip_address(address.partition("%")[0]) in self.network
 
     def is_one(self, title: str, address: str) -> bool:
-        """Returns whether an association with this calling AE title and address is this peer's."""
+        """Returns whether an association with this calling AE title and address comes from this peer."""
         return title.strip() == self.title and self.is_from(address)
 
 
@@ -72,7 +72,7 @@ def checked_title(title: str) -> str:
 
 
 def folder_of(store: Store, study: str) -> Path:
-    """Returns the folder watched for a study. Raises ValueError if there is none: nothing would be imported."""
+    """Returns the folder watched for a study. Raises ValueError without one, because nothing would be imported."""
     watched = watch.get_watch(store, study)
     if watched is None or not watched["active"] or not Path(watched["folder"]).is_dir():
         raise ValueError(f"no folder is watched for {study}: `watch {study} FOLDER` begins, and images go there")
@@ -108,10 +108,10 @@ def _header(data: bytes) -> pydicom.Dataset:
 
 
 class Node:
-    """A server, open in its block: `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
+    """A DICOM server, running inside `with Node(store, study, "PMSACL", peers, "127.0.0.1", 0) as node: node.port`.
 
-    say: called with a line per association. Raises ValueError if pynetdicom is missing, the study is not watched,
-    nobody may send, or the address cannot be listened on.
+    say: called with a line of text on each association and each refusal. Raises ValueError if pynetdicom is missing, no
+    folder is watched for the study, `peers` is empty, or the server cannot listen on the address.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Node:
         self._server.shutdown()
 
     def _admits(self, request: Any, address: tuple[str, int]) -> bool:
-        """Returns whether a connection comes from a sender's address. Too many silent ones lose their oldest."""
+        """Returns whether a connection comes from a sender's address; closes the oldest silent ones above SILENT."""
         if not any(peer.is_from(address[0]) for peer in self._peers):
             self._say(f"Refused a connection from {address[0]}: no sender has this address")
             return False
@@ -193,7 +193,7 @@ class Node:
             return True
 
     def _counted(self, event: Any) -> None:
-        """Ends a connection that sends an object without end, before memory is exhausted."""
+        """Closes a connection if its object, or all objects in transit, are too large, before memory is exhausted."""
         size = self._received.get(event.assoc, 0) + int(getattr(event.pdu, "pdu_length", 0))
         self._received[event.assoc] = size
         if size > LARGEST or sum(list(self._received.values())) > IN_ALL:

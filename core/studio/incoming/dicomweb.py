@@ -55,7 +55,7 @@ def fetch(
 ) -> dict:
     """Fetches the images of each series that matches the filters into the study's watched folder.
 
-    filters: QIDO's, by keyword ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID"). limit:
+    filters: keyword -> value ("PatientID", "StudyDate", "Modality", "StudyInstanceUID", "SeriesInstanceUID"). limit:
     the maximum number of new images. Returns {"fetched", "again": already there, "refused": [{"uid", "reason"}]}.
     Raises Refusal, and keeps what has arrived, if the server does not answer.
     """
@@ -155,7 +155,7 @@ def name_server(store: Store, name: str, url: str | None, user: str | None, by: 
 
 
 def sign_in_of(user: str | None) -> tuple[str, str] | None:
-    """Returns name and password of a user, None without one. Raises ValueError if no password is set."""
+    """Returns (user, password), or None without a user. Raises ValueError if no password is set."""
     if user and PASSWORD not in os.environ:
         raise ValueError(f"signing in as {user} needs the password in the variable {PASSWORD}")
     return (user, os.environ[PASSWORD]) if user else None
@@ -171,7 +171,7 @@ def submit_send(store: Store, study: str, server: str, by: str, **options: Any) 
 
 @step("send")
 def send_step(work: Work) -> None:
-    """Executes `send_study` as a job. args: those of `submit_send`.
+    """Executes `send_study` as a job. args: the arguments of `submit_send`.
 
     A server keeps what it already has, so that the job can be repeated.
     """

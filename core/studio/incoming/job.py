@@ -90,7 +90,7 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
 
 
 def _judge(store: Store, study: str, file: dict, hashes: dict[str, str]) -> tuple[str | None, str]:
-    """Returns (state, note) of a file not to import, or (None, ""). hashes: digest -> path, of this batch."""
+    """Returns (state, note) for a file to skip, (None, "") for one to import. hashes: digest -> path in this batch."""
     path = Path(file["path"])
     try:
         stat = path.stat()

@@ -31,9 +31,10 @@ LISTED = 50  # skipped files that are listed by name
 def set_watch(
     store: Store, study: str, folder: str, by: str, run: str | None = None, active: bool = True, copy: bool = False
 ) -> dict:
-    """Watches `folder` for a study, or stops it; returns `get_watch`. run None: the one that Review opens with.
+    """Sets a study's watched folder, or stops watching it (`active` False); returns `shown`.
 
-    Raises ValueError if the folder does not exist, or the run is not a finished fit of the study.
+    run: the run that scores new cases, None for the one that Review opens with. copy: copy the files to the home.
+    Raises ValueError if the folder to watch does not exist, or the run is not a finished fit of the study.
     """
     study_row(store, study)
     path = Path(folder.strip()).expanduser().absolute() if folder.strip() else None
@@ -99,7 +100,7 @@ def ended(store: Store) -> dict[tuple[str, str], str]:
 
 
 def changes(store: Store) -> dict[str, str]:
-    """Returns study -> when its watch last took or scored something; for pages that show its cases."""
+    """Returns study -> when its watch last imported or scored cases; for pages that show them."""
     query = "SELECT study, changed FROM watches WHERE changed IS NOT NULL"
     return {r["study"]: r["changed"] for r in store.query(query)}
 
@@ -181,7 +182,7 @@ def _queue(store: Store, study: str) -> int | None:
 
 
 def say(store: Store, study: str, text: str, changed: bool = False) -> None:
-    """Stores the message that the page shows for a watch; `changed`: cases or readings were added."""
+    """Stores the message that the page shows for a watch; `changed`: cases or scores were added."""
     store.execute(
         "UPDATE watches SET message = ?, changed = coalesce(?, changed) WHERE study = ? AND (message != ? OR ?)",
         [text, now() if changed else None, study, text, changed],

@@ -19,7 +19,7 @@ class ImportStopped(ValueError):
 
 @dataclass
 class Reply:
-    """What a person has answered so far: `answers` about groups; `again` about erased images (None: not asked)."""
+    """A person's answers so far. answers: group -> class; again: import erased images again (None: not answered)."""
 
     answers: dict[str, str] = field(default_factory=dict)
     again: bool | None = None
@@ -29,8 +29,8 @@ class Reply:
 class Imports:
     """The imports of one server.
 
-    States: {"state": "running"|"asked"|"done"|"failed", "done", "total", "question"|"report"|"error"}. An import in
-    state "asked" waits for `answer`, then its work starts over.
+    `state` returns {"state": "running"|"asked"|"done"|"failed", "done", "total", "question"|"report"|"error"}. An
+    import in state "asked" waits for `answer`, then its work starts over.
     """
 
     KEPT = 50
@@ -46,8 +46,8 @@ class Imports:
     ) -> str:
         """Starts `work(on_progress)`, which returns the report, a dict with "study". Returns a token for `state`.
 
-        key: what is imported, and how; while an import with this key runs, its token is returned (a double click).
-        reply: where `work` finds what a person has answered; forget: called if an import is given up while "asked".
+        key: identifies the import; while one with this key runs, its token is returned instead (after a double click).
+        reply: where `work` reads the person's answers. forget: called if an import is stopped or dropped while "asked".
         """
         token = secrets.token_hex(8)
         task = {"state": "running", "done": 0, "total": 0, "started": time.time(), "key": key}
@@ -75,7 +75,7 @@ class Imports:
         self._run(token, task)
 
     def sample(self, token: str, group: int, number: int) -> Path:
-        """Returns the path of one of the first images of a group that an import asks about."""
+        """Returns the path of a sample image of a group that an import asks about. Raises NotFound if it is unknown."""
         try:
             return self._asked(token)["samples"][group][number]
         except IndexError:

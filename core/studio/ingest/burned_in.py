@@ -19,7 +19,7 @@ LOOK_AT_MOST = 2000  # unchecked cases that one export checks; if there are more
 
 
 def likely(image: np.ndarray) -> bool:
-    """Returns whether an image, uint8 (H, W, 3) RGB, likely has a line of text. Two scales: captions differ in size."""
+    """Returns whether an RGB image, uint8 (H, W, 3), likely shows text; checks two scales, for captions of any size."""
     from core.engine.roi import WORKING_SIDE, find_text
 
     short = min(image.shape[:2])
@@ -32,9 +32,10 @@ def likely(image: np.ndarray) -> bool:
 
 
 def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool = True) -> dict:
-    """Finds the cases with likely text, among `ids` or in the whole study: {"cases": [ids], "unknown": n}.
+    """Finds the cases with likely text among `ids`, or in the whole study.
 
-    Unchecked cases are checked now if they are few; otherwise, or without `look`, they are counted as unknown.
+    Unchecked cases are checked now if `look` is True and there are at most LOOK_AT_MOST. Returns {"cases": ids of cases
+    with likely text, "unknown": number of cases that are still unchecked or cannot be read}.
     """
     chosen_ids = None if ids is None else set(ids)
     rows = store.query(
@@ -58,7 +59,7 @@ def among(store: Store, study: str, ids: Iterable[int] | None = None, look: bool
 
 
 def warning(checked: dict) -> str | None:
-    """Returns what `among` found as a sentence for people, or None if it found nothing."""
+    """Returns a warning for people about a result of `among`, or None if there is nothing to warn about."""
     sentences = []
     if checked["cases"]:
         n = len(checked["cases"])

@@ -1,7 +1,7 @@
 """A study's decoded images, regions of interest and lesion masks, once per size, as memory-mapped .npy files.
 
 Cases that are added to a study are prepared into a separate part; the earlier parts are not touched, only linked into
-the new folder. A new part absorbs earlier ones of the same size or smaller, so that a study has few parts.
+the new folder. A new part absorbs earlier parts with as many cases or fewer, so that a study has few parts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StudyArrays:
         return len(self.case_ids)
 
     def index(self, *splits: str, label: str | None = None) -> np.ndarray:
-        """Returns the rows of the given splits (of all splits if none is given), optionally of one label."""
+        """Returns the row numbers of the cases in the given splits (default: all), optionally only of one label."""
         keep = np.isin(self.split, splits) if splits else np.ones(len(self), bool)
         return np.flatnonzero(keep & (self.label == label) if label else keep)
 
@@ -62,7 +62,7 @@ def load_arrays(
     on_progress: Progress | None = None,
     masks: dict[int, int] | None = None,
 ) -> StudyArrays:
-    """Loads the arrays of a study at `size` x `size`: built once, then mapped. Raises ValueError if a file is missing.
+    """Loads a study's arrays at `size` x `size`, built on first use. Raises ValueError if an image cannot be read.
 
     masks: {case id: mask id}, the lesion masks to load; None for the reference masks.
     """
@@ -139,7 +139,7 @@ def _joined(arrays: list[np.ndarray]) -> Rows:
 
 
 def _names(cases: list[dict], size: int, counts: Iterable[int]) -> dict[int, str]:
-    """Returns for each of `counts` the name of the folder in which that many first cases are prepared."""
+    """Returns n -> name of the folder for the first n of `cases`, for each n in `counts`."""
     from core.engine import roi
 
     key = hashlib.sha256(Path(roi.__file__).read_bytes() + f"{VERSION} {ROI_SIDE}".encode())
@@ -170,7 +170,7 @@ def is_sound(folder: Path, full: bool = False) -> bool:
 
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
-    """Prepares the images of `cases`; those that an intact set of fewer cases already holds are taken from it."""
+    """Prepares the images of `cases`; reuses the images of an intact set of fewer cases, if there is one."""
     old_parts = _before(folder.parent, cases, size)
     reused = sum(map(parts.cases_in, old_parts))
     new, done = len(cases) - reused, 0
@@ -197,7 +197,7 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
 
 
 def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
-    """Returns the parts of the largest intact set of the first `cases`, but not of all; [] if there is no such set."""
+    """Returns the parts of the largest intact set that holds only the first few of `cases`; [] if there is none."""
     sets = [(parts.cases_in(other), other) for other in folder.glob(f"{size}-*")]
     names = _names(cases[:-1], size, [count for count, _ in sets])
     for count, other in sorted(sets, reverse=True):

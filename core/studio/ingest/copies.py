@@ -18,13 +18,13 @@ ADDED = "added"  # subfolder of a study's folder, for files added later, by cont
 
 
 class Copies:
-    """The copies of one import, as `copying` yields them."""
+    """The files and folders that one import creates by copying; see `copying`."""
 
     def __init__(self) -> None:
         self.new: list[Path] = []  # folders and files, in the order in which they were made
 
     def add(self, frames: list[Found], root: Path, target: Path) -> None:
-        """Copies the files to `target`, in the folder structure below `root`; the entries then name the copies.
+        """Copies the frames' files to `target`, keeping the folders below `root`; the entries then name the copies.
 
         Files that an interrupted import left there are replaced.
         """
@@ -66,7 +66,7 @@ def copying(store: Store, study: str, source: Path | None = None) -> Iterator[Co
 
 
 def sweep(store: Store) -> list[str]:
-    """Removes added copies that belong to no case, as an interrupted import leaves them; returns their names."""
+    """Removes added copies that belong to no case (left by an interrupted import); returns their file names."""
     gone = []
     for added in store.home.files.glob(f"*/{ADDED}"):
         with contextlib.suppress(files.Busy), files.locked(added.parent, wait=False):

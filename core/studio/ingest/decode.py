@@ -63,7 +63,7 @@ DECODING = Room(160_000_000, small=4_000_000)  # pixels: one of the largest imag
 class Probe:
     """What a file's header says. width, height: as displayed, after EXIF rotation; rate: frames per second.
 
-    Exception: a PNG with its EXIF after the pixels, because Pillow would have to decode it all to find that.
+    A PNG whose EXIF follows its pixels is not rotated here: Pillow would have to decode the whole file to read that.
     """
 
     width: int
@@ -100,7 +100,7 @@ def probe(path: str | os.PathLike) -> Probe:
 def read_image(path: str | os.PathLike, frame: int = 0, scale: tuple[float, float] | None = None) -> np.ndarray:
     """Reads an image, uint8 (H, W, 3) RGB, at full resolution and upright; deeper values become 8 bits (see `to_8bit`).
 
-    scale: the stored values that become 0 and 255, shared by all images of a scanner; without it, the image's own.
+    scale: the stored values that become 0 and 255, shared by a scanner's images; None: chosen for the image alone.
     """
     return _read(
         path,
@@ -132,7 +132,7 @@ def _read(
     of_grey: Callable[[np.ndarray], np.ndarray],
     of_deep: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Reads an image of any format. of_grey, of_deep: convert 16-bit grey (H, W) and 16-bit colour (H, W, 3)."""
+    """Reads an image of any format. of_grey, of_deep: convert deeper grey (H, W) and 16-bit colour (H, W, 3)."""
     path = Path(path)
     _regular(path)
     if video.is_video(path):

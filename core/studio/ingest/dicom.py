@@ -116,7 +116,7 @@ def items(ds: Any, keyword: str) -> list[Any]:
 
 
 class Form(NamedTuple):
-    """How pixels are stored, according to the header or, if it is silent, to the rest of the file."""
+    """How pixels are stored, read from the header or inferred from the rest of the file. allocated, stored: bits."""
 
     rows: int
     columns: int
@@ -128,7 +128,7 @@ class Form(NamedTuple):
 
 
 def open_image(path: Path, pixels: bool = False) -> tuple[Any, Form, list[str]]:
-    """Returns the dataset with its pixel elements repaired, its Form, and what was wrong. pixels: load them as well."""
+    """Returns the dataset with repaired pixel elements, its Form, and its faults. pixels: also load the pixel data."""
     import pydicom
 
     with warnings.catch_warnings():
@@ -165,7 +165,7 @@ def _other_object(ds: Any) -> str | None:
 
 
 def _mended(ds: Any) -> tuple[Form, list[str]]:
-    """Returns how the pixels are stored; sets the elements in `ds` that a decoder needs and the header lacks."""
+    """Returns how the pixels are stored, and the faults of the header; sets missing elements that a decoder needs."""
     odd: list[str] = []
 
     def given(keyword: str, usual: int | str, fits: Callable[[Any], bool]) -> Any:
@@ -390,7 +390,7 @@ def patient(ds: Any) -> str | None:
 
 
 def device(ds: Any) -> str | None:
-    """Returns which device took an image, and where, in the header's words (PS3.3 C.7.5.1); None if it names none."""
+    """Returns the device's model, station, serial number and institution (PS3.3 C.7.5.1); None if none is named."""
     model = f"{text(ds, 'Manufacturer')} {text(ds, 'ManufacturerModelName')}".strip()
     words = (text(ds, name) for name in ("StationName", "DeviceSerialNumber", "InstitutionName"))
     return ", ".join(filter(None, (model, *words))) or None
@@ -414,7 +414,7 @@ def window(ds: Any) -> tuple[float, float] | None:
 
 
 def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | None:
-    """Returns the first lookup table of a sequence: the input value of its first entry, its entries, and their bits."""
+    """Returns a sequence's first lookup table, or None: the input value of its first entry, its entries, their bits."""
     for item in items(ds, keyword):
         descriptor = numbers(item, "LUTDescriptor", 3)
         data = stored(item, "LUTData")
@@ -430,7 +430,7 @@ def lookup(ds: Any, keyword: str, voi: bool) -> tuple[int, np.ndarray, int] | No
 
 
 def entries_of(ds: Any, data: Any, count: int) -> np.ndarray:
-    """Returns the entries of a table of bytes or numbers; of 8 bits if there are fewer than two bytes per entry."""
+    """Returns the entries of a lookup table, which is bytes (1 per entry if fewer than 2 * count) or numbers."""
     if isinstance(data, (bytes, bytearray)):
         kind = np.uint8 if len(data) < 2 * count else np.dtype("<u2" if ds.original_encoding[1] is not False else ">u2")
         data = np.frombuffer(bytes(data)[: len(data) // np.dtype(kind).itemsize * np.dtype(kind).itemsize], kind)
@@ -471,7 +471,7 @@ def _spacing_of_file(path: str, sha256: str | None) -> Spacing | None:
 
 
 def spacing_of_header(ds: Any) -> Spacing | None:
-    """Reads PixelSpacing (PS3.3 10.7.1.1), the shared one of a multi-frame file included, else ImagerPixelSpacing."""
+    """Reads PixelSpacing (PS3.3 10.7.1.1), also if shared by the frames of a file, else ImagerPixelSpacing."""
     groups = items(ds, "SharedFunctionalGroupsSequence")[:1]
     measures = next((item for group in groups for item in items(group, "PixelMeasuresSequence")), None)
     for source, name, at in (

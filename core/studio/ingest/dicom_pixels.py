@@ -68,7 +68,7 @@ def _frame(path: Path, frame: int) -> tuple[np.ndarray, Any, Form]:
 
 
 def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
-    """Decodes a frame. What only GDCM decodes goes to a separate process, because GDCM crashes where it fails."""
+    """Decodes a frame. GDCM runs in a separate process, because it can crash on damaged data."""
     from pydicom import uid
     from pydicom.pixels import pixel_array
 
@@ -88,7 +88,7 @@ def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
 
 
 def _checked_stream(ds: Any, form: Form, frame: int) -> bytes:
-    """Returns a compressed frame. Raises Unreadable if it is missing, or if its size is not the header's."""
+    """Returns a compressed frame. Raises Unreadable if it is missing, or if its size differs from the header's."""
     try:
         stream = next(fragments(ds, frame, form.frames), None)
     except Exception:
@@ -103,7 +103,7 @@ def _checked_stream(ds: Any, form: Form, frame: int) -> bytes:
 
 
 def _padding(values: np.ndarray, ds: Any, form: Form) -> np.ndarray | None:
-    """Marks the padding value or range of a grey image (PS3.3 C.7.5.1.1.2), which no scale counts; None without any."""
+    """Returns a mask of a grey image's padding (PS3.3 C.7.5.1.1.2), which scales ignore; None if all or none is."""
     ends = []
     for keyword in ("PixelPaddingValue", "PixelPaddingRangeLimit"):
         end = whole(ds, keyword)
@@ -234,7 +234,7 @@ def read_display(path: Path, frame: int = 0, scale: tuple[float, float] | None =
 def _ends(
     values: np.ndarray, units: Callable[[np.ndarray], np.ndarray], linear: bool, padding: np.ndarray | None
 ) -> tuple[float, float]:
-    """Returns the least and the largest finite value of an image, except padding. Raises Unreadable if it has none."""
+    """Returns an image's finite minimum and maximum, without padding. Raises Unreadable if it has no finite value."""
     if linear and values.dtype.kind in "iu":
         inside = values if padding is None else values[~padding]
         ends = units(np.array([inside.min(), inside.max()])).tolist()

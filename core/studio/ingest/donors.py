@@ -14,7 +14,7 @@ MOST = 64  # images; evenly spaced over the study's normals
 
 
 def check_pool(store: Store, config: MedMixConfig) -> None:
-    """Raises ValueError if lesions are to be cut from a study that is unknown or has no normal images."""
+    """Raises ValueError if the study to cut lesions from is unknown or has no normal training images."""
     study = config.pooled
     if study and store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         raise ValueError(f"donor_study: there is no study {study!r} here; choose another one to cut from, or none")
@@ -26,7 +26,7 @@ def check_pool(store: Store, config: MedMixConfig) -> None:
 def pool_of(
     store: Store, config: PretrainConfig, on_progress: Progress | None = None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Loads the images that pre-training cuts from, as `pool_at` does; (None, None) if it uses no other study."""
+    """Loads the donor study's images for pre-training, as in `pool_at`; (None, None) if the run uses no donor study."""
     if config.strong != "medmix" or not config.medmix.pooled:
         return None, None
     return pool_at(store, config.medmix, config.size, on_progress)

@@ -34,9 +34,10 @@ def perceptual_hash(thumb: np.ndarray) -> str:
 def near_pairs(
     hashes_a: list[str], hashes_b: list[str], thumb_a: Callable[[int], np.ndarray], thumb_b: Callable[[int], np.ndarray]
 ) -> list[tuple[int, int, float]]:
-    """Finds nearly equal pictures of two sets: (i, j, correlation). `thumb_x(i)`: returns a thumbnail if needed.
+    """Finds nearly equal pictures of two sets; returns [(i, j, correlation)].
 
-    Hashes alone would match any two chest X-rays; a pair counts only if its fine detail agrees as well.
+    Hashes alone would match any two chest X-rays; a pair counts only if its fine detail agrees as well. thumb_a,
+    thumb_b: return the thumbnail of a picture by its index; called only if hashes are similar.
     """
     if not hashes_a or not hashes_b:
         return []
@@ -67,7 +68,7 @@ def alike(thumbs: list[np.ndarray]) -> str:
 
 
 def _standard(thumb: np.ndarray) -> np.ndarray:
-    """Returns the normalised fine detail of a thumbnail, without what every field of view or organ has in common."""
+    """Returns a thumbnail's fine detail, normalised; removes coarse shapes, which all images of an organ share."""
     grey = thumb.astype(np.float32)
     fine = np.clip(grey - cv2.GaussianBlur(grey, (0, 0), 1.5), -12, 12).ravel()
     fine -= fine.mean()

@@ -55,7 +55,7 @@ def sift(store: Store, images: list[Found], rejected: list[Row], again: bool | N
 
 
 def take(store: Store, names: Iterable[str | None], again: bool | None = False) -> None:
-    """Forgets the digests of images that are wanted `again`; called in the transaction that stores the images.
+    """Deletes the digests of images that are imported `again`. Call it in the transaction that stores the images.
 
     Raises Erased if one of them was erased, perhaps after it was read, and `again` is not set.
     """

@@ -35,9 +35,9 @@ def decode_mask(png: bytes) -> np.ndarray:
 
 
 def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Reads a mask file: uint8 (H, W) of 0 and 1, as `lesion` finds it. Raises Unreadable if it is not of `size`.
+    """Reads a mask file and converts it by `lesion` to uint8 (H, W) of 0 and 1.
 
-    size: (width, height) of the image.
+    size: (width, height) of the image. Raises Unreadable if the mask has another size or cannot be read.
     """
     values = _stored(path)
     shape = values.shape[1::-1]
@@ -49,7 +49,7 @@ def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> n
 
 @refusing
 def _stored(path: str | os.PathLike) -> np.ndarray:
-    """Returns the values of a mask file: palette indices as stored; colours multiplied by alpha, with the alpha."""
+    """Returns the values of a mask file: palette indices as stored; RGBA with colours multiplied by alpha."""
     if probe(path).format not in ("PNG", "GIF", "TIFF", "WEBP", "BMP"):
         return read_raw(path)
     with Image.open(path) as image:
@@ -66,8 +66,8 @@ def lesion(values: np.ndarray) -> np.ndarray:
     """Finds the lesions of a mask: (H, W) or (H, W, channels) of any values -> uint8 (H, W), 0 for the background.
 
     The background is 0 if a quarter of the border is 0, else the border's most frequent value, so that class numbers,
-    instance numbers, colours and drawings on transparency all work. Graded values, as left by JPEG or resizing, are
-    lesion above half of the highest value of their component; differences as small as the border's speckle are not.
+    instance numbers, colours and drawings on transparency all work. If values are graded, as left by JPEG or resizing,
+    a pixel is lesion above half of its component's maximum; differences up to the border's noise are background.
     """
     distance = _from_background(values.reshape(*values.shape[:2], -1))
     top, noise = distance.max(initial=0), _speckle(distance)
@@ -81,7 +81,7 @@ def lesion(values: np.ndarray) -> np.ndarray:
 
 
 def _speckle(distance: np.ndarray) -> float:
-    """Returns the highest value of isolated border pixels, below a quarter of the maximum; 0 if there are none."""
+    """Returns the highest noise on the border: values below a quarter of the maximum, many and scattered; else 0."""
     ring = np.concatenate([distance[0], distance[:, -1], distance[-1, ::-1], distance[::-1, 0]])
     quiet = ring[ring < distance.max(initial=0) / 4]
     lit = np.count_nonzero(quiet)
@@ -101,7 +101,7 @@ def _from_background(values: np.ndarray) -> np.ndarray:
 
 
 def _is_soft(distance: np.ndarray, marked: np.ndarray) -> bool:
-    """Returns whether a mask has graded values: many of them, and neighbours that seldom have the same value.
+    """Returns whether a mask has graded values: more than FEW values, and a share above SOFT of neighbours differ.
 
     Pairs of the most frequent value, which is the inside of the lesions, are not counted.
     """

@@ -1,8 +1,8 @@
-"""Resolves names that a mask, a table or another program's annotations give: by path, then by name alone.
+"""Finds the images that masks, tables or other programs' annotations name: by path, then by name alone.
 
 Names need not match letter by letter: accents may be one character or two, case may differ, a mask may add a common
-ending (`_mask`, `_seg_1`) and another file suffix. The closest match counts; the caller gets everything that matches as
-closely, and reports more than one as ambiguous.
+ending (`_mask`, `_seg_1`) and another file suffix. All equally close matches are returned; callers report several as
+ambiguous.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def without_ending(name: str) -> str | None:
 
 
 class Register(Generic[T]):
-    """Items by the paths of their files. One item may be registered under several paths."""
+    """Finds items by the paths of their files. One item may be registered under several paths."""
 
     def __init__(self, named: Iterable[tuple[str, T]]) -> None:
         self._by_name: dict[tuple[bool, str], dict[tuple[tuple[str, ...], T], None]] = {}  # whether folded, name

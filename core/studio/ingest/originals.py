@@ -20,7 +20,7 @@ class Replaced(Unreadable):
 
 
 def check(path: str | os.PathLike[str], sha256: str | None) -> None:
-    """Raises Replaced unless the file is the one with that hash. A missing file is left to whatever reads it."""
+    """Raises Replaced unless the file has that hash. A missing file raises nothing here, only when it is read."""
     try:
         status = os.stat(path)
         digest = _digest(os.fspath(path), status.st_mtime_ns, status.st_size, status.st_ino) if sha256 else None

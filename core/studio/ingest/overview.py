@@ -22,11 +22,12 @@ LABELS = ("normal", "abnormal", "unknown")
 
 
 def overview(store: Store, study: str) -> dict:
-    """Summarises what a study holds.
+    """Summarises a study. Returns its row, counts, four most frequent image sizes and the report of its import:
 
     {"study", "table": {split: {label: n}}, "masks": {split: n}, "sizes", "size_count", "bits", "modalities", "report"}.
     """
     row = show_study(store, study)
+    study = row["id"]
     cases = store.query(
         "SELECT width, height, bits, modality, COUNT(*) AS n FROM cases WHERE study = ? "
         "GROUP BY width, height, bits, modality",
@@ -58,7 +59,7 @@ def overview(store: Store, study: str) -> dict:
 
 
 def sample(store: Store, study: str, count: int, seed: int = 0, split: str = "all") -> list[dict]:
-    """Draws `count` cases by a seed, equally from each split and label unless `split` is 'split label'."""
+    """Draws up to `count` cases at random, equally from each split and label, or from one `split`: 'test normal'."""
     rows = store.query(
         "SELECT split || ' ' || label AS part, json_group_array(id) AS ids FROM cases WHERE study = ? GROUP BY 1",
         [study],

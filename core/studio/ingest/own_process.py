@@ -23,7 +23,7 @@ class Failed(Exception):
 
 
 class _Decoder:
-    """One process. decode: raises Failed, after which the process may have been closed."""
+    """A process that decodes. `decode` raises Failed, and closes the process, if it crashes or takes too long."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -65,7 +65,7 @@ _slots = threading.BoundedSemaphore(os.cpu_count() or 1)
 def decode(tags: dict[str, Any], stream: bytes) -> tuple[bytes, str, tuple[int, ...]]:
     """Decodes one frame; returns its values as bytes, their NumPy type and their shape.
 
-    tags: the header's elements about pixels by keyword, with TransferSyntaxUID. Raises Failed.
+    tags: keyword -> value of the header's pixel elements, with TransferSyntaxUID. Raises Failed if it is not decoded.
     """
     global _idle, _owner
     with _slots:
@@ -128,7 +128,7 @@ def _serve() -> None:
 
 
 def _extended(ds: Any, stream: bytes) -> bytes:
-    """Decodes a 12-bit JPEG Extended frame by GDCM, which supports it although pydicom never asks it to."""
+    """Decodes a 12-bit JPEG Extended frame by GDCM, which supports it although pydicom does not use it for that."""
     import gdcm
 
     fragment, sequence = gdcm.Fragment(), gdcm.SequenceOfFragments.New()

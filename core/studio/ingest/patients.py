@@ -39,7 +39,7 @@ class Frame(Protocol):
 
 
 class Patients:
-    """Finds the pseudonym of a file's patient: `rule(path, declared)` -> str or None.
+    """Finds the pseudonym of a file's patient when called: `Patients(...)(path, declared)` -> str or None.
 
     pattern: a regular expression searched in the file's name; its first group, else the whole match, is the patient.
     folder: where `patients.csv` may lie. Raises ValueError for a bad pattern or a table that lacks its columns.
@@ -56,7 +56,7 @@ class Patients:
         self._key = _key(store)
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
-        """Returns the pseudonym. declared: what layout or header says, used if table and pattern name no patient."""
+        """Returns the pseudonym. declared: the layout's or header's patient, used if table and pattern name none."""
         text = self._listed(path) or self._found(path.name) or declared
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None

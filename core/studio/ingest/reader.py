@@ -1,7 +1,7 @@
 """Reads files into cases: each file is read once; a file that cannot be imported is listed with its reason.
 
-No database row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` per frame; a
-DICOM file that is one slice of a volume has its position in that volume.
+No database row is written here. A file of several frames (DICOM, TIFF, GIF, a recording) gives one `Found` per frame;
+for a DICOM file that is one slice of a volume, `Found.row` has its position in that volume.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _add_masks(frame: Found, frames: int) -> str | None:
 
 
 def _check_shape(image: np.ndarray, head: Probe) -> None:
-    """Raises Unreadable if the decoded size is not the header's. A PNG may be rotated by EXIF after its pixels."""
+    """Raises Unreadable if the decoded size differs from the header's. PNGs may be rotated (EXIF after the pixels)."""
     height, width = image.shape[:2]
     sizes = [(head.width, head.height), (head.height, head.width)]
     if (width, height) not in sizes[: 1 + (head.format == "PNG")]:
@@ -235,7 +235,7 @@ def _frames(path: Path, head: Probe, sampling: Sampling) -> Iterator[tuple[int, 
 def duplicates(cases: list[dict], files: list[Found]) -> list[dict]:
     """Finds pairs of a training (or held-out) and a test case that show the same picture, at least one of them new.
 
-    cases: rows of the study with name, path, frame, split, sha256, phash.
+    cases: study rows with name, path, frame, split, sha256, phash. Returns [{"kind", "train", "test", "correlation"}].
     """
     fresh = {(str(f.entry.path), f.frame): f.thumb for f in files}
     train = [c for c in cases if c["split"] != "test"]

@@ -19,7 +19,7 @@ IMAGES = {".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff"}
 
 @dataclass
 class Recipe:
-    """What a recipe made: the CSV, the counts it found, and a sentence for each count that differs from the paper's."""
+    """The result of a recipe: the CSV, its counts, and a sentence for each count that differs from the paper's."""
 
     name: str
     title: str
@@ -31,10 +31,10 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Download:
-    """A data set as it unpacks.
+    """A data set that can be downloaded.
 
-    source: where to obtain it. expected: its folders. counts: the paper's number of images per part. masks: whether all
-    abnormal images have one. gather: finds the images in the folder of the download.
+    source: where to obtain it. expected: its folders once unpacked. counts: the paper's number of images per part.
+    masks: whether every abnormal image has a mask. gather: finds the images in the folder of the download.
     """
 
     title: str
@@ -51,7 +51,7 @@ def names() -> list[str]:
 
 
 def make(name: str, folder: Path, table: Path) -> Recipe:
-    """Writes the CSV of the paper's study from `folder`. Raises ValueError if something is missing, with its source."""
+    """Writes the CSV of the paper's study from `folder`. Raises ValueError, with the source, if images are missing."""
     if name not in DOWNLOADS:
         raise ValueError(f"there is no recipe {name!r}; there are: {', '.join(names())}")
     download = DOWNLOADS[name]
@@ -90,7 +90,7 @@ def images_in(folder: Path) -> list[Path]:
 
 
 def found(root: Path, *names: str) -> Path:
-    """Returns the folder of a relative path at any depth under `root`, else `root` / path."""
+    """Returns the first folder at any depth under `root` whose path ends with `names`, else `root` / names."""
     relative = Path(*names)
     parents = [root, *(match.parent for match in sorted(root.rglob(names[0])))]
     return next((p / relative for p in parents if (p / relative).is_dir()), root / relative)
@@ -157,7 +157,7 @@ def _covidx(folder: Path) -> Parts:
 
 
 def _listed(folder: Path, split: str) -> list[tuple[Path, str]]:
-    """Lists the images of a split that exist, with their classes; a list's lines are patient, file, class, source."""
+    """Lists a split's existing images with their classes, from a text file of lines patient, file, class, source."""
     lists = sorted(folder.rglob(f"{split}*.txt"))
     if not lists:
         return []

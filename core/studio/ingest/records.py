@@ -36,7 +36,7 @@ def named(row: Mapping) -> dict[str, Any]:
 
 
 def pictured(store: Store, where: str, *values: Any) -> dict[str, Any] | None:
-    """Reads what displays the case that fits `where` (SQL): {"id", "name", "width", "height", "bits", "v"}, or None."""
+    """Returns {"id", "name", "width", "height", "bits", "v": start of the hash} of the case `where` (SQL), or None."""
     case = store.one(f"SELECT id, name, added, sha256, width, height, bits FROM cases WHERE {where}", values)
     if case is None:
         return None
@@ -48,7 +48,7 @@ def slug(name: str) -> str:
     """Makes a study's id from its name: 'My Colon study' -> 'my-colon-study'; case and spacing do not matter.
 
     A name that cannot be written entirely in Latin letters and digits also gets the start of its hash, so that no two
-    names share an id: '肺部' -> 'study-3f0b1c9a'. Raises ValueError if nothing is left.
+    names share an id: '肺部' -> 'study-3f0b1c9a'. Raises ValueError if the name has no letter or digit.
     """
     normalised = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
     parted = unicodedata.normalize("NFKD", normalised)
@@ -64,17 +64,15 @@ def slug(name: str) -> str:
 def list_studies(store: Store) -> list[dict]:
     """Lists the studies that are not in the bin.
 
-    [{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}].
+    Returns [{"id", "name", "created", "folder", "layout", "config", "fingerprint", "cases", "masks", "counts"}].
     """
     rows = store.query("SELECT * FROM studies WHERE binned IS NULL ORDER BY created, id")
     return [_with_counts(store, row) for row in rows]
 
 
 def study_row(store: Store, study: str) -> dict:
-    """Returns the row of the study with this id or name, without counts. Raises NotFound, which lists the studies."""
-    row = store.one("SELECT * FROM studies WHERE id = ?", [study]) or store.one(
-        "SELECT * FROM studies WHERE name = ? OR name = ?", [study, unicodedata.normalize("NFC", study)]
-    )
+    """Returns the row of a study by its id, without counts. Raises NotFound, which lists the ids of all studies."""
+    row = store.one("SELECT * FROM studies WHERE id = ?", [study])
     if row is not None and row["binned"]:
         raise NotFound(f"the study {study!r} is in the bin: `bin restore study {study}` brings it back")
     if row is None:
@@ -84,8 +82,10 @@ def study_row(store: Store, study: str) -> dict:
 
 
 def show_study(store: Store, study: str) -> dict:
-    """Returns one study as `list_studies` gives it. Raises NotFound as `study_row` does."""
-    return _with_counts(store, study_row(store, study))
+    """Returns a study by its id or name, with the fields of `list_studies`. Raises NotFound as `study_row` does."""
+    named = "SELECT id FROM studies WHERE id = ? OR name = ? OR name = ? ORDER BY id != ?"
+    row = store.one(named, [study, study, unicodedata.normalize("NFC", study), study])
+    return _with_counts(store, study_row(store, row["id"] if row else study))
 
 
 def _with_counts(store: Store, row: dict) -> dict:
@@ -122,7 +122,7 @@ def demand_free_name(store: Store, study: str) -> None:
 
 
 def delete_study(store: Store, study: str) -> None:
-    """Deletes a study, its runs, caches and copied files. Refused if it `holds_reviews`: those must never be lost."""
+    """Deletes a study, its runs, caches and copied files. Raises ValueError if it `holds_reviews`, which are kept."""
     if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
         study_row(store, study)
     holds_reviews(store, study)

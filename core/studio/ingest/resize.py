@@ -23,7 +23,7 @@ def fit(image: np.ndarray, side: int) -> np.ndarray:
 
 
 def shrink(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Resizes an image to `width` x `height`: by area if that is smaller, bilinearly otherwise."""
+    """Resizes an image to `width` x `height`: by area averaging if that has fewer pixels, bilinearly otherwise."""
     smaller = width * height < image.shape[0] * image.shape[1]
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
 
@@ -34,7 +34,7 @@ def fraction(mask: np.ndarray, size: int) -> np.ndarray:
 
 
 def mask_at(mask: np.ndarray, size: int) -> np.ndarray:
-    """Resizes a lesion mask to training size: half-covered pixels are lesion; a tiny one keeps its best pixel."""
+    """Resizes a lesion mask to training size: half-covered pixels are lesion; a tiny lesion keeps its fullest pixel."""
     covered = fraction(mask, size)
     small = covered >= 0.5
     if not small.any() and mask.any():

@@ -1,4 +1,4 @@
-"""Folders of this machine from which administrators may import if people sign in; readers cannot name any folder.
+"""Folders of this machine that administrators may import from if people sign in; readers cannot name any folder.
 
 Files that a folder, a CSV or a link names must also lie in such a folder, with links resolved: see `Within`.
 """
@@ -18,7 +18,7 @@ class NotNamed(ValueError):
 
 
 class Within:
-    """The folders in which files may lie, with links resolved; `Within(None)` is the whole machine, for its owner."""
+    """The folders in which files may lie, with links resolved; `Within(None)`, in single-user mode, is any folder."""
 
     def __init__(self, folders: Iterable[str | os.PathLike[str]] | None) -> None:
         self.folders = None if folders is None else [Path(os.path.realpath(folder)) for folder in folders]
@@ -43,7 +43,7 @@ class Within:
         return self._real[parent] / path.name
 
     def refused(self, path: Path) -> Path:
-        """Returns the path to name in a refusal: the link inside that leads out, else the path as given.
+        """Returns the path to name in a refusal: the link in an allowed folder that leads out, else the path as given.
 
         Nothing is revealed about what lies outside, not even whether it exists.
         """
@@ -64,7 +64,7 @@ def named(store: Store) -> list[str]:
 
 
 def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
-    """Adds a folder; returns its full path, with links resolved. Raises ValueError if it does not exist."""
+    """Adds a folder; returns its path with links resolved. Raises ValueError if it is missing, or the root folder."""
     resolved = Path(folder).expanduser().resolve()
     if not resolved.is_dir():
         raise ValueError(f"there is no folder {resolved}")
@@ -87,7 +87,7 @@ def forget(store: Store, folder: str | os.PathLike[str], by: str) -> None:
 
 
 def demand(store: Store, path: str | os.PathLike[str], single_user: bool) -> None:
-    """Raises NotNamed unless the path, with links resolved, lies in a named folder; in single-user mode, never."""
+    """Raises NotNamed if a path, with links resolved, lies outside the named folders; not in single-user mode."""
     if single_user:
         return
     text = os.fspath(path).strip()

@@ -23,7 +23,7 @@ TAILS = (0.1, 99.9)  # percentiles of an image whose values fit no container: st
 
 @dataclass(frozen=True)
 class Measured:
-    """The scale that one image needs. scanner: what images with the same scale share, as a digest or a kind of file."""
+    """The range of one image's values. scanner: identifies the images that share a scale, by device or file format."""
 
     scanner: str
     low: float
@@ -33,8 +33,8 @@ class Measured:
 def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
     """Measures an image of more than 8 bits; None for any other, and for a DICOM file that has its own window.
 
-    header: the dataset of a DICOM file. Whole numbers from 0 to 65535 need the container of 8, 10, 12, 14 or 16 bits
-    that holds them, other values their own range without the tails.
+    header: the dataset of a DICOM file. The range of an image is between the percentiles TAILS of its values; for whole
+    numbers from 0 to 65535 in other files, it is the smallest of 8, 10, 12, 14 or 16 bits that holds them.
     """
     if head.bits <= 8 or (header is not None and dicom.has_window(header)):
         return None
@@ -56,9 +56,9 @@ class Frame(Protocol):
 
 
 def agree(frames: Sequence[Frame], known: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Sets the `scale` of each frame's row to that of its scanner; returns all scales, known ones unchanged.
+    """Sets each frame's `scale` to the scale of its scanner; returns all scales, known ones unchanged.
 
-    A scanner that is not known gets the scale from the lowest low to the highest high of its frames.
+    The scale of a new scanner spans the lowest `low` to the highest `high` of its frames.
     """
     scales: dict[str, list[float]] = {}
     for measured in (frame.measured for frame in frames if frame.measured):

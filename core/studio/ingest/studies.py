@@ -39,10 +39,10 @@ __all__ = [
 
 @dataclass
 class ImportReport:
-    """What an import did. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}];
+    """The result of an import. rejected: [{"path", "reason"}]; duplicates: [{"kind", "train", "test", "correlation"}].
 
-    burned_in: names of cases with likely text in the picture; copies: a sentence on normals that are the same picture;
-    patients: how many are known; straddling: those with images in both training and test, [{"train", "test"}] of names;
+    burned_in: names of cases with likely text in the picture; copies: a sentence if many normals are the same picture;
+    patients: number of known patients; straddling: [{"train": names, "test": names}] of patients with images in both;
     odd: files whose header has values that are ignored, [{"path", "reason"}].
     """
 
@@ -81,7 +81,7 @@ def import_study(
 ) -> ImportReport:
     """Makes a study from a folder or a CSV. Original files are not changed: they are referenced, or with `copy` copied.
 
-    `sampling`: which frames of recordings become cases; `patients`: pattern over file names that gives a patient, see
+    `sampling`: which frames of recordings become cases; `patients`: pattern that finds the patient in a file name, see
     `ingest.patients`. The study keeps both for later additions. `within`: where the files must lie, see `ingest.roots`.
     `by`: the user named in the audit trail; without it no event is recorded.
 
@@ -161,13 +161,14 @@ def add_cases(
     by: str | None = None,
     again: bool | None = False,
 ) -> ImportReport:
-    """Adds files to an existing study; files that it has already are skipped, copies of its files are reported.
+    """Adds files to an existing study; skips files that it already has, reports pictures that look the same.
 
-    `sampling`: frames of recordings, by default as the study was imported. `copy` keeps the files in the home.
+    `sampling`: which frames of recordings to take, by default as in the study's import. `copy`: copy files to the home.
     `within`: where the files must lie, see `ingest.roots`. `by`: the user named in the audit trail; without it no event
     is recorded. `again`: import erased images again; None: raise Question if there are any.
     """
     row = show_study(store, study)
+    study = row["id"]
     existing_paths = {c["path"] for c in store.query("SELECT path FROM cases WHERE study = ?", [study])}
     entries = list(confined((Entry(Path(p).absolute(), split, label) for p in paths), within))
     sampling = sampling or Sampling.of(row["config"])
@@ -200,7 +201,7 @@ def add_cases(
 def _not_there(
     store: Store, study: str, frames: list[reader.Found], sources: list[Path], report: ImportReport
 ) -> list[reader.Found]:
-    """Returns the frames that are not cases yet, each once; the report rejects the others by their source paths."""
+    """Returns the frames that are not cases yet, each once; reports the files of the others as rejected."""
     existing = {(c["path"], c["frame"]) for c in store.query("SELECT path, frame FROM cases WHERE study = ?", [study])}
     new, present = [], dict[Path, None]()
     for f, source in zip(frames, sources, strict=True):
@@ -215,7 +216,7 @@ def _not_there(
 
 
 def files_at(path: str | os.PathLike) -> list[Path]:
-    """Lists the file itself, or every file below a folder that may be an image or a recording.
+    """Returns a list of the file itself, or of every file below a folder that may be an image or a recording.
 
     Raises ValueError if there is none.
     """
@@ -287,8 +288,8 @@ def hold_out(files: list[Found]) -> None:
     """Holds out part of the training normals, chosen by content, so that the same files are held out everywhere.
 
     Images of one patient, frames of one file and slices of one volume stay together, unless there is only one patient
-    or volume: without held-out images nothing could be scored. Nothing is chosen if the layout already names a held-out
-    part.
+    or volume: without held-out images nothing could be scored. Nothing is chosen if the layout already names held-out
+    images.
     """
     train = [f for f in files if f.entry.split == "train"]
     if not train or any(f.entry.split == "holdout" for f in files):

@@ -46,7 +46,7 @@ class Table:
     first: int = 2
 
     def rows(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yields (line number, role -> text) of each row that is not blank. Raises BadTable."""
+        """Yields (line number, role -> text) of each row that is not blank. Raises BadTable if it cannot be read."""
         number = 1
         try:
             with self.file.open(newline="", encoding=self.encoding) as lines:
@@ -71,7 +71,7 @@ def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
 
 
 def _encodings(file: Path) -> list[str]:
-    """Lists a table's possible encodings: that of its byte order mark, else UTF-8 if all of it is valid UTF-8."""
+    """Lists the encodings to try: UTF-16 by mark or zero bytes, else UTF-8 if the file is valid, else _LEGACY."""
     with file.open("rb") as opened:
         start = opened.read(4096)
     if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -120,7 +120,7 @@ def _read(file: Path, encoding: str, separator: str, is_file: Callable[[str], bo
 
 
 def _odd_names_agree(table: Table, is_file: Callable[[str], bool]) -> bool:
-    """Returns whether names beyond ASCII are mostly names of files when read in this encoding."""
+    """Returns whether most names that are not ASCII, read in this encoding, are names of files."""
     try:
         names = (row.get("path", "") for _, row in table.rows())
         odd = [name for name in names if not name.isascii()][:_SAMPLE]

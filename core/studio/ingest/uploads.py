@@ -73,7 +73,7 @@ def _without_place(error: OSError, name: str) -> Exception:
 
 
 def shown(home: Home, token: str, value: Any) -> Any:
-    """Returns the texts of a report, or one text, with paths as they were dropped."""
+    """Returns a report, or one text, with paths relative to the drop instead of the server's folders."""
     if isinstance(value, str):
         folder = str(_folder(home, token))
         return value.replace(f"{folder}/", "").replace(folder, "what was dropped")
@@ -99,7 +99,7 @@ class Arriving:
         self._held: dict[str, list[int]] = {}
 
     def place(self, token: str, name: str, limited: bool) -> Path:
-        """Claims a file and its new folders, then makes the folders; returns the file's path.
+        """Counts a file and its new folders, then creates the folders; returns the file's path.
 
         Raises BadDrop if the name is invalid, and TooMuch, before making anything, if `limited` and there are too many.
         """
@@ -119,14 +119,14 @@ class Arriving:
             raise
 
     def add(self, token: str, count: int, limited: bool) -> None:
-        """Claims bytes that have arrived. Raises TooMuch if `limited` and there are too many."""
+        """Counts bytes that have arrived. Raises TooMuch if `limited` and there are too many."""
         used = self._of(token)
         if limited:
             limits.demand("upload bytes", used[0], count)
         used[0] += count
 
     def forget(self, token: str, count: int) -> None:
-        """Releases a file of `count` bytes that is not kept."""
+        """Subtracts a file of `count` bytes that is not kept."""
         used = self._held.get(token, [0, 0])
         used[0] -= count
         used[1] -= 1
@@ -164,7 +164,7 @@ def unpack(home: Home, token: str) -> int:
 
 
 def root_of(home: Home, token: str) -> Path:
-    """Returns the folder to import: the drop's folder, or the last of a chain of single folders inside it."""
+    """Returns the folder to import: the drop's folder, or the one nested in it alone (unless named train or test)."""
     folder = drop_folder(home, token)
     while True:
         inside = [p for p in folder.iterdir() if not p.name.startswith(".")]

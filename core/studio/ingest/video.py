@@ -197,7 +197,7 @@ _readers_lock = threading.Lock()
 
 
 def _reader(path: Path) -> _Reader:
-    """Returns the file's open reader; a replaced file is opened again. Opening is slow, the next frame is not."""
+    """Returns the file's open reader, because opening is slow; a file that was replaced is opened again."""
     stat = os.stat(path)
     key = (str(path), stat.st_size, stat.st_mtime_ns)
     with _readers_lock:
@@ -229,7 +229,7 @@ def _head(capture: cv2.VideoCapture) -> tuple[int, int, int | None, float]:
 
 
 def _seconds_shown(path: Path) -> float | None:
-    """Returns a MOV's or MP4's playing time by its edit list: programs that cut leave earlier frames in the file."""
+    """Returns a MOV's or MP4's playing time by its edit list, or None: the file may keep frames that were cut off."""
     moov = b""
     with path.open("rb") as file:
         while len(head := file.read(16)) >= 8:

@@ -40,9 +40,9 @@ class Slice:
 
 
 def slice_of(ds) -> Slice | None:
-    """Reads the slice from the header of a single-frame DICOM file; None if it names no series, position or number.
+    """Reads a slice from a single-frame DICOM header; None without a series, or with neither position nor number.
 
-    A number alone does not make a slice if such images are taken singly (STILLS).
+    An image with a number but no position is not a slice if its modality takes single images (STILLS).
 
     A stack shares study, series, frame of reference, rows, columns and orientation (DICOM PS3.3, C.7.6.2), so the scout
     of a series is not among its slices.
@@ -70,7 +70,7 @@ def slice_of(ds) -> Slice | None:
 
 
 def in_order(files: list) -> list:
-    """Sorts the slices of one volume and groups them where its first one stands; all other files keep their position.
+    """Sorts each volume's slices and moves them to the volume's first file in the list; other files keep their order.
 
     files: objects with a `row`, which may have the columns of `Slice.to_row`.
     """
@@ -90,9 +90,9 @@ def in_order(files: list) -> list:
 
 
 def several(store: Store, study: str, series: Iterable[str | None]) -> set[str]:
-    """Finds the `series` (one for each new case) that have two slices or more, the new cases included.
+    """Returns the series that have two or more slices with the new cases. series: the series of each new case, or None.
 
-    A slice that was alone so far gets its number in its name, as the others will.
+    If a series had one slice so far, the name of that case gets the slice's number, as the new ones will.
     """
     fresh: dict[str, int] = {}
     for uid in series:
@@ -122,7 +122,7 @@ def same(case: dict) -> tuple[str, list]:
 
 
 def parts(store: Store, study: str) -> dict[int, int | None]:
-    """Returns case id -> number, for each case that is one of several in a recording (from 1) or a volume (its own)."""
+    """Returns case id -> number of its frame (from 1) in a recording, or slice in a volume; other cases are omitted."""
     rows = store.query(
         "SELECT id, frame, series, slice FROM cases c WHERE study = :study AND ("
         "path IN (SELECT path FROM cases WHERE study = :study GROUP BY path HAVING count(*) > 1 OR max(frame) > 0) OR "

@@ -98,7 +98,7 @@ def pause(store: Store, job: int) -> str:
 
 
 def cancel(store: Store, job: int) -> str:
-    """Cancels a job; everything its runs have written is kept."""
+    """Cancels a job, keeping everything that its runs have written; returns its status."""
     return _ask(store, job, "cancel", "cancelled", ("queued", "paused", "interrupted"))
 
 
@@ -174,7 +174,7 @@ def get_job(store: Store, job: int) -> dict:
 
 
 def reap(store: Store) -> list[int]:
-    """Ends jobs whose worker has died as 'interrupted', paused or cancelled; returns their ids."""
+    """Sets jobs whose worker has died to 'interrupted' (or 'paused', 'cancelled' if requested); returns their ids."""
     gone = []
     for row in store.query("SELECT * FROM jobs WHERE status = 'running'"):
         if not is_alive(row["pid"], row["pid_start"]):
@@ -224,7 +224,7 @@ def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
 
 
 def _awaited_by(store: Store, step: dict) -> int | None:
-    """Returns the job that a step must wait for, or None. The epochs of a map, if given, exist already."""
+    """Returns the job that a step must wait for, or None. A map of given epochs waits for none: they are saved."""
     if step["step"] in READS_ENCODER and (step.get("args") or {}).get("config", {}).get("epochs"):
         return None
     return awaited(store, [step["run"]], TRAINING if step["step"] in READS_ENCODER else None)
@@ -292,7 +292,7 @@ def progress(store: Store, job: int, fraction: float, message: str) -> None:
 
 
 def advance(store: Store, job: int) -> dict | None:
-    """Moves a job to its chain's next step; returns it, or None (and the job is done) after the last."""
+    """Moves a job to its chain's next step and returns the job; after the last step, ends it and returns None."""
     with store.write() as db:
         row = get_job(store, job)
         position = row["position"] + 1

@@ -1,4 +1,4 @@
-"""The steps of jobs by name. A feature defines a step in its module and lists both in MODULES:
+"""The steps of jobs by name. A feature defines a step in its module, and MODULES maps its name to the module:
 
     @step("embed")
     def embed(work: Work) -> None: ...
@@ -40,7 +40,7 @@ def loading(report: Report) -> Callable[[int, int], None]:
 
 @dataclass
 class Work:
-    """The context of a step that is executed. run: '' for a step without a run. job: id of the job, if any."""
+    """The context in which a step is executed. run: '' for a step without a run. job: id of the job, if any."""
 
     store: Store
     run: str

@@ -24,7 +24,7 @@ def begin(store: Store, job: dict) -> int:
 
 
 def done(store: Store, noted: int) -> None:
-    """Records the end of the step."""
+    """Records the end of a step. noted: the id that `begin` returned."""
     store.execute("UPDATE step_times SET seconds = ? - began WHERE id = ?", [time.time(), noted])
 
 

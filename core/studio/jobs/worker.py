@@ -69,7 +69,7 @@ class Place:
 
 
 class Wish:
-    """The should_stop() of a step, which reads the store only every LOOK seconds. Raises HomeGone."""
+    """The `should_stop` of a step; reads the store only every LOOK seconds. Raises HomeGone if the home is deleted."""
 
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
@@ -186,7 +186,7 @@ def _end_failed(store: Store, job: int, sentence: str) -> None:
 
 
 def explain(error: Exception) -> str:
-    """Returns a sentence on an error for people. The text of a ValueError is used unchanged."""
+    """Returns an error message for people. The text of a ValueError is used unchanged."""
     text = str(error).strip()
     if ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
@@ -321,7 +321,7 @@ def release() -> None:
 
 
 def set_aside(store: Store, job: dict) -> bool:
-    """Queues a short job after the running training; returns False if none is running, so that the job fails."""
+    """Queues a short job behind the running long job; returns False, and the job fails, if there is none."""
     if job["queue"] != jobs.SHORT or (long := jobs.beside(store, jobs.SHORT)) is None:
         return False
     deferred = jobs.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
@@ -331,7 +331,7 @@ def set_aside(store: Store, job: dict) -> bool:
 
 
 def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> bool:
-    """Makes a training wait for the running short job, to resume from its checkpoint; False if there is none."""
+    """Waits until the running short job ends, so that a long job can be tried again; returns False without one."""
     if job["queue"] != jobs.LONG or (short := jobs.beside(store, jobs.LONG)) is None:
         return False
     if job["step"] in TRAINS:

@@ -1,4 +1,4 @@
-"""The samples that a training sees at a step, made again from its configuration: each draw comes from (seed, step)."""
+"""Reproduces the images that a training sees at a step, because all its random draws depend only on (seed, step)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from core.studio.runs.marks import donors_of
 
 
 class BatchStrip:
-    """Strips of the views that a training draws.
+    """Draws the augmented views in a training's batches as strips of thumbnails.
 
-    Keeps the last run's trainer, so that the next strip of the same run costs its views alone.
+    The trainer of the last run is cached, so that further strips of this run are quick.
     """
 
     def __init__(self, store: Store):
@@ -32,10 +32,7 @@ class BatchStrip:
         self._lock = threading.Lock()
 
     def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
-        """Draws `count` views of each class, A_0 on top, of the batch of that step.
-
-        -> uint8 ((k+1) side, count side, 3).
-        """
+        """Draws up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3)."""
         with self._lock, one_thread():
             trainer = self._open(run_id)
             trainer.step = max(0, min(step, trainer.steps - 1))

@@ -1,4 +1,4 @@
-"""A grid of classes as a figure for a paper or a slide: PNG, SVG or PDF, outlines as lines and not as pixels."""
+"""A grid of classes as a figure for a paper or a slide: PNG, or SVG and PDF with outlines as vector graphics."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LOCK = threading.Lock()  # matplotlib's font cache is not made for threads
 
 
 def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> bytes:
-    """Draws a grid as a figure. kind: one of TYPES; raises ValueError for another.
+    """Draws a grid as a figure, with images that are 1.2 inches high and have full resolution in SVG and PDF.
 
-    1.2 inches a picture's height, images at their own resolution in SVG and PDF.
+    kind: one of TYPES. Raises ValueError for another.
     """
     if kind not in TYPES:
         raise ValueError(f"a figure is saved as {', '.join(TYPES)}, not {kind!r}")

@@ -1,4 +1,4 @@
-"""What the MedMix tab needs to show its controls: a form, defaults and title per strong augmentation; weak views."""
+"""The data for the controls of the MedMix tab: form, defaults and title of each strong augmentation, and weak views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.studio.forms.fields import form
 def forms() -> dict:
     """Returns the forms of the strong augmentations, MedMix first, and of the weak views.
 
-    {"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}.
+    The result is {"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}.
     """
     names = sorted(STRONG.names(), key=lambda n: (n != "medmix", n))
     return {"strong": {name: _one(name) for name in names}, "weak": weak()}

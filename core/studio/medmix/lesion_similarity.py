@@ -1,4 +1,4 @@
-"""How near fake lesions lie to a study's real ones in an encoder's features, compared with normal patches."""
+"""Measures how similar synthetic lesions are to a study's real lesions in the features of an encoder."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ OUT_OF_SUPPORT = (
 def lesion_similarity(
     store: Store, study: str, features: Features, x: torch.Tensor, lesions: Mixed | None
 ) -> dict | None:
-    """Compares patches around a study's lesions with those around fake ones, and with the latter before the pasting.
+    """Compares patches of a study's real lesions with patches of synthetic ones, before and after these are pasted.
 
-    features: float (B, 3, S, S) -> (B, D). x (B, 3, S, S): the normal images; lesions: made of them.
+    features: float (B, 3, S, S) -> (B, D). x: (B, 3, S, S), the normal images. lesions: x with synthetic lesions.
 
-    {"auroc_real", "auroc_synthetic", "closeness", "distance", "real"}. A line is fitted that separates real lesions'
-    patches from normal ones. auroc_real: how well it does on held-out real ones; auroc_synthetic: how well it separates
-    fake ones from normal; closeness: the second over the first, both above chance, 0..1. That is a direction, and what
-    is glaring goes far in any: distance is the energy distance of fake lesions to real ones, that of normal patches
-    being 1. real: how many real lesions were looked at. None where the study has fewer than 8 lesion masks.
+    Returns {"auroc_real", "auroc_synthetic", "closeness", "distance", "real"}, or None for fewer than 8 real or
+    synthetic lesions. A linear classifier is fitted to patches of real lesions and normal ones; auroc_real and
+    auroc_synthetic are its AUROCs on held-out real lesions and on synthetic lesions, against other normal patches.
+    closeness: auroc_synthetic divided by auroc_real, both minus 0.5, clipped to 0 to 1; it only compares directions.
+    distance: energy distance between synthetic and real lesions, divided by the one between normal patches and real
+    lesions; it is large for glaring lesions, whatever their closeness. real: number of real lesions.
     """
     side = x.shape[-1]
     truth = truth_masks(store, study).masks

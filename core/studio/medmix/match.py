@@ -1,9 +1,9 @@
-"""Matching lesions: a job that searches for MedMix settings whose lesions look like chosen lesions.
+"""The job that searches for MedMix settings whose lesions look like chosen lesions.
 
-They are lesions of a study, or outlined on an image that was dropped on the page; of these only the outline is stored.
-The search itself is core/engine/augment/matching.py. What it has found so far stands in the table `matches`. A preset
-that comes from it names the images (`MedMixConfig.matched`), and so does a training with that preset: they then
-count in none of its figures, as if it had learnt from them.
+These are lesions of a study, or lesions outlined on images that were dropped on the page, of which only the outline and
+a hash are stored. The search itself is core/engine/augment/matching.py; its results so far are in the table `matches`.
+A preset from it and trainings with this preset list the images (`MedMixConfig.matched`); a run is not evaluated on
+them, as if it had learnt from them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for. cases: whose lesions are matched. tries: instead of seconds, for the same result anywhere."""
+    """A request for a search. cases: ids of cases with the lesions. tries: reproducible limit in place of seconds."""
 
     study: str
     cases: tuple[int, ...]
@@ -98,7 +98,7 @@ class Asked:
 
     @classmethod
     def read(cls, text: str) -> Asked:
-        """Reads what `asdict` gave, from JSON."""
+        """Restores a request from its JSON."""
         stored = json.loads(text)
         drawn = tuple(Drawn(d["drop"], d["sha256"], tuple(map(tuple, d["outline"]))) for d in stored.get("drawn", []))
         return cls(**{**stored, "cases": tuple(stored["cases"]), "drawn": drawn})
@@ -140,7 +140,7 @@ def begin(store: Store, asked: Asked, start: bool = True) -> dict[str, Any]:
 
 
 def get(store: Store, match: str) -> dict[str, Any]:
-    """Returns what was asked for and what has been found: {"id", "study", "created", "asked", "state", "job"}.
+    """Returns a search with its request and its result so far: {"id", "study", "created", "asked", "state", "job"}.
 
     state: {} before the first try; then {"config", "preset", "before", "after", "left_out", "tries", "seconds", "done",
     "history": [[seconds, after]]} and, once it has ended, "left_out_before", "settings", "words" and "note". job:
@@ -205,7 +205,7 @@ def _dropped(home: Home, drawn: Drawn) -> Path:
 
 @step("match")
 def matched(work: Work) -> None:
-    """Searches as a job. Stopped, it keeps the best; resumed, it goes on from it for the seconds that are left."""
+    """Runs a search, as a job's step. If it was stopped, it resumes from the best result for the remaining seconds."""
     store, match = work.store, work.args["match"]
     before = get(store, match)
     asked, state = before["asked"], before["state"]
@@ -298,7 +298,7 @@ def save(store: Store, match: str, name: str, reader: str | None = None) -> dict
 
 
 def as_json(store: Store, match: str, name: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Returns a match as an object to be exported: a preset's file, with its origin.
+    """Returns the result of a search for export: the contents of a preset's file, and its origin.
 
     config: the settings if some were changed after the search. Raises ValueError before the first try.
     """

@@ -1,4 +1,4 @@
-"""Settings of a strong augmentation by name: versioned, kept in the store, exchanged as YAML."""
+"""Presets of strong augmentations: named, versioned, stored in the database, and exchanged as YAML."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
 
 class BadPreset(ValueError):
-    """A preset that cannot be kept or read; the message says why."""
+    """Raised if a preset cannot be saved or read; the message says why."""
 
 
 def checked(strong: str, config: dict) -> dict:
-    """Returns the whole configuration, every value checked by the augmentation's own rules."""
+    """Returns the complete configuration, checked by the augmentation's configuration class."""
     return STRONG.get(strong).Config.from_dict(config).to_dict()
 
 
 def built_in() -> list[dict]:
-    """Returns the presets that come with the studio; version 0."""
+    """Returns the presets that come with the studio, as version 0."""
     from core.engine.augment.config import MEDMIX_PRESETS
 
     return [
@@ -65,7 +65,7 @@ def built_in() -> list[dict]:
 
 
 def list_presets(store: Store, versions: bool = False) -> list[dict]:
-    """Lists built-in presets, then the readers' own by name; the newest version of each, or all of them."""
+    """Lists built-in presets, then those of readers by name; only the newest version of each unless `versions`."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
     saved = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
     if not versions:
@@ -74,12 +74,12 @@ def list_presets(store: Store, versions: bool = False) -> list[dict]:
 
 
 def _whole(strong: str, config: dict) -> dict:
-    """Adds the defaults of settings that are younger than the preset."""
+    """Adds the defaults of settings that were introduced after the preset was saved."""
     return {**STRONG.get(strong).Config().to_dict(), **config} if strong in STRONG.names() else config
 
 
 def get_preset(store: Store, name: str, version: int | None = None) -> dict:
-    """Returns one preset, its newest version unless one is given. Raises NotFound, which names those there are."""
+    """Returns a preset, by default its newest version. Raises NotFound, which lists the existing presets."""
     for row in list_presets(store, versions=True):
         if row["name"] == name and version in (None, row["version"]):
             return row
@@ -88,7 +88,7 @@ def get_preset(store: Store, name: str, version: int | None = None) -> dict:
 
 
 def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
-    """Keep settings under a name: a new one, or the next version of what is there. Equal settings add no version."""
+    """Saves settings as a new preset, or as the next version of an existing one unless they are equal; returns it."""
     name = name.strip()
     if not _NAME.fullmatch(name):
         raise BadPreset("a preset's name has 1 to 60 letters, digits, spaces or . + - _, a letter or digit first")
@@ -110,7 +110,7 @@ def save_preset(store: Store, name: str, strong: str, config: dict, note: str = 
 
 
 def remove_preset(store: Store, name: str) -> None:
-    """Take a preset out of the list; its rows stay, for runs that name it."""
+    """Removes a preset from the list; its rows are kept for runs that name it."""
     if get_preset(store, name)["built_in"]:
         raise BadPreset(f"{name!r} comes with the studio and stays")
     store.execute("UPDATE presets SET removed = 1 WHERE name = ?", [name])
@@ -129,10 +129,7 @@ def to_yaml(preset: dict) -> str:
 
 
 def from_yaml(text: str) -> dict:
-    """Reads a preset's file: {"name", "strong", "config", "note"}, checked.
-
-    Raises BadPreset, which says what is wrong with it.
-    """
+    """Reads and checks a preset's file; returns {"name", "strong", "config", "note"}. Raises BadPreset if invalid."""
     try:
         data = read_yaml(text)
     except BadYaml as error:
@@ -153,11 +150,11 @@ DEEPEST = 16
 
 
 class BadYaml(ValueError):
-    """Text that is not read; the message says why."""
+    """Raised if a YAML text is refused; the message says why."""
 
 
 def read_yaml(text: str) -> Any:
-    """Reads a small document of plain values. Raises BadYaml for anything else."""
+    """Reads a small YAML document of plain values. Raises BadYaml for anything else."""
     if len(text) > LONGEST:
         raise BadYaml(f"this file is too long: at most {LONGEST // 1024} KB are read")
     try:
@@ -173,7 +170,7 @@ def read_yaml(text: str) -> Any:
 
 
 def _look_through(text: str) -> None:
-    """Checks a text before anything is built of it: raises BadYaml for aliases and for what is nested too deeply."""
+    """Raises BadYaml for aliases and for too deep nesting, before any value is built from the text."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):

@@ -1,4 +1,4 @@
-"""The MedMix tab's picture: classes A_0..A_k by sample, from fixed seeds, with outlines and each lesion's source."""
+"""The picture of the MedMix tab: classes A_0 to A_k by sample, from fixed seeds, with outlines and lesion sources."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _TOLERANCE = 0.004  # of an outline, in parts of the image's side
 
 @dataclass(frozen=True)
 class Scene(Config):
-    """What the picture shows. seed chooses the samples and every draw, so a slider moves and nothing else does.
+    """Settings of the picture. All random choices depend on `seed`, so that a slider changes only its own setting.
 
-    images: which of the study's training normals, by the seed, or the files of `drop`. weak: show the weak views.
+    The samples are training normals of the study, chosen by the seed, or the files of `drop`. weak: show weak views.
     """
 
     study: str = ""
@@ -59,10 +59,10 @@ class Scene(Config):
 class Grid:
     """The drawn classes of a scene: images uint8 (k+1, M, S, S, 3).
 
-    outlines[n][m]: polygons of what was pasted, in parts of the side. sources: [{"n", "m", "slot", "box", "donor",
-    "to"}], boxes (x0, y0, x1, y1) in parts of the side, donor a column or None. names: of the samples. seconds: to draw
-    and paint. aspect: width by height of the images before they were squeezed to squares, as training squeezes them;
-    None where they differ.
+    outlines[n][m]: polygons around the pasted lesions, as fractions of the side. sources: [{"n", "m", "slot", "box",
+    "donor", "to"}], with boxes (x0, y0, x1, y1) as fractions of the side; donor: a column, or M + index of an image of
+    another study. names: of the samples. seconds: drawing time. aspect: width / height of the original images,
+    which are squeezed to squares as in training; None if they differ.
     """
 
     images: np.ndarray
@@ -73,10 +73,10 @@ class Grid:
     aspect: float | None = 1.0
 
     def pack(self) -> bytes:
-        """Packs the grid as bytes: uint32 length, JSON, then the mosaic as a JPEG.
+        """Packs the grid as bytes: length of the JSON (uint32), the JSON, and the mosaic as a JPEG.
 
-        A tenth of the bytes that it has as they are: a browser takes those in three times as slowly as this is encoded
-        and decoded. 99 of 100 values stay within 5 of 256 levels; a figure that is saved is exact.
+        A JPEG has a tenth of the bytes of raw pixels, and encoding and decoding it takes a third of the time that a
+        browser takes to read these. 99 % of values differ by at most 5 of 256 levels; saved figures are exact.
         """
         rows, cols, side = self.images.shape[:3]
         mosaic = self.images.transpose(0, 2, 1, 3, 4).reshape(rows * side, cols * side, 3)
@@ -91,10 +91,7 @@ class Grid:
 
 @contextlib.contextmanager
 def one_thread():
-    """Has torch use one thread inside the block.
-
-    Images this few gain nothing by a second one, and two that wait for each other lose much on a busy machine.
-    """
+    """Limits torch to one thread inside the block; a second one does not help, and costs time on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -104,7 +101,7 @@ def one_thread():
 
 
 def cases_of(samples: Samples, scene: Scene, dropped: Path | None = None) -> list[dict]:
-    """Returns the samples of a scene: from the study, or the readable files of a drop."""
+    """Returns the samples of a scene: cases of the study, or dropped files."""
     if dropped is None:
         return samples.normals(scene.study, scene.seed, scene.first + scene.samples)[scene.first :]
     files = sorted(p for p in dropped.rglob("*") if p.is_file())
@@ -123,9 +120,8 @@ def draw_grid(
 ) -> Grid:
     """Draws the classes of a scene.
 
-    blind: the study's samples are numbered instead of named by their files, and marked lesions are not shown.
-    should_stop: whether nobody waits any more, asked before each class. Raises ValueError, which says which setting
-    does not fit, and Stopped when nobody waits.
+    blind: whether the study's samples are numbered instead of named, and marked lesions are refused. should_stop:
+    called before each class. Raises ValueError for an invalid setting, and Stopped if `should_stop` returns True.
     """
     cases = cases_of(samples, scene, dropped)
     images, roi = samples.load(cases, scene.size)
@@ -162,10 +158,9 @@ def draw_grid(
 
 
 def strong_of(samples: Samples, scene: Scene, size: int, blind: bool = False):
-    """Makes the scene's augmentation for images of that side.
+    """Builds the scene's augmentation for images of side `size`, with another study's images or marked lesions if used.
 
-    It has another study's images or marked lesions in it where it cuts from them. Raises ValueError for marked lesions
-    where the study is read blind.
+    Raises ValueError for marked lesions if `blind`, or if there are none.
     """
     kind = STRONG.get(scene.strong)
     config = kind.Config.from_dict(scene.config)

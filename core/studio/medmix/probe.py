@@ -1,4 +1,4 @@
-"""Numbers next to MedMix's picture, before any training: too easy, too hard, or nothing like a lesion?"""
+"""Measures before a training whether MedMix's classes are too easy, too hard, or unlike real lesions."""
 
 from __future__ import annotations
 
@@ -39,18 +39,16 @@ def probe(
     lesions_hidden: bool = False,
     should_stop: Stop = never,
 ) -> dict:
-    """Measures how well a linear probe on an encoder tells the classes of a scene apart.
+    """Measures how well a linear probe on an encoder separates the classes of a scene.
 
-    run: an encoder's run, "latest" for the study's newest that is done and here (if any), or None for an untrained
-    encoder.
-    lesions_hidden: nothing is compared with the study's real lesions, which are of cases that are still read blind.
-    should_stop: whether nobody waits any more, asked before each class; then Stopped is raised.
+    run: an encoder's run, "latest" for the study's newest finished one with its files (if any), or None for an
+    untrained encoder. lesions_hidden: whether real lesions are not used, because their cases are still read blind.
+    should_stop: called before each class; Stopped is raised if it returns True.
 
-    {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near", "words",
-    "seconds", "images", "side", "encoder", "study"}. study: whose images, and whose real lesions in `near`.
-    lesion_accuracy: balanced accuracy of some lesion against none, guessing 0.5. survival: mean part of a lesion's
-    pixels that a weak crop keeps; lost: part of views of A_1 and above that keep less than half. near: None, or as
-    `lesion_similarity` says.
+    Returns {"accuracy", "chance", "lesion_accuracy", "confusion" (row: true class), "survival", "lost", "near",
+    "words", "seconds", "images", "side", "encoder", "study"}. lesion_accuracy: balanced accuracy of lesions against
+    none; 0.5 is chance. survival: mean share of a lesion's pixels that a weak crop keeps. lost: share of views of A_1
+    and above that keep less than half of them. near: the result of `lesion_similarity`, or None.
     """
     started = time.perf_counter()
     if run == "latest":
@@ -106,7 +104,7 @@ def probe(
 
 
 def words(figures: dict) -> list[dict]:
-    """Says in sentences what the numbers mean: [{"kind": "good"|"warn", "text"}]."""
+    """Returns sentences on what the numbers mean: [{"kind": "good"|"warn", "text"}]."""
     findings = []
     above = (figures["accuracy"] - figures["chance"]) / (1 - figures["chance"])
     if above > 0.85:
@@ -142,10 +140,7 @@ def words(figures: dict) -> list[dict]:
 
 
 def _survival(weak: WeakViews, masks: torch.Tensor, seed: int) -> np.ndarray:
-    """Returns (B VIEWS,), the part of each lesion mask that weak crops keep.
-
-    Not a number where the whole image is the mask.
-    """
+    """Returns the share of each lesion mask that weak crops keep, (B VIEWS,); NaN (B,) if masks are whole images."""
     if bool(masks.all()):
         return np.full(len(masks), np.nan)
     side, generator = masks.shape[-1], torch.Generator().manual_seed(seed)

@@ -16,7 +16,7 @@ from core.studio.runs import marks
 
 
 class Samples:
-    """The images that were asked for last, `most` of them. Safe to share between threads."""
+    """Caches the last `most` images that were loaded. It can be shared between threads."""
 
     def __init__(self, store: Store, most: int = 96):
         self.store, self._most = store, most
@@ -24,7 +24,10 @@ class Samples:
         self._lock = threading.Lock()
 
     def normals(self, study: str, seed: int, count: int) -> list[dict]:
-        """Draws `count` training normals from the seed. Raises ValueError if the study has none."""
+        """Samples `count` training normals by the seed, repeated if there are fewer.
+
+        Raises ValueError if the study has none.
+        """
         cases = self.store.query(
             "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
             'ORDER BY "row"',
@@ -57,7 +60,7 @@ class Samples:
         return images, np.stack([mask_at(marks.lesion_of(row), size) for row in rows])
 
     def aspect(self, cases: list[dict], size: int) -> float | None:
-        """Returns the width by height that all of the images have, within 2 %; None if they differ."""
+        """Returns width / height of the images, or None if it differs between them by more than 2 %."""
         loaded = [self._one(case, size)[2] for case in cases]
         return round(float(np.mean(loaded)), 4) if max(loaded) <= 1.02 * min(loaded) else None
 

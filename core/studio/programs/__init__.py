@@ -1,1 +1,1 @@
-"""The studio for people's own programs: what `pmsacl_studio` gives besides the engine's parts."""
+"""The studio for use in programs: what the package `pmsacl_studio` offers besides the engine."""

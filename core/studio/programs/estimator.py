@@ -30,24 +30,24 @@ PARTS = 5  # of the images; of detectors that take a training, one in so many im
 class AnomalyDetector(OutlierMixin, BaseEstimator):
     """A detector of abnormal images uint8 (N, S, S, 3), with the methods of scikit-learn's outlier detectors.
 
-    It is fitted on normal images alone, calls an image normal (1) or an outlier (-1), and gives larger scores to images
-    that look more normal. About the share `contamination` of unseen normal images is called an outlier: the threshold
-    comes from scores of held-out images. For that the images are divided into parts, each part is scored by a
-    detector fitted on the others, and the detector of the last part is kept. A part is made of runs of neighbouring
-    images, which often belong together; name other images that do, as those of one patient, by `groups`.
+    It is fitted on normal images only, predicts 1 for normal images and -1 for outliers, and gives larger scores to
+    images that look more normal. About the share `contamination` of unseen normal images is called an outlier: the
+    threshold comes from cross-validation, in which each part of the images is scored by a detector that was fitted on
+    the other parts; the last of these detectors is kept. Neighbouring images, which often belong together, are
+    mostly in the same part; use `groups` to keep other images together, such as those of one patient.
 
     Args:
-        detector: `padim`, `nearest`, `mahalanobis` or `blend`, in seconds; `igd`, `lesion-head`, `blend-head`,
-            `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or `adgan`, which are
-            trained: in minutes and more, and some want more than 16 images in each part.
-        arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or the name of another of timm's.
-        init: Its weights: `auto` (ImageNet weights that are installed; where the network has none, efficientnet-lite0
-            takes its place, with a warning), `imagenet` (downloaded where they are not),
-            `random`, a file, or a folder that `PMSACL.save` wrote, with the `arch` that it was trained with.
-        encoder: A `PMSACL` that was trained, in place of arch and init. It is copied, and stays as it is.
+        detector: `padim`, `nearest`, `mahalanobis` or `blend`, which are fitted in seconds; or `igd`, `lesion-head`,
+            `blend-head`, `combined`, `ensemble`, `panda`, `cutpaste`, `ms-ssim-ae`, `dae`, `f-anogan`, `ocgan` or
+            `adgan`, which are trained for minutes or longer; some need more than 16 images in each part.
+        arch: The network whose features are used: `efficientnet-lite0`, `resnet18`, or another model name of timm.
+        init: Its weights: `auto` (installed ImageNet weights; a network without any is replaced by efficientnet-lite0,
+            with a warning), `imagenet` (downloaded if they are not installed), `random`, a file, or a folder that
+            `PMSACL.save` wrote, with the `arch` that it was trained with.
+        encoder: A trained `PMSACL` or an encoder, in place of arch and init. It is copied and not changed.
         contamination: Share of unseen normal images that may be called outliers, above 0 and up to 0.5; `auto`: 0.05.
-        settings: What differs from the detector's usual settings, as {"channels": 50} of `padim`; a wrong name lists
-            those there are.
+        settings: Settings that differ from the detector's defaults, such as {"channels": 50} for `padim`. The error for
+            an unknown name lists all names.
         device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
         cv: Number of parts, 2 or more. None: 5; a trained detector is fitted once, with a fifth of the images held out.
         random_state: Seed of the detector's draws: a whole number, a RandomState, or None.
@@ -55,9 +55,9 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     Attributes:
         detector_: The fitted detector, a module of torch.
         offset_: The value of `score_samples` below which an image is called an outlier.
-        left_out_scores_: float64 (N,), the score that each image of the fit got while it was held out; NaN for images
-            that never were.
-        n_features_in_: How many numbers one image holds, S * S * 3.
+        left_out_scores_: float64 (N,), the score of each training image while it was held out; NaN for images that
+            were never held out.
+        n_features_in_: Number of values in an image, S * S * 3.
 
     Example:
         >>> import numpy as np
@@ -95,8 +95,8 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         Args:
             X: Normal images uint8 (N, S, S, 3).
             y: Not used; scikit-learn passes it.
-            groups: (N,), numbers or names of what each image belongs to, such as its patient. Images of a group are
-                held out together.
+            groups: (N,), a number or name of each image's group, such as its patient. Images of a group are held out
+                together.
 
         Returns:
             The detector itself.
@@ -136,10 +136,10 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
         return self
 
     def fit_predict(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> np.ndarray:
-        """Learns from images and tells which of the same images are outliers: (N,), 1 for normal, -1 for outliers.
+        """Fits the detector and predicts which of the same images are outliers: (N,), 1 for normal, -1 for outliers.
 
-        Images that were learnt from look more normal than unseen ones; `left_out_scores_` is fairer. It accepts what
-        `fit` takes.
+        Images that it was fitted on look more normal than unseen ones; `left_out_scores_` is fairer. The arguments are
+        those of `fit`.
         """
         return self.fit(X, y, groups).predict(X)
 
@@ -176,7 +176,7 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
     def heat_maps(self, X: np.ndarray) -> np.ndarray:
         """Computes heat maps of images uint8 (N, S, S, 3): float32 (N, h, w), larger is more abnormal.
 
-        h and w are the detector's own grid, coarser than the images; resize a map to lay it over its image.
+        h and w are the size of the detector's grid, which is coarser than the images; resize a map to overlay it.
         """
         check_is_fitted(self, "detector_")
         maps: np.ndarray = self.detector_.predict(self._images(X)).maps

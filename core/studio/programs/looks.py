@@ -1,4 +1,4 @@
-"""Scores of images that are in no study: nothing of them is kept."""
+"""Scores images that are in no study; neither the images nor their scores are stored."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Image = np.ndarray | str | os.PathLike[str]  # uint8 (H, W, 3) or (H, W), or a f
 def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
     """Lists one image or many: an array, a file or a folder, or a sequence of arrays and files.
 
-    An array (H, W, 3) or (H, W) is one image; (N, H, W, 3) are many. name: of the argument, for the sentence. Raises
-    ValueError for anything else, if a folder holds no image, or if there are fewer than `least`.
+    An array (H, W, 3) or (H, W) is one image; (N, H, W, 3) are many. name: the argument's name in error messages.
+    Raises ValueError for anything else, if a folder holds no image, or if there are fewer than `least`.
     """
     if isinstance(images, (str, os.PathLike)):
         files = sorted(f for f in Path(images).rglob("*") if f.suffix.lower() in SUFFIXES)
@@ -50,7 +50,7 @@ def listed(images: Any, name: str = "images", least: int = 0) -> list[Image]:
 
 
 def opened(image: Image) -> np.ndarray:
-    """Returns an image uint8 (H, W, 3). Raises ValueError for an array that is none, Unreadable for such a file."""
+    """Returns an image as uint8 (H, W, 3). Raises ValueError for an invalid array, Unreadable for an invalid file."""
     if isinstance(image, (str, os.PathLike)):
         try:
             return read_image(image)
@@ -65,7 +65,7 @@ def opened(image: Image) -> np.ndarray:
 
 
 def looked(store: Store, detector: Any, run: str, images: Sequence[Image]) -> Iterator[Looked]:
-    """Scores images, BATCH at once.
+    """Scores images in batches of BATCH.
 
     Yields heat maps float32 (n, h, w) and scores {"plain", "roi"} float64 (n,).
     """
@@ -77,10 +77,10 @@ def looked(store: Store, detector: Any, run: str, images: Sequence[Image]) -> It
 
 
 def scored(store: Store, run: str, scores: Sequence[np.ndarray]) -> pd.DataFrame:
-    """Makes a table of scores inside the region of interest.
+    """Builds a table of image scores, which are inside the region of interest.
 
-    Once the run's study was scored it has, by the operating point in effect: threshold, the score above which an image
-    is flagged; percentile, of held-out normals; flagged.
+    If the run has scored its study, the table also has the columns threshold (the score above which the current
+    operating point flags an image), percentile (among the held-out normals) and flagged.
     """
     values = np.concatenate([*scores, np.zeros(0)])
     frame = pd.DataFrame({"score": values})
@@ -102,10 +102,11 @@ class Looks:
         self._turn = threading.Lock()
 
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-        """Scores an image uint8 (H, W, 3) by a run: {"score", "threshold", "percentile", "flagged"}.
+        """Scores an image uint8 (H, W, 3) with a run's detector.
 
-        All but the score are None where a run was not scored. Returns its heat map float32 (h, w) beside. Raises
-        NotFound, ValueError if the run is no finished fit, Damaged if its files are.
+        Returns {"score", "threshold", "percentile", "flagged"}, of which all but the score are None if the run has not
+        scored its study, and the heat map float32 (h, w). Raises NotFound for an unknown run, ValueError if it is not a
+        finished fit, and Damaged if its files are damaged.
         """
         runs.get_run(self._store, run)
         with self._turn:

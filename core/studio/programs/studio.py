@@ -1,4 +1,4 @@
-"""A home as one object: studies in, encoders and detectors trained, images scored, worklist and decisions as tables."""
+"""The studio as one object for programs, which imports studies, trains and fits, scores images and returns tables."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Images: TypeAlias = "np.ndarray | str | os.PathLike[str] | Sequence[looks.Image]
 
 
 class Studio:
-    """A home: the folder with studies, runs and reviews that the page shows as well.
+    """A home: the folder of studies, runs and reviews, which the web page shows as well.
 
-    A method's work is done when it returns, and what it made is in the home. An id that is not there raises a
-    ValueError. Scores are given inside an image's region of interest: what is left of it without a black border, a
-    black inset and burned-in text. Percentiles are those of the scores of the held-out normals, 0 to 100.
+    A method returns when its work is done and its results are stored in the home. An unknown id raises a ValueError.
+    Scores are computed inside an image's region of interest, which excludes black borders, black insets and burned-in
+    text. A percentile is the share of held-out normals with a lower score, 0 to 100.
 
     Args:
-        home: The folder, made if it is not there; None for $PMSACL_HOME, else the platform's folder for user data.
+        home: The folder, created if it is missing; None for $PMSACL_HOME, else the platform's folder for user data.
         device: `auto` (CUDA if there is any), `cpu` or `cuda:0`.
 
     Example:
@@ -68,7 +68,7 @@ class Studio:
         self.store, self.device = opening.open(Home.at(home)), device
 
     def close(self) -> None:
-        """Closes the database's connection; another call would open it again."""
+        """Closes the connection to the database; the next call of a method opens it again."""
         self.store.close()
 
     def __enter__(self) -> Self:
@@ -105,22 +105,22 @@ class Studio:
         """Imports a folder of images as a new study; returns the study's id.
 
         Args:
-            name: Name of the study, which no other has.
+            name: Unique name of the study.
             folder: The folder, or a table (CSV) with a column `path` and, where known, `split` (train, test), `label`
                 (normal, abnormal), `mask` and `patient`.
             copy: Whether images are copied into the home; else they stay where they are and must remain there.
             layout: How the folder is read: `plain` (train/normal, test/normal, test/abnormal, test/mask), `mvtec`
                 (train/good, test/good, test/KIND, ground_truth/KIND), `loco`, `visa` or `bmad` (as these data sets
                 come), `classes` (a folder of normal images and others), `flat` (all images are normal) or `table`.
-                None: found by looking.
+                None: detected automatically.
             patients: Regular expression whose first group (or whole match), in a file's name, is the patient. None: the
                 patient of a DICOM header; other files have none. Images of one patient are held out together.
-            answers: What a folder means where its name does not say it: {folder: "normal", "abnormal", or "out" for
+            answers: The labels of folders whose names do not tell them: {folder: "normal", "abnormal", or "out" for
                 images that are not imported}.
 
         Raises:
             ValueError: If the name is in use, nothing can be read, or it is not clear which images are normal (the
-                sentence lists what `answers` must name).
+                message lists the folders that `answers` must contain).
         """
         report = import_study(
             self.store, name, folder, copy, layout=layout, patients=patients, answers=answers, by="program"
@@ -138,26 +138,24 @@ class Studio:
         """Imports images as a new study; returns the study's id. They are written as PNG into the home.
 
         Args:
-            name: Name of the study, which no other has.
+            name: Unique name of the study.
             normal: Images to learn from, of which a quarter are held out to set thresholds; one or many: arrays uint8
                 (H, W, 3) or (H, W), files, or a folder.
-            test: Images to score, given likewise.
-            abnormal: Whether each test image is abnormal, one value for each. Left out: an image whose mask marks a
-                lesion is abnormal, of the others it is not known.
+            test: Images to score, in the same forms.
+            abnormal: Whether each test image is abnormal. If it is omitted, images with a lesion in their mask are
+                abnormal, and the labels of the others are unknown.
             masks: The lesion mask (H, W) of each test image, in which any value but 0 is lesion, or None for an image
-                without one; omitted if no image has a mask. A mask of 0 alone is as good as None.
+                without one; omitted if no image has a mask. A mask of zeros only counts as None.
 
         Raises:
-            ValueError: If something is no image, lengths differ, the name is in use, or a mask has another size, covers
+            ValueError: If an image is invalid, lengths differ, the name is in use, or a mask has another size, covers
                 its whole image, or marks a lesion in an image that is said to be normal.
         """
         normals, judged = looks.listed(normal, "normal", 1), looks.listed(test, "test")
         truth, outlines = np.atleast_1d(np.asarray(abnormal)), list(masks)
-        for argument, values in (("abnormal", truth), ("masks", outlines)):
+        for key, values in (("abnormal", truth), ("masks", outlines)):
             if len(values) not in (0, len(judged)):
-                raise ValueError(
-                    f"{argument} holds one value for each of the {len(judged)} test images, not {len(values)}"
-                )
+                raise ValueError(f"{key} holds one value for each of the {len(judged)} test images, not {len(values)}")
         if len(truth) and not np.isin(truth, (0, 1)).all():
             raise ValueError(f"abnormal is True or False for each test image, not {truth.dtype} {truth.shape}")
         pictures = [
@@ -193,11 +191,11 @@ class Studio:
                 (`paper` without ImageNet weights), `as-printed` (the paper's text to the letter, which collapses), or a
                 comparator as published: `published-droc`, `published-csi`, `published-ccd`.
             name: Name of the run on the page.
-            settings: What differs from the preset, as `steps=100`; a name with a point comes in a dictionary:
-                `**{"encoder.arch": "resnet18", "medmix.k": 2}`. A wrong name lists those there are.
+            settings: Settings that differ from the preset, such as `steps=100`; names with a dot need a dictionary:
+                `**{"encoder.arch": "resnet18", "medmix.k": 2}`. The error for an unknown name lists all names.
 
         Raises:
-            ValueError: If there is no such preset or setting, or a value cannot be.
+            ValueError: If the preset or a setting is unknown, or a value is invalid.
             RuntimeError: If the training fails.
         """
         if preset not in PRETRAIN_PRESETS:
@@ -206,22 +204,22 @@ class Studio:
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
 
     def pretrained(self, study: str, arch: str = "efficientnet-lite0", size: int = 224, init: str = "auto") -> str:
-        """Makes a run of an encoder that is not trained on the study, for detectors to be fitted on.
+        """Creates a run of an encoder that is not trained on the study, on which detectors can be fitted.
 
         Args:
             study: Id of the study.
-            arch: `efficientnet-lite0`, `resnet18`, or another network of timm by its name.
+            arch: `efficientnet-lite0`, `resnet18`, or another model name of timm.
             size: Side in pixels to which images are resized for detectors, 16 or more.
-            init: `auto` (ImageNet weights that are installed; where the network has none, efficientnet-lite0 takes its
-                place, with a warning), `imagenet`, `random` (for trying things out), a file of weights, or a folder
-                that `PMSACL.save` wrote, with its `arch`.
+            init: `auto` (installed ImageNet weights; a network without any is replaced by efficientnet-lite0, with a
+                warning), `imagenet`, `random` (for trying things out), a file of weights, or a folder that
+                `PMSACL.save` wrote, with its `arch`.
 
         Returns:
             The run's id.
 
         Raises:
-            ValueError: If there is no such network, or the size is out of range.
-            RuntimeError: If there are no such weights.
+            ValueError: If the network is unknown, or the size is out of range.
+            RuntimeError: If the weights are not available.
         """
         run = pipeline.create_untrained(self.store, study, size, init=init, arch=arch)
         return self._worked(run, pipeline.chain(pretrain=run, device=self.device))
@@ -234,23 +232,23 @@ class Studio:
         name: str | None = None,
         **settings: Any,
     ) -> str:
-        """Fits a detector to a study's normal images, by the features of an encoder.
+        """Fits a detector to a study's normal images, on the features of an encoder.
 
         Args:
             encoder: Id of a run of `pretrain` or `pretrained`, which also says which study.
-            detector: `blend-head` (the default of the page after a training), `blend` (of its first look), `padim`,
+            detector: `blend-head` (the page's default after a training), `blend` (the page's first look), `padim`,
                 `igd`, `mahalanobis`, `nearest`, `lesion-head`, `ensemble`, `combined`, or a comparator of the paper:
                 `adgan`, `cutpaste`, `dae`, `f-anogan`, `ms-ssim-ae`, `ocgan`, `panda`.
-            preset: Which of the detector's presets its settings come from, as `paper` or `quick` of `padim`; None for
-                its usual one.
+            preset: The preset of the detector's settings, such as `paper` or `quick` for `padim`; None for its default.
             name: Name of the run on the page.
-            settings: What differs from the preset, as `channels=50` of `padim`; a wrong name lists those there are.
+            settings: Settings that differ from the preset, such as `channels=50` for `padim`. The error for an unknown
+                name lists all names.
 
         Returns:
             The run's id. `score` then sets its thresholds.
 
         Raises:
-            ValueError: If there is no such detector, preset or setting.
+            ValueError: If the detector, preset or a setting is unknown.
             RuntimeError: If the fit fails.
         """
         config = DETECTORS.get(detector).preset(preset).replace(**settings)
@@ -258,19 +256,19 @@ class Studio:
         return self._worked(run, pipeline.chain(fits=[run], score=False, evaluate=False, device=self.device))
 
     def score(self, run: str, images: Images | None = None) -> pd.DataFrame:
-        """Scores cases or images by a fit; returns a table with a row each.
+        """Scores cases or images with a fitted detector; returns a table with a row for each.
 
         Columns: score, larger is more abnormal; threshold, the score above which the run's operating point flags an
-        image; percentile; flagged. The last three are there once the study was scored. Cases also have case, name,
-        split (`holdout`, `test`) and label (`normal`, `abnormal`, `unknown`), files have file.
+        image; percentile; flagged. The last three are missing until the study was scored. Rows of cases also have case,
+        name, split (`holdout`, `test`) and label (`normal`, `abnormal`, `unknown`), rows of files have file.
 
         Args:
             run: Id of the fit.
-            images: One image or many, of which nothing is kept: arrays uint8 (H, W, 3) or (H, W) of any size, files, or
-                a folder. None: the study's held-out and test cases, which the page then shows too.
+            images: One image or many, which are not stored: arrays uint8 (H, W, 3) or (H, W) of any size, files, or a
+                folder. None: the study's held-out and test cases, which the page then shows too.
 
         Raises:
-            ValueError: If the run is no finished fit, or an image cannot be read.
+            ValueError: If the run is not a finished fit, or an image cannot be read.
         """
         row = runs.get_run(self.store, run)
         if row["kind"] != "fit" or row["status"] != "done":
@@ -291,7 +289,7 @@ class Studio:
         return frame
 
     def heat_maps(self, run: str, images: Images) -> np.ndarray:
-        """Computes heat maps float32 (N, h, w) of images, which are given as to `score`, on the detector's own grid.
+        """Computes heat maps float32 (N, h, w) of images in the forms that `score` takes, on the detector's grid.
 
         Larger is more abnormal.
         """
@@ -303,9 +301,9 @@ class Studio:
     def operating_point(self, run: str) -> dict[str, Any]:
         """Returns the operating point of a fit: {"threshold", "source", "words"}.
 
-        threshold: the score above which it flags. source: `default` (the 95th percentile of the held-out normals),
-        `dragged` (a chosen score), `limit` (of false alarms) or `readers` (fitted to their decisions). words: a
-        sentence that says so. Raises ValueError if the run has not been scored: there are no thresholds yet.
+        threshold: the score above which images are flagged. source: `default` (the 95th percentile of the held-out
+        normals), `dragged` (a chosen score), `limit` (false alarms are limited) or `readers` (fitted to readers'
+        decisions). words: the source in words. Raises ValueError if the run has not been scored.
         """
         runs.get_run(self.store, run)  # raises NotFound
         point = operating.in_effect(self.store, run)[run]
@@ -317,7 +315,7 @@ class Studio:
     def flag_above(self, run: str, threshold: float | None, reader: str = "program") -> None:
         """Moves the operating point of a scored fit: images that score above it are flagged.
 
-        All lists, figures and exports follow it, and the audit trail names it.
+        All lists, metrics and exports use it, and the audit trail records it.
 
         Args:
             run: Id of the fit.
@@ -335,16 +333,16 @@ class Studio:
         operating.choose(self.store, study, run, source, threshold, reader, labels=threshold is not None)
 
     def export_run(self, run: str, out: str | os.PathLike[str]) -> dict[str, Any]:
-        """Writes a finished fit to a folder, from which `Screen` scores anywhere; returns the model's card.
+        """Exports a finished fit to a folder, with which `Screen` scores images anywhere; returns the model's card.
 
-        Raises ValueError if the folder holds anything, or the run is no finished fit.
+        Raises ValueError if the folder is not empty, or the run is not a finished fit.
         """
         return exported.export_run(self.store, run, Path(out))
 
     def import_model(self, folder: str | os.PathLike[str], study: str, name: str | None = None) -> str:
         """Imports a folder that `export_run` wrote into a study; returns the id of the new fit.
 
-        Raises ValueError if the folder is no exported model, or its weights were changed.
+        Raises ValueError if the folder is not an exported model, or its weights were changed.
         """
         return exported.import_model(self.store, Path(folder), study, name)["fit"]
 
@@ -358,9 +356,9 @@ class Studio:
 
         Returns:
             `auroc`, `ap`, `sensitivity`, `specificity`, `accuracy`, `pixel_auroc`, `dice`, `iou` and `pro`, 0 to 1 or
-            None where it is unknown, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`,
-            `n_normal`, `n_abnormal`, `n_localised` (images with a mask), and more. Rates are those at the threshold
-            from the held-out normals, Dice and IoU those of the outlines that the page draws.
+            None if unknown, each with its 95 % interval (low, high) under its name and `_ci`; `threshold`, `n_normal`,
+            `n_abnormal`, `n_localised` (images with a mask), and more. Sensitivity, specificity and accuracy are at the
+            threshold from the held-out normals, Dice and IoU are of the outlines that the page draws.
 
         Raises:
             ValueError: If the run has not been scored, or the test images with a label are not both normal and
@@ -371,21 +369,22 @@ class Studio:
         return results.evaluate_run(self.store, run, roi, "held-out", bootstrap=bootstrap)
 
     def learn(self, run: str, reader: str | None = None, **settings: Any) -> str:
-        """Learns on from a scored fit by lesions that readers marked in cases that they decided to be abnormal.
+        """Fits a detector that is based on a scored fit and learns from lesions that readers marked.
 
-        So for each of them `mark` and `decide`, or the same on the page. It takes some ten minutes on a CPU.
+        Only masks of cases that their reader decided to be abnormal are used: call `mark` and `decide`, or do the same
+        on the page. It takes some ten minutes on a CPU.
 
         Args:
             run: Id of a fit that was scored and has not itself learnt from marks.
-            reader: Whose masks teach; None for those of all readers.
-            settings: What differs from the usual settings, as `tune=0`, which leaves the encoder as it is and takes a
-                third of the time. A wrong name lists those there are.
+            reader: Reader whose masks are used; None for all readers.
+            settings: Settings that differ from the defaults, such as `tune=0`, which does not fine-tune the encoder and
+                takes a third of the time. The error for an unknown name lists all names.
 
         Returns:
-            The new fit's id, scored; the page compares it with the old one on test images that did not teach.
+            The id of the new fit, which is scored; the page compares it with the old one on unseen test images.
 
         Raises:
-            ValueError: If no mask teaches yet, or the run is no such fit.
+            ValueError: If no mask can be used yet, or the run is not a fit as described above.
             RuntimeError: If the fit fails.
         """
         learnt_run = learnt.create_learnt(self.store, run, reader, **settings)
@@ -400,18 +399,18 @@ class Studio:
                 been scored.
             reader: Whose decisions are shown.
             asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, `teaches`:
-                those first whose mark would teach most); `descending` (True); `roi` (True: scores inside the region of
-                interest); `splits` (a tuple of `test`, `holdout`, `train`; only `test` unless given); and what is kept:
+                cases first from which a detector would learn most); `descending` (True); `roi` (True: scores inside the
+                region of interest); `splits` (a tuple of `test`, `holdout`, `train`; default `test`); and filters:
                 `flagged` and `has_mask` (True or False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`,
                 `against` what was flagged, `differs` from another reader's), `mine` (True: assigned to the reader),
                 `label` (`normal`, `abnormal`, `unknown`), `tag`, `text` (in the name).
 
         Returns:
-            A row each, in the list's order: case, name, decision (of the reader; missing if unread), score, percentile,
-            flagged (missing without a scored fit), disagreement (of readers, 0 to 1), tags, kinds (of findings).
+            A row per case, in the list's order: case, name, decision (the reader's; missing if unread), score,
+            percentile, flagged (missing without a scored fit), disagreement (0 to 1), tags, kinds (of findings).
 
         Raises:
-            ValueError: If something is asked that a list does not have.
+            ValueError: If an argument in `asked` is unknown.
         """
         if unknown := set(asked) - {field.name for field in fields(Query)}:
             raise ValueError(
@@ -440,11 +439,11 @@ class Studio:
             case: Number of the case, as `worklist` and `score` list it.
             decision: `normal`, `abnormal` or `unsure`.
             reader: Name of the reader.
-            comment: What the reader says of it.
+            comment: The reader's comment.
             run: Id of the fit whose heat map the reader saw, if any.
 
         Raises:
-            ValueError: If the decision is none of these, the reader has no name, or there is no such case.
+            ValueError: If the decision is not one of these, the reader has no name, or there is no such case.
         """
         case, reader = operator.index(case), _reader(reader)
         with context.writing(self.store, reader, case_id=case, run=run, single_user=True) as request:
@@ -453,13 +452,13 @@ class Studio:
     def mark(self, case: int, mask: np.ndarray, reader: str, note: str = "") -> None:
         """Stores a reader's lesion mask of a case, as the newest version; earlier ones are kept.
 
-        Only masks of cases that their reader decided to be abnormal teach (`learn`).
+        `learn` only uses masks of cases that their reader decided to be abnormal.
 
         Args:
             case: Number of the case.
             mask: (H, W) of the image's own size; any value but 0 is lesion, and 0 everywhere means no lesion.
             reader: Name of the reader.
-            note: What the reader says of it.
+            note: The reader's note.
 
         Raises:
             ValueError: If the mask has another size, the reader has no name, or there is no such case.
@@ -469,7 +468,7 @@ class Studio:
             lesion_masks.save(request, np.asarray(mask) != 0, note=note)
 
     def decisions(self, study: str) -> pd.DataFrame:
-        """Lists the decisions that count, which are the last of each reader on each case.
+        """Lists the current decisions: the last one of each reader on each case in each stage.
 
         Columns: case, name, reader, stage (`first`, `second` or `adjudication`), decision, comment, created, run.
         """
@@ -482,7 +481,7 @@ class Studio:
         return pd.DataFrame(self.store.query(query, [study]), columns=columns)
 
     def _worked(self, run: str, steps: list[dict[str, Any]]) -> str:
-        """Does a job's steps in this process; returns the run's id. Raises RuntimeError with the job's sentence."""
+        """Executes a job's steps in this process; returns the run's id. Raises RuntimeError with the job's error."""
         row = worker.execute_here(self.store, jobs.submit(self.store, steps, start=False))
         if row["status"] != "done":
             raise RuntimeError(f"{run}: {row['error'] or row['message'] or row['status']}")
@@ -495,7 +494,7 @@ def _write(file: Path, image: np.ndarray) -> None:
 
 
 def _lesion(i: int, mask: Any, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Returns where a mask is not 0, bool (H, W); None if it is 0 everywhere. Raises ValueError if it is not a mask."""
+    """Returns where a mask is not 0, bool (H, W); None if it is 0 everywhere. Raises ValueError if it is invalid."""
     if mask is None:
         return None
     if np.shape(mask) != shape:

@@ -28,9 +28,9 @@ class Arm(Config):
 
     encoder: an objective, or `untrained`, which only uses `encoder.arch` and `encoder.init` of `pretrain`. Arms with
     the same encoder settings and seed share an encoder. preset, fit_preset: presets of encoder and detector. pretrain,
-    fit: changes to them, with dotted keys. sized: whether the encoder's image side is that of the experiment (--size)
-    instead of the preset's. fit_size: image side of the detector, 0 for the encoder's. closer: whether the detector
-    uses larger images if the study has few and large ones (runs.sides).
+    fit: changes to these presets, with dotted keys. sized: whether the encoder uses the experiment's image side
+    (--size) instead of the preset's. fit_size: image side of the detector, 0 for the encoder's. closer: whether the
+    detector uses larger images if the study has few and large ones (runs.sides).
     """
 
     label: str
@@ -45,7 +45,7 @@ class Arm(Config):
     fit: dict = field(default_factory=dict)
 
     def start(self) -> Config:
-        """Returns the detector's configuration before the changes of `fit`: its preset, or the defaults without it."""
+        """Returns the detector's configuration before the changes in `fit`: the preset if it has it, else defaults."""
         kind = DETECTORS.get(self.detector)
         return kind.presets.get(self.fit_preset) or kind.Config()
 
@@ -79,7 +79,7 @@ def _named(store: Store, study: str, name: str) -> list[dict]:
 
 
 def _trained(store: Store, study: str, arm: Arm, seed: int, name: str, config: PretrainConfig | None) -> dict | None:
-    """Returns the run of an arm's encoder, also if an option was added since and the digest in its name differs."""
+    """Returns the run of an arm's encoder, even if options were added after it was named; None without one."""
     earlier = _named(store, study, name)
     if not earlier and config:
         like = _named(store, study, f"experiment {arm.encoder} % seed {seed}")
@@ -129,7 +129,8 @@ def kept(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> tuple[d
 def work_of(store: Store, study: str, arm: Arm, seed: int, *, size: int) -> dict[str, list[tuple[str, dict]]]:
     """Lists the remaining steps of an arm: {"encoder" or "fit": [(step, run)]}.
 
-    A run is its row, or study, method and config of a future run. Arms with the same encoder share its `name`.
+    A run is given by its row, or by the study, method, name and config of a future run. Arms with the same encoder have
+    the same `name` for it.
     """
     arm = _at_side(store, study, arm)
     name, config = _encoder_of(arm, seed, size)

@@ -19,13 +19,13 @@ from core.studio.training.estimate import Estimate, usual
 
 
 def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict[str, Any]:
-    """Returns the state of the report with `board.settings`, without running anything.
+    """Returns the state of the report with these settings (a result of `settings`), without running anything.
 
     Returns:
         tables: [{"name", "title", "heads", "rows"}]; a row has its label, the values and the paper's numbers by metric,
         the runs of each seed (fit and encoder, or None), mean seconds, and the error in the last report. done, wanted:
         numbers of cells. files, made: formats and time of the last report. job: the newest job. beside: the data set of
-        the published numbers, and whether it is the study's own. network: that of all rows, as a sentence.
+        the published numbers, and whether it is the study's own. network: a sentence on the network of all rows.
     """
     dataset, is_own = beside(study)
     protocol, last = settings["protocol"], _last(store, study)
@@ -55,12 +55,12 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
 
 
 def missing(store: Store, study: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the number of missing cells of the report with `board.settings` and an estimate of their time.
+    """Returns the number of missing cells of the report with these settings, and an estimate of their time.
 
     A cell is expected to take the mean time of its row, or else the usual time at this machine's speed. An encoder that
     several cells share counts once.
 
-    Returns {"cells", "seconds", "rows": {table: {label: seconds}} of the rows that miss a cell}.
+    Returns {"cells", "seconds", "rows": {table: {label: seconds}} for rows with missing cells}.
     """
     slower, encoders = Estimate(store).slower, set[str]()
     cells, costs = 0, dict[str, dict[str, float]]()
@@ -88,7 +88,7 @@ def _about(table: Table) -> dict[str, Any]:
 
 
 def _row(line: Line, cells: dict[int, Cell | None], failed: str) -> dict[str, Any]:
-    """failed: why the row is missing in the last report; shown only if there are no results."""
+    """Describes a row for the page. failed: why the last report lacks it; only shown if there are no results."""
     seeds = [
         {"seed": seed, "fit": cell.fit if cell else None, "encoder": cell.encoder if cell else None}
         for seed, cell in cells.items()
@@ -139,9 +139,9 @@ def settings(
         tables: Names of tables, None for all. rows: labels of rows, None for all.
         seeds: Number of seeds, from `first_seed` on.
         budget: One of `tables.BUDGETS`.
-        network: As for `tables.network_of`, like `weights`.
-        size: Image side in pixels, None for that of the budget.
-        protocol: Protocol of thresholds.
+        network: The argument `name` of `tables.network_of`, which also explains `weights`.
+        size: Image side in pixels, None for the budget's.
+        protocol: How thresholds are chosen, `paper` or `held-out`.
         **others: Further arguments of `make_report`.
 
     Raises:

@@ -131,7 +131,7 @@ def scores_of(store: Store, cell: Cell, roi: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def patients_in(store: Store, cell: Cell, masked: bool = False) -> np.ndarray | None:
-    """Returns the patient of each test case of `scores_of`, or None if none is known. masked: of those of `dice_of`."""
+    """Returns the patient of each test case of `scores_of`, or None if unknown. masked: only cases with a mask."""
     study, arrays, test = _test(store, cell)
     test = test[arrays.has_mask[test].astype(bool)] if masked else test
     return patients_of(store, study, arrays.case_ids[test])

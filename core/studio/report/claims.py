@@ -16,8 +16,8 @@ from core.studio.report.tables import Table
 class Claim:
     """A claim that one row is better than another, and its test.
 
-    difference: mean of `metric` over seeds, `better` minus `than`. p: of the paired test. corrected: p after Holm's
-    correction.
+    difference: mean of `metric` over seeds, `better` minus `than`. p: p value of the paired test. corrected: p after
+    Holm's correction.
     """
 
     table: str
@@ -38,8 +38,8 @@ def judged_claims(
 ) -> list[Claim]:
     """Tests all claims whose rows have results: DeLong's test for AUROC, a paired bootstrap for Dice.
 
-    Both are over patients if they are known, else over images. The claims of all tables are corrected together.
-    cells: by name of the table.
+    The units of both tests are patients if they are known, else images. The claims of all tables are corrected
+    together. cells: the cells of each table by the table's name.
     """
     claims: list[Claim] = []
     scores: dict[str, np.ndarray] = {}

@@ -7,7 +7,7 @@ from core.studio.jobs.steps import Work, step
 
 @step("report", long=True)
 def report_step(work: Work) -> None:
-    """Makes the report of the job's arguments, see `board.settings`."""
+    """Makes the report with the job's arguments, which are a result of `board.settings`."""
     from core.studio.report.board import FILES
     from core.studio.report.report import make_asked  # matplotlib, which no other step needs
 

@@ -156,7 +156,7 @@ def spread(table: str, dataset: str, row: str) -> dict[str, float]:
 def beside(study: str, dataset: str | None = None) -> tuple[str, bool]:
     """Returns the data set whose published numbers are shown with a study's, and whether it is the study's own.
 
-    By default it is the data set in the study's name, else Hyper-Kvasir. Raises ValueError for one without numbers.
+    By default it is the data set in the study's name, else Hyper-Kvasir. Raises ValueError for an unknown one.
     """
     named = dataset or dataset_of(study)
     if named and named not in DATASETS:

@@ -46,7 +46,7 @@ from core.studio.runs.weights import snapshots
 def make_asked(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Makes the report with `board.settings`, without tables that have no rows; returns the result of `make_report`."""
+    """Makes the report with a result of `board.settings`, without tables that have no rows; returns its contents."""
     settings = dict(settings)
     budget, out = settings["budget"], Path(settings.pop("out"))
     network = network_of(budget, settings.pop("network", None), settings.pop("weights", None))
@@ -75,7 +75,7 @@ def make_report(
 ) -> dict[str, Any]:
     """Makes missing runs and writes `FILES` to `out`; returns the contents of the JSON file.
 
-    If an arm fails, its row has the reason, and the others go on.
+    If an arm fails, its row shows the reason, and the other arms are still run.
 
     Args:
         store: The store.
@@ -86,8 +86,8 @@ def make_report(
         size: Image side in pixels.
         budget: Name of the budget.
         network: The network of all rows.
-        protocol: Protocol of thresholds.
-        dataset: Data set of the published numbers; by default by the study's name, else Hyper-Kvasir.
+        protocol: How thresholds are chosen, `paper` or `held-out`.
+        dataset: Data set of the published numbers; by default the one in the study's name, else Hyper-Kvasir.
         device: Device of the runs.
         bootstrap: Number of bootstrap samples.
         report: Called after each cell.
@@ -317,7 +317,7 @@ SHOWN = 6
 
 
 def figures(store: Store, study: str, size: int, cells: list[Cell]) -> dict[str, bytes]:
-    """Draws the figures by caption; those for which the study has no images are skipped."""
+    """Draws the figures as PNG by caption; without a PMSACL row that has a Dice, only MedMix is shown."""
     pictures = {"MedMix on normal images: classes A_0 to A_3, a row each": medmix_strip(store, study, size)}
     ours = [c for c in cells if not c.error and c.label.startswith("PMSACL") and c.rows["paper", False].get("dice")]
     if not ours:

@@ -28,7 +28,7 @@ class Network:
 
     @property
     def words(self) -> str:
-        """The backbone and its initial weights, for people."""
+        """The backbone and its initial weights in words."""
         starts = {
             "random": "from random weights",
             "imagenet": "from ImageNet's weights",

@@ -19,8 +19,8 @@ Z = 1.959963984540054  # two-sided 95 %
 def cohen(table: np.ndarray) -> dict:
     """Computes Cohen's kappa of two readers, with its interval, from their table (k, k) of counts.
 
-    table: one reader's decisions in rows, the other's in columns -> {"kappa", "low", "high", "n", "agreement"}. The
-    interval is that of Fleiss, Cohen and Everitt (1969). kappa is None if chance alone gives full agreement.
+    table: one reader's decisions in rows, the other's in columns. Returns {"kappa", "low", "high", "n", "agreement"}.
+    The interval is by Fleiss, Cohen and Everitt (1969). kappa is None if chance alone gives full agreement.
     """
     n = float(table.sum())
     if n == 0:
@@ -53,8 +53,8 @@ def table_of(first: Mapping[int, str], second: Mapping[int, str]) -> np.ndarray:
 def fleiss(counts: np.ndarray) -> dict:
     """Computes Fleiss' kappa of several readers, with its interval, from counts (N, k).
 
-    counts: how many of the same number of readers chose each decision for each case. The interval is a bootstrap over
-    cases (the classical standard error holds only if kappa is 0).
+    counts: how many readers chose each decision, by case; each case has the same number of readers. The interval is a
+    bootstrap over cases (the classical standard error holds only if kappa is 0).
     """
     if len(counts) == 0:
         return {"kappa": None, "low": None, "high": None, "n": 0, "readers": 0}
@@ -78,7 +78,7 @@ def fleiss(counts: np.ndarray) -> dict:
 
 
 def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
-    """Returns case -> reader -> last decision (the second if there is one)."""
+    """Returns the last decision of each reader on each case, {case: {reader: decision}}, without adjudications."""
     rows = store.query(
         "SELECT k.case_id, k.reader, k.stage, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
         "WHERE c.study = ? AND k.stage != 'adjudication' ORDER BY k.stage",
@@ -93,8 +93,8 @@ def opinions(store: Store, study: str) -> dict[int, dict[str, str]]:
 def agreement(store: Store, study: str) -> dict:
     """Compares the decisions of a study's readers: pairwise, all together, and the cases on which they differ.
 
-    {"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": cases with each reader's
-    decision}.
+    Returns {"pairs": [{"readers", "confusion", kappa...}], "fleiss": {...} or None, "differ": the cases with each
+    reader's decision, "readers", "decisions", "stage"}.
     """
     decisions = opinions(store, study)
     readers = sorted({r for case in decisions.values() for r in case})

@@ -1,7 +1,7 @@
 """Reliability of a run's threshold and scores: what it promises, what it misses, whether images have changed.
 
-`measure` plants lesions and compares images, which needs predictions, and stores the outcome with the run; `believed`
-combines it with facts from the database.
+`measure` makes the measurements that need predictions (planted lesions, changed images) and stores them with the run;
+`believed` combines them with facts from the database.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ PAUSED = "Paused: what is promised of images like the held-out ones does not hol
 def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
     """Plants lesions into held-out normals, compares new images with them, and stores the outcome with the run.
 
-    {"threshold", "planted": rows of `Planted`, "groups": {device, or day of import: rows of `Changed`}, "pictures":
-    {same keys: {"usual", "new": cases}}, "made"}. The threshold is the one in effect. The pictures are typical of what
-    differs most.
+    Returns {"threshold": the one in effect, "planted": rows of `Planted`, "groups": {device, or day of import: rows of
+    `Changed`}, "pictures": {same keys: {"usual", "new": cases}}, "made": the time}. The pictures show cases with a
+    typical value of the measure that differs most.
     """
     run = runs.get_run(store, run_id)
     arrays = load_arrays(store, run["study"], size_of(store, run))
@@ -74,10 +74,10 @@ def measure(store: Store, run_id: str, device: str = "auto") -> dict[str, Any]:
 def missed(
     store: Store, study: str, config: MedMixConfig, device: str = "auto", should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Plants lesions by MedMix settings into held-out normals, of given sizes and opacities, for the run in use.
+    """Counts which lesions the study's default run misses: lesions by MedMix settings, planted into held-out normals.
 
-    {"run", "name", "threshold", "planted": rows of `Planted` with "found"}; nothing is stored. Raises ValueError if no
-    run has scored the study or no normal image is held out, and Stopped.
+    Returns {"run", "name", "threshold", "planted": rows of `Planted` by size and opacity, each with its share "found"};
+    nothing is stored. Raises ValueError if no run has scored the study or no normal is held out, Stopped if asked to.
     """
     scored_by = scored_runs(store, study)
     if not scored_by:
@@ -101,7 +101,7 @@ def _planted(
     kinds: Sequence[MedMixConfig] = KINDS,
     should_stop: Stop = never,
 ) -> tuple[float, list[Planted]]:
-    """Returns the threshold in effect, and how many planted lesions it flags."""
+    """Returns the threshold in effect and how many planted lesions it flags. Raises Stopped if asked to stop."""
     detector = load_detector(store, run["id"], device)
     threshold = level_of(store, run["id"], in_effect(store, run["id"])[run["id"]])
     if threshold is None:
@@ -118,7 +118,7 @@ def _planted(
 
 @step("believe")
 def measured(work: Work) -> None:
-    """Measures a run as a job."""
+    """Runs `measure` as a job."""
     measure(work.store, work.run, work.device)
 
 
@@ -129,8 +129,8 @@ def _middle(values: np.ndarray, cases: np.ndarray) -> list[int]:
 def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
     """Collects what is known about a run's threshold and scores; an entry is None or empty if there is too little data.
 
-    {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: what differs by device, or by
-    day of import if no device is named, with pictures of both sides.
+    Returns {"promise", "planted", "changed", "plain", "calibration", "enough", "made"}. plain: the measures that
+    differ, by device or, if no device is named, by day of import, with pictures of both sides.
     """
     cases = scored(store, study, run_id)
     stored = runs.get_run(store, run_id)["summary"].get(KEPT) or {}
@@ -158,7 +158,7 @@ def believed(store: Store, study: str, run_id: str) -> dict[str, Any]:
 
 
 class _Came(NamedTuple):
-    """A new case that counts as normal. device: what took its image, None if its file names none."""
+    """A new case that counts as normal. device: the device that took its image, None if the file names none."""
 
     case: int
     day: str
@@ -166,8 +166,8 @@ class _Came(NamedTuple):
 
 
 def _new(store: Store, study: str, run_id: str) -> list[_Came]:
-    """Returns the test cases added after the day of the first import that count as normal, in order of import: by their
-    readers' last decision, else by the run's flag."""
+    """Returns the test cases added after the day of the first import that count as normal by their readers' last
+    decision or, without one, because the run does not flag them; in order of import."""
     rows = store.query(
         "SELECT c.id, substr(c.added, 1, 10) AS day, c.device, (SELECT k.decision FROM current_reviews k "
         "WHERE k.case_id = c.id "
@@ -203,7 +203,7 @@ def _devices(store: Store, cases: np.ndarray) -> np.ndarray:
 
 
 def _held_out_for(devices: np.ndarray, device: str | None) -> np.ndarray:
-    """Selects the held-out images, bool (n,), to compare a device's images with: its own, or all if too few."""
+    """Selects the held-out images, bool (n,), to compare a device's images with: the device's, or all if too few."""
     same_device = np.asarray(devices == device)
     return same_device if same_device.sum() >= drift.LEAST else np.ones_like(same_device)
 
@@ -211,16 +211,16 @@ def _held_out_for(devices: np.ndarray, device: str | None) -> np.ndarray:
 def alarm(store: Store, study: str, run_id: str, cases: Scored) -> dict[str, Any] | None:
     """Tests by betting, over all imports in order, whether new normal images still score as the held-out ones do.
 
-    {"cases", "capital", "since", "words", "caveat"}. since: the day of the image at which the capital of the test
-    reached the alarm, None if it never did. Returns None if nothing can be compared.
+    Returns {"cases", "capital", "since", "words", "caveat"}; None if nothing can be compared. since: the day of the
+    image at which the capital of the test reached the alarm, None if it never did.
 
     Images of each device form a separate series, which starts with its share of one capital, so that more devices do
-    not make an alarm more likely; "capital" is that of the largest series. A device is compared with its own held-out
-    normals if there are enough, else with all.
+    not make an alarm more likely; "capital" is the largest capital of any series. A device is compared with its own
+    held-out normals if there are enough, else with all.
 
     Only normal cases are compared with held-out normals. Excluding flagged cases removes the highest scores, so
     held-out ones above the run's threshold are excluded as well. If patients are known, only the first image of each
-    counts, on either side, and none of a training patient, whose images look more usual than others'.
+    patient counts on either side, and no image of a training patient, because these look more usual than others.
     """
     score = dict(zip(cases.ids.tolist(), cases.scores.tolist(), strict=True))
     new = [came for came in _new(store, study, run_id) if came.case in score]
@@ -276,10 +276,10 @@ def _day(text: str) -> str:
 def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | None:
     """Estimates how often cases of a given score were decided abnormal.
 
-    {"method", "cases", "abnormal", "points", "brier", "apart"}; None with fewer than ENOUGH cases of each kind, or two
-    patients per fold. Each case's probability comes from a fit to other patients' cases (isotonic regression from MANY
-    cases, else Platt's logistic one). points: per bin, the mean probability, the share decided abnormal, and the number
-    of cases.
+    Returns {"method", "cases", "abnormal", "points", "brier", "apart"}; None with fewer than ENOUGH cases of each kind,
+    or two patients per fold. Each case's probability comes from a fit to other patients' cases (isotonic regression
+    from MANY cases, else Platt's logistic one). points: per bin, the mean probability, the share decided abnormal, and
+    the number of cases.
     """
     tests = cases.test
     is_decided, sick = truth_of(store, study, tests, "readers")
@@ -320,7 +320,7 @@ def calibration(store: Store, study: str, cases: Scored) -> dict[str, Any] | Non
 
 
 def as_text(measured: dict[str, Any], promise: dict[str, Any]) -> str:
-    """Formats what `measure` stored and what `believed` found as lines for a terminal."""
+    """Formats the results of `measure` and `believed` as lines for a terminal."""
     promised, changed = promise["promise"], promise["changed"]
     lines = [promised["guarantee"]] if promised else []
     lines += [changed["words"] + "."] if changed else []

@@ -1,8 +1,8 @@
 """Masks from boxes and from blobs of the heat map, by LiteMedSAM (core/engine/segment/lite_medsam.py).
 
-An image's embedding takes a second, a box a twentieth. So one low-priority thread computes embeddings in advance for
-the next cases, and some are kept. They depend on the image alone and are never sent out: each request first checks
-whether its reader may be shown what is found.
+The embedding of an image takes a second, a box only a twentieth. A low-priority thread therefore computes the
+embeddings of the next cases in advance, and the last ones are cached. They depend on the image alone and never leave
+the server: each request first checks whether its reader may see results.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Key = tuple[Source, Window | None]
 
 
 class Embeddings:
-    """A cache of the KEPT last used embeddings of images, or of windows of them; each is computed on first use."""
+    """A cache of the KEPT most recently used embeddings of images or of windows of them, each computed on first use."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, Tensor] = OrderedDict()
@@ -56,7 +56,8 @@ class Embeddings:
         self._closed = False
 
     def of(self, key: Key) -> Tensor:
-        """Returns an embedding, computed if needed. Raises Unreadable if the file is, Missing without the model."""
+        """Returns an embedding, computed if needed. Raises Unreadable if the file cannot be read, and Missing if the
+        model is not installed."""
         with self._turn:
             if key not in self._kept:
                 source, window = key
@@ -129,8 +130,8 @@ def model() -> BoxModel:
 def in_box(case: dict, box: Corners, window: Window | None = None) -> np.ndarray:
     """Finds the lesion in a box x0, y0, x1, y1 -> bool (H, W) of the case's image.
 
-    window: the visible part, None for the whole image; a small box is read in it. Raises ValueError for a box that
-    hardly overlaps the image, Missing without the model.
+    window: the visible part of the image, None for all of it; a small box is segmented within it. Raises ValueError if
+    the box hardly overlaps the image, and Missing if the model is not installed.
     """
     width, height = case["width"], case["height"]
     box = (max(box[0], 0.0), max(box[1], 0.0), min(box[2], float(width)), min(box[3], float(height)))
@@ -159,9 +160,9 @@ def under(
 ) -> np.ndarray:
     """Finds the lesion that the run's heat map shows at `spot` (x, y) -> bool (H, W) of the case's image.
 
-    It stays within the region of interest. level: the outline level on screen; None: the map's own. Raises ValueError
-    if the map shows nothing there or does not exist, or if the mask covers more than MOST of the image; Missing without
-    the model.
+    The mask stays within the region of interest. level: the outline level on screen; None for the level of the map.
+    Raises ValueError if the map shows nothing there or does not exist, or if the mask covers more than MOST of the
+    image, and Missing if the model is not installed.
     """
     from core.engine.segment.region import boxes, chosen
 

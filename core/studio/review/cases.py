@@ -59,7 +59,7 @@ def change_tag(store: Store, study: str, cases: Iterable[int], name: str, by: st
 
 
 def tags_of_study(store: Store, study: str, splits: tuple[str, ...]) -> list[dict]:
-    """Counts the cases of each tag in those splits of a study: [{"tag", "cases"}], by name."""
+    """Counts the cases of each tag in those splits of a study; returns [{"tag", "cases"}], sorted by tag."""
     marks = ", ".join("?" * len(splits))
     return store.query(
         "SELECT t.tag, count(*) AS cases FROM cases c JOIN case_tags t ON t.case_id = c.id "
@@ -123,9 +123,10 @@ LEARNT_FROM = "The detector has learnt from this case, or from one like it: this
 def scored_runs(store: Store, study: str) -> list[dict]:
     """Lists a study's runs that have readings, the default one first.
 
-    [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}]. compares: whether it can
-    say what a patch was compared with. The adopted run comes first, if there is one; then the newest run of the default
-    detector, else the newest of any; then the newest of each other detector.
+    Returns [{"id", "name", "method", "created", "encoder", "title", "compares", "first", "adopted"}]. compares: whether
+    it can show which normal patch a patch was compared with. first: whether it is its detector's first. The adopted run
+    comes first, if there is one; then the newest run of the default detector, else the newest of any; then the newest
+    of each other detector.
     """
     rows = store.query(
         "SELECT f.id, f.name, f.method, f.created, p.method AS encoder, f.id = (SELECT json_extract(value, '$') "
@@ -147,7 +148,7 @@ def scored_runs(store: Store, study: str) -> list[dict]:
 
 
 def runs_of_trial(context: RequestContext) -> list[dict]:
-    """Lists the run that the arm of a trial's part shows, with its title only; [] if it shows none."""
+    """Lists the run that is shown in the reader's part of a trial; [] if its arm shows none."""
     shows_run = context.trial and context.trial["arm"] in ("aided", "both")
     run_id = context.trial["run"] if context.trial and shows_run else None
     runs = [r for r in scored_runs(context.store, context.study) if r["id"] == run_id]
@@ -196,14 +197,14 @@ def _not_judged(extra: dict) -> str:
 
 
 def map_of(context: RequestContext) -> dict:
-    """Reads the heat map of the context's case, with its time as the reader may see it. Raises ValueError without
-    one."""
+    """Reads the heat map of the context's case; under neutral names a mark replaces its time. Raises ValueError if
+    there is none."""
     row = stored_map(context.store, context.run or "", context.asked_case["id"])
     return {**row, "created": context.names.stamp(row["created"], context.asked_case["id"])}
 
 
 def detail(context: RequestContext, case: Row | None = None) -> dict:
-    """Describes a case for the page, with the results of the context's run and of the default runs.
+    """Describes a case for the page, with the results of the context's run and of each detector's first run.
 
     case: None for the context's case, or another one of its study. A blind reader who has not committed gets size,
     number and their own findings, and nothing else.
@@ -276,7 +277,7 @@ def detail(context: RequestContext, case: Row | None = None) -> dict:
 
 
 def _in_trial(context: RequestContext, case_id: int) -> dict:
-    """Returns what a trial shows of a case besides its image and the reader's own marks; its arm may hide the AI."""
+    """Returns what a trial shows of a case in addition to its image and the reader's marks; its arm may hide the AI."""
     run = context.trial["run"] if context.trial and not context.hides(case_id) else None
     return {
         "label": "unknown",
@@ -291,7 +292,7 @@ def _in_trial(context: RequestContext, case_id: int) -> dict:
 def timeline(context: RequestContext) -> list[dict]:
     """Lists the frames of the context's recording in time, or a volume's slices along its normal.
 
-    [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for a blind reader.
+    Returns [{"id", "frame", "percentile", "score", "flagged"}]; empty for a single image, and for a blind reader.
     """
     if context.blinded:
         return []

@@ -1,4 +1,4 @@
-"""What a request knows: who asks, the study, run and case, the reading session, how blind, and under which names.
+"""The facts of a request: reader, study, run and case, reading session, what is hidden, and which names are shown.
 
 All of it is read once, in the transaction in which the request then reads or writes, and passed down. An unknown study,
 and a run or a case that does not belong to the request's study, are refused here with a sentence, so that nothing below
@@ -59,11 +59,11 @@ def no_case(number: int) -> NotFound:
 class RequestContext:
     """The facts of one request.
 
-    study: its id; about_study: its row. run: id of the requested run; about_run: {"id", "kind", "method", "parent"}.
-    case: row of the requested case. session: the reader's open reading session of the study. blind: whether plain
-    readers read the study blind first. reads_blind: whether the reader reads any study blind, or in a trial.
-    people_tags: tags that people have made. trial: the running trial, with the reader's open part ("arm": unaided,
-    aided, both, repeat); a participant reads the study only through the parts.
+    study: the study's id; about_study: its row. run: id of the requested run; about_run: {"id", "kind", "method",
+    "parent"}. case: row of the requested case. session: the reader's open reading session of the study. blind: whether
+    readers without another role read the study blind first. reads_blind: whether the reader reads any study blind, or
+    in a trial. people_tags: tags that people have added. trial: the running trial, with the reader's open part ("arm":
+    unaided, aided, both, repeat); a participant reads the study only through the parts.
     """
 
     store: Store
@@ -96,7 +96,7 @@ class RequestContext:
         """Reads the context of a request about `study`, or about the study of a case.
 
         number: the case as the page knows it, which may be a neutral number; case_id: its own id. Raises NotFound if
-        the study or the case is unknown, or if the case or the run is not of the study.
+        the study or the case is unknown or the case or run is not of the study, Hidden if a trial does not show it.
         """
         case, order = None, None
         if case_id is not None:
@@ -112,7 +112,8 @@ class RequestContext:
         if facts is None:
             if number is not None:
                 raise no_case(number)
-            raise _no_study(store, study)
+            study_row(store, study or "")  # raises NotFound
+            raise NotFound(f"there is no study {study!r}")
         session = json.loads(facts["reading_session"]) if facts["reading_session"] else None
         about_run = json.loads(facts["asked_run"]) if facts["asked_run"] else None
         session_id = session["id"] if session else None
@@ -164,13 +165,13 @@ class RequestContext:
 
     @property
     def rights(self) -> dict:
-        """{"role", "administer", "adjudicate"}, as `people.rights` returns it."""
+        """The reader's rights, as `people.rights` returns them."""
         return rights_of(self.role, self.single_user)
 
     @property
     def blinded(self) -> bool:
-        """Whether the reader reads the study blind: plain readers of a blind study do, and anyone in a blind session of
-        it or in a trial; adjudicators and administrators do not otherwise."""
+        """Whether the reader reads the study blind: in a blind session or a trial of it everyone does; if the study
+        itself is blind, all do except adjudicators and administrators."""
         return (
             self.trial is not None
             or bool(self.session and self.session["blind"])
@@ -209,7 +210,7 @@ class RequestContext:
         return [case_ids[number] for number in numbers]
 
     def committed(self, cases: list[int]) -> set[int]:
-        """Returns the cases whose first decision by the reader is stored, in the open session if there is one."""
+        """Returns the cases on which the reader's first decision is stored, in the open session if there is one."""
         rows = self.store.query(
             "SELECT r.case_id FROM json_each(?) j CROSS JOIN reviews r ON r.case_id = j.value AND r.reader = ? "
             "AND r.stage = 'first' AND r.active = 1 AND r.id > ?",
@@ -235,7 +236,7 @@ class RequestContext:
             raise Hidden(DECIDE_FIRST)
 
     def demand_marks(self) -> None:
-        """Raises Hidden in a trial that does not ask for places. A blind reader marks a lesion before the score is
+        """Raises Hidden in a trial that does not ask for marks. A blind reader marks a lesion before the score is
         shown, as a localisation study requires."""
         if self.trial is not None and not self.trial["marks"]:
             raise Hidden("This list asks for no places.")
@@ -273,7 +274,7 @@ def writing(store: Store, reader: str, **request) -> Iterator[RequestContext]:
 
 
 def _named(store: Store, reader: str, number: int) -> tuple[Row | None, int | None]:
-    """Returns the row of a case by the number that the page knows, and the list that the number belongs to."""
+    """Returns the row of a case by its number on the page, and the id of the neutral list that has the number."""
     if number >= sessions.FIRST:
         return sessions.case_listed(store, reader, number)
     return store.one("SELECT * FROM cases WHERE id = ?", [number]), None
@@ -290,11 +291,3 @@ def _demand_part(
         raise Hidden(NOT_OPEN) if number is None else no_case(number)
     if run and (run != trial["run"] or trial["arm"] not in ("aided", "both")):
         raise Hidden(NO_MACHINE)
-
-
-def _no_study(store: Store, study: str | None) -> NotFound:
-    try:
-        study_row(store, study or "")
-    except NotFound as error:
-        return error
-    return NotFound(f"there is no study {study!r}")

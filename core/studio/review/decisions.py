@@ -29,9 +29,9 @@ def decide(
 ) -> dict:
     """Stores a decision on the context's case durably; returns {"review", "case", "stage", "decision"}.
 
-    In a blind study the first decision is `first`, later ones are `second`. The run that is stored is the context's.
+    In a blind study the first decision is `first`, later ones are `second`. The context's run is stored with it.
     rating: 0 to 100, if a trial asks for it. `token` identifies the request: if it is sent again, it gets the same
-    answer and stores nothing. Raises ValueError for a rating that is missing or not asked for.
+    answer and stores nothing. Raises ValueError for a rating that is missing or not asked for, or an unknown decision.
     """
     trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
@@ -119,9 +119,9 @@ def _standing(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def undo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Undoes the reader's last decision in the study; an earlier one on that case counts again. None: nothing to undo.
+    """Undoes the reader's last decision in the study, so that an earlier one on the case counts; None if there is none.
 
-    A blind first decision cannot be undone: what was seen after it cannot be unseen.
+    Raises ValueError for a blind first decision, because the reader has seen the results since.
     """
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "undo", study)
@@ -144,7 +144,7 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
 
 
 def redo(context: RequestContext, token: str | None = None) -> dict | None:
-    """Restores the decision undone last, unless something new was decided since. None: nothing to redo."""
+    """Restores the decision that was undone last; None if there is none, or if the reader has decided since then."""
     store, study, reader = context.store, context.study, context.reader
     token = _request_key(token, reader, "redo", study)
     with store.write() as db:
@@ -181,7 +181,7 @@ def _record_change(context: RequestContext, kind: str, review: dict, token: str 
 
 
 def _request_key(token: str | None, reader: str, act: str, subject: int | str) -> str | None:
-    """Returns the stored key of a request's token, which no other reader, case or kind of request can share."""
+    """Returns a key of a request's token that differs for another reader, case or kind of request; None without one."""
     return hashlib.sha256(json.dumps([token, reader, act, subject]).encode()).hexdigest() if token else None
 
 
@@ -279,7 +279,7 @@ def add_finding(
 def insert_finding(
     store: Store, case_id: int, reader: str, row: dict, box: tuple[float, ...] | None, created: str
 ) -> dict:
-    """Inserts {"mask_version", "label", "comment"} as a finding of a case; returns the stored row."""
+    """Inserts a finding, {"mask_version", "label", "comment"} and its box, on a case; returns the stored row."""
     with store.write() as db:
         # Numbered by the clock, in microseconds: consecutive ids would reveal how many there are.
         last = store.first("SELECT coalesce(max(id), 0) AS id FROM findings")["id"]
@@ -298,8 +298,8 @@ def insert_finding(
 def findings_of(context: RequestContext, case_id: int) -> list[dict]:
     """Lists the findings on a case, oldest first.
 
-    [{"id", "label", "comment", "reader", "created", "mask_version", "box"}]. A blind reader gets only their own
-    findings; other readers' are withheld.
+    Returns [{"id", "label", "comment", "reader", "created", "mask_version", "box"}]. A blind reader gets only their own
+    findings.
     """
     rows = context.store.query(
         "SELECT id, label, comment, reader, created, mask_version, box FROM findings WHERE case_id = ? ORDER BY id",
@@ -323,7 +323,7 @@ def case_of_finding(store: Store, finding: int, reader: str) -> int:
 
 
 def remove_finding(context: RequestContext, finding: int) -> None:
-    """Removes the reader's own finding on the context's case; recorded. Raises NotFound if it is not the reader's."""
+    """Removes the reader's finding on the context's case and records it. Raises NotFound if it is not the reader's."""
     store, reader, case = context.store, context.reader, context.asked_case["id"]
     with store.write() as db:
         row = store.one("SELECT * FROM findings WHERE id = ? AND case_id = ?", [finding, case])

@@ -1,8 +1,8 @@
-"""Erases a patient from a home: what it holds, what is deleted, what was trained on it, and what cannot be reached.
+"""Erases a patient from a home (the studio's data folder), and says what was trained on it and what cannot be reached.
 
 An erasure is a row of the table `erasures`, which says what is to be deleted, and STEPS. Each step can be repeated, so
-an interrupted erasure continues automatically (`go_on`, when the studio starts and once a day). Trained models stay as
-they are and say so: weights cannot forget a case; they have to be trained again without it.
+an interrupted erasure continues automatically (`go_on`, when the studio starts and once a day). Trained models stay,
+with a note: weights cannot forget a case, so they have to be trained again without it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _THESE = "IN (SELECT value FROM json_each(?))"
 class Trace:
     """What a home holds about a patient. outside: image files that do not belong to the home, and stay.
 
-    runs: [{"id", "name", "study"}] trained on it. maps: of a feature space, which show it or were computed from it.
-    made: the home's folders and files with pictures or tables of its studies. comments: on other cases, which name it.
-    left: exports of these studies. backups: copies of the database in the home.
+    runs: [{"id", "name", "study"}] trained on it. maps: maps of a feature space that show it or were computed from it.
+    made: the home's folders and files with pictures or tables of its studies. comments: number of comments on other
+    cases that name it. left: number of exports of these studies. backups: copies of the database in the home.
     """
 
     cases: int
@@ -69,8 +69,8 @@ class Trace:
 def cases_of(store: Store, patient: str = "", case: int | None = None) -> list[Row]:
     """Finds the cases of a patient in all studies, and all cases with the same content.
 
-    The patient is given by name as the import knew it, or by one of the cases. If no patient is known, it is the case
-    with its volume or recording. Raises NotFound if there is none.
+    The patient is given by name, as in the import, or by the id of a case. If that case has no known patient, only the
+    case and its volume or recording are found. Raises NotFound if there is none.
     """
     key = Patients(store)(Path(), patient) if patient.strip() else None
     rows = store.query("SELECT * FROM cases WHERE patient = ? OR id = ?", [key, case])
@@ -124,17 +124,17 @@ def erase(store: Store, cases: list[Row], by: str, patient: str = "") -> dict[st
     """Deletes the cases with everything that belongs to them, and refuses their images from now on (`ingest.erased`).
 
     Args:
-        store: the home.
-        cases: what `cases_of` found.
-        by: who asked for it.
-        patient: the name, which is then searched in texts as well.
+        store: The home's database.
+        cases: The result of `cases_of`.
+        by: Name of the person who asked for it.
+        patient: The patient's name, which is then searched in texts as well.
 
     Returns:
         {"trace", "still": files of the home that still name them, "open": sentences on what failed and is retried
-    automatically}.
+        automatically}.
 
     Raises:
-        ValueError: while a job is running.
+        ValueError: While a job is running.
     """
     if at_work := stopping.at_work(store):
         raise ValueError(f"Job {at_work[0]['id']} runs or waits: stop all jobs first (`jobs stop`), then erase.")
@@ -168,7 +168,7 @@ def _ask(store: Store, cases: list[Row], by: str, words: list[str]) -> None:
 def go_on(store: Store, by: str = "studio") -> list[str]:
     """Completes all unfinished erasures; returns sentences on what failed and is tried again.
 
-    An erased image that is back, because a backup was restored, is erased again.
+    Erased images that have returned with a restored backup are erased again.
     """
     problems = _finish_all(store)
     if not problems and (back := [row["id"] for row in _back(store)]):
@@ -211,7 +211,7 @@ def _finish(store: Store, number: int) -> None:
 
 
 def _rows(store: Store, number: int, request: Row) -> None:
-    """Deletes the rows, in one transaction with the event, the digests and the notes on runs trained on them."""
+    """Deletes the rows, in one transaction with the audit event, the studies' fingerprints and the notes on runs."""
     ids = json.dumps(request["cases"])
     with store.write() as db:
         if store.one("SELECT 1 FROM erasures WHERE id = ? AND step = 'rows'", [number]) is None:
@@ -274,7 +274,7 @@ def _caches(store: Store, number: int, request: Row) -> None:
 
 
 def _forget(store: Store, number: int, request: Row) -> None:
-    """Deletes the request, and rewrites the database without what its free pages and its log still hold."""
+    """Deletes the request, and rewrites the database so that its free pages and its log no longer hold erased data."""
     store.execute("UPDATE erasures SET request = NULL WHERE id = ?", [number])
     store.db.conn.execute("VACUUM")
     if store.db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
@@ -282,7 +282,7 @@ def _forget(store: Store, number: int, request: Row) -> None:
 
 
 def _backups(store: Store, number: int, request: Row) -> None:
-    """Replaces all backups by a new one that has been read back; none is deleted before that."""
+    """Replaces all backups by a new one; none is deleted before the new one was read back successfully."""
     if any(store.home.backups.glob("*.sqlite*")):
         newest = store.first("SELECT backup FROM erasures WHERE id = ?", [number])["backup"]
         if newest is None or not (store.home.backups / newest).exists():
@@ -331,7 +331,7 @@ def _count(store: Store, table: str, ids: list[int]) -> int:
 
 
 def _words(cases: Sequence[Row], patient: str) -> list[str]:
-    """Collects what names a case in texts, longest first, so that a path is replaced as a whole."""
+    """Collects the names, paths and hashes by which texts may name a case, longest first: paths are replaced whole."""
     names = {patient.strip(), *(row[name] for row in cases for name in ("name", "path", "sha256") if row[name])}
     names |= {Path(row["path"]).name for row in cases}
     return sorted(names - {""}, key=len, reverse=True)
@@ -357,7 +357,7 @@ def _without_words(store: Store, words: Sequence[str]) -> list[Row]:
 
 
 def _pruned(value: Any, names: set[str]) -> Any:
-    """Returns a report without those entries of its lists that are, or contain, one of the names."""
+    """Returns a report without the entries of its lists that are, or contain, one of the names."""
     if isinstance(value, dict):
         return {key: _pruned(inside, names) for key, inside in value.items()}
     if isinstance(value, list):
@@ -373,7 +373,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _learnt(store: Store, cases: list[Row]) -> list[Row]:
-    """Returns runs trained, fitted or calibrated on these cases or marks on them, and runs that build on such a run."""
+    """Returns runs that have learnt from these cases or from marks on them, and runs that build on such a run."""
     ids, taught = {row["id"] for row in cases}, {row["study"] for row in cases if row["split"] != "test"}
     digests = {row["sha256"] for row in cases}
     rows = [r for r in runs.list_runs(store, archived=None) if r["status"] not in ("new", "queued")]
@@ -396,7 +396,7 @@ def _learnt(store: Store, cases: list[Row]) -> list[Row]:
 
 
 def _maps(store: Store, studies: list[str]) -> list[Row]:
-    """Returns the maps of the studies, of runs that paste their lesions, and those that show their images."""
+    """Returns feature maps of the studies, of runs that paste their lesions, and maps that show their images."""
     rows = store.query(
         "SELECT m.*, r.config AS run_config, (SELECT group_concat(p.config) FROM cluster_projected p "
         "WHERE p.map = m.key) AS projected FROM cluster_maps m JOIN runs r ON r.id = m.run"
@@ -437,7 +437,7 @@ def _without_lines(table: Path, paths: set[str]) -> None:
 
 
 def _mark(store: Store, cases: list[Row]) -> None:
-    """Adds a note to the runs trained on the cases, which says that they should be trained again."""
+    """Notes on the runs trained on the cases that they should be trained again."""
     for run in _learnt(store, cases):
         count = len(cases) + (run["summary"].get("erased") or {}).get("cases", 0)
         opening = (

@@ -85,16 +85,16 @@ def draft_marks(store: Store, reader: str) -> dict[str, str]:
 
 SOURCES = ("hand", "run")
 _COLUMNS = "id, case_id, version, source, reader, created, run, threshold, note"
-# Counts without masks that a blind reader must not know of: those of other cases and of other readers.
+# Numbers an author's masks on a case, so that a number tells a blind reader nothing of other cases and readers.
 _TURN = "row_number() OVER (PARTITION BY case_id, source = 'import', reader ORDER BY version) AS turn"
 
 
 def versions(context: RequestContext, case_id: int) -> list[dict]:
     """Lists the versions of the case's mask, newest first, without their pixels.
 
-    "reference": whether figures are computed against it. A blind reader gets no other reader's masks, the last imported
-    one as the reference, and numbers that do not count the others. Under neutral names the time of an imported mask is
-    withheld: like its id, it depends on its position in the import.
+    "reference": whether metrics are computed against it. A blind reader gets no masks of other readers, the last
+    imported mask as the reference, and version numbers that do not count hidden masks. Under neutral names the time of
+    an imported mask is withheld: like its id, it depends on its position in the import.
     """
     rows = context.store.query(
         f"SELECT {_COLUMNS}, {_TURN} FROM lesion_masks WHERE case_id = ? ORDER BY version DESC", [case_id]
@@ -113,7 +113,7 @@ def versions(context: RequestContext, case_id: int) -> list[dict]:
 
 
 def version_shown(context: RequestContext, case_id: int, version: int | None) -> int | None:
-    """Returns a stored version's number in the reader's own count."""
+    """Translates a stored version's number into the number that the reader sees."""
     if version is None or not context.blinded:
         return version
     query = "SELECT id, source, reader FROM lesion_masks WHERE case_id = ? AND version <= ?"
@@ -135,10 +135,10 @@ def version(store: Store, mask_id: int) -> dict:
 
 
 def case_of(store: Store, mask_id: int, reader: str) -> int:
-    """Returns the case of a version, which has a neutral number under neutral names. Raises NotFound if it is unknown.
+    """Returns the case of a mask version by its number, neutral under neutral names. Raises NotFound if it is unknown.
 
     A reader who reads a study blind, or in a trial, must not learn which numbers exist, and gets Hidden, as for a
-    hidden case. The database is then asked the same for another reader's version as for a missing one.
+    hidden case. The same queries are then made for another reader's version as for a missing one.
     """
     hidden = sessions.standing(store, reader)["blind"]
     if sessions.is_neutral_mask(mask_id):
@@ -155,8 +155,8 @@ def case_of(store: Store, mask_id: int, reader: str) -> int:
 
 
 def _case_of_neutral(store: Store, mask_id: int, reader: str, hidden: list[str]) -> int | None:
-    """Returns the case of a version in the studies that the reader reads under neutral names; in blind ones, only masks
-    that are shown count."""
+    """Returns the case of a version in the studies that the reader reads under neutral names; in blind studies, only if
+    the mask is shown to the reader."""
     orders = store.query(
         "SELECT o.* FROM neutral_orders o LEFT JOIN reading_sessions h ON h.id = o.session WHERE o.reader = ? "
         "AND (o.session IS NULL OR h.ended IS NULL)",
@@ -195,7 +195,7 @@ def of_case(context: RequestContext, mask_id: int | None = None) -> dict | None:
 
 
 def latest(store: Store, case_id: int) -> dict | None:
-    """Reads the newest version with `png`, whoever made it; None if there is none."""
+    """Reads the newest version of any author with `png`; None if there is none."""
     return store.one("SELECT * FROM lesion_masks WHERE case_id = ? ORDER BY version DESC LIMIT 1", [case_id])
 
 
@@ -253,7 +253,7 @@ def restore(context: RequestContext, mask_id: int) -> dict:
 
 
 def make_reference(context: RequestContext, mask_id: int) -> None:
-    """Makes a version the reference mask of the context's case: figures are computed against it from then on.
+    """Makes a version the reference mask of the context's case: metrics are computed against it from then on.
 
     Raises NotAllowed unless the reader may adjudicate, and ValueError for a mask taken from a heat map, because the run
     would be measured against itself.
@@ -362,8 +362,8 @@ def _store_marks(context: RequestContext, finished: bool, normal: bytes | None) 
     return after
 
 
-# A lesion's region from clicks, by the features of the run that the case is read with.
-# Features of a window of a case are cached while the case is open: further clicks take hundredths of a second.
+# A lesion's region from clicks, by the features of the displayed run's encoder.
+# Features of the last windows are cached: further clicks take hundredths of a second.
 
 KEPT = 8  # windows of cases
 Window = tuple[int, int, int, int]

@@ -134,7 +134,7 @@ def hashed(password: str) -> Hashed:
 def add_reader(store: Store, name: str, password: str | Hashed, role: str = "reader") -> None:
     """Creates an account, or gives one a new password and role, which ends its sessions.
 
-    Raises ValueError, which says what a name, a password and a role need.
+    Raises ValueError if the name, password or role is invalid; the message says what is allowed.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -159,7 +159,7 @@ def remove_reader(store: Store, name: str) -> None:
 
 
 def list_readers(store: Store) -> list[dict]:
-    """Lists the accounts by name, never with a hash: [{"name", "role", "created", "active"}]."""
+    """Lists the accounts by name, without password hashes; returns [{"name", "role", "created", "active"}]."""
     return store.query(
         "SELECT name, role, created, password_hash IS NOT NULL AS active FROM readers ORDER BY name COLLATE NOCASE"
     )
@@ -172,10 +172,10 @@ def role_of(store: Store, name: str) -> str | None:
 
 
 def verify(store: Store, name: str, password: str) -> str:
-    """Checks a password; returns its `password_mark` if it is correct, else "". Takes as long for an unknown name.
+    """Checks a password; returns the account's `password_mark` if it is correct, else "".
 
-    A hash computed with less work than is now usual is replaced, unless the password changed meanwhile. How often one
-    may try is decided where people sign in (app/access/sign_in.py).
+    The check takes as long for an unknown name. A hash computed with less work than is now usual is replaced, unless
+    the password changed meanwhile. app/access/sign_in.py limits how often one may try.
     """
     row = store.one("SELECT password_hash FROM readers WHERE name = ?", [name])
     stored = (row or {}).get("password_hash")
@@ -298,8 +298,8 @@ def unassign(store: Store, study: str, reader: str, by: str) -> int:
 def dealt(store: Store, study: str) -> dict:
     """Counts, for each reader of a study, the cases assigned to them and the cases read.
 
-    Returns {"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"}. read: of those
-    assigned; read_in_all: assigned or not. cases: in the test split; free: of these, assigned to nobody.
+    Returns {"readers": [{"name", "role", "assigned", "read", "read_in_all"}], "cases", "free"}. read: assigned cases
+    that were read; read_in_all: all cases read. cases: number of test cases; free: test cases assigned to nobody.
     """
     roles = {r["name"]: r["role"] for r in list_readers(store)}
     counts = {
@@ -349,8 +349,8 @@ def assign_one(store: Store, case_id: int, reader: str, by: str) -> None:
 
 
 # Accounts as administrators and their owners manage them; each change is in the audit trail.
-# When it is invited or reset on the page, an account gets a password from the server. It is only returned here; its
-# hash is stored.
+# The server makes the password of an account that is invited or reset on the page. It is returned once; only its hash
+# is stored.
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without look-alikes: no i, l, o, 0, 1
 GROUPS, LENGTH = 4, 4  # 16 of 31 letters: 79 bits
@@ -396,7 +396,7 @@ def set_role(store: Store, name: str, role: str, by: str) -> None:
 def reset_password(store: Store, name: str, by: str) -> str:
     """Gives an account a new password, which is returned and stored nowhere, and ends its sessions.
 
-    Raises NotFound if the account is unknown, ValueError for one's own: signed out by it, one might never see it.
+    Raises NotFound if the account is unknown, and ValueError for one's own account, because it signs out the owner.
     """
     password = make_password()
     hash_made = hashed(password)
@@ -427,7 +427,7 @@ def change_password(store: Store, name: str, old: str, new: str) -> str:
 
 
 def keep_account(store: Store, name: str, password: str, role: str, by: str) -> None:
-    """Creates an account, or gives one another password and role, as an operator of the machine may.
+    """Creates an account, or gives one another password and role, for the operator of the server.
 
     Raises ValueError for an invalid name, password or role, or if no administrator would be left.
     """
@@ -446,7 +446,7 @@ def keep_account(store: Store, name: str, password: str, role: str, by: str) -> 
 def remove_account(store: Store, name: str, by: str) -> None:
     """Removes an account's password and ends its sessions; its reviews stay.
 
-    Raises NotFound if the account is unknown, ValueError for the last administrator's.
+    Raises NotFound if the account is unknown, and ValueError if it is the last administrator's.
     """
     with store.write():
         role = _account(store, name)["role"]
@@ -458,8 +458,8 @@ def remove_account(store: Store, name: str, by: str) -> None:
 def list_accounts(store: Store, study: str) -> list[Row]:
     """Lists everyone who can sign in, by name.
 
-    [{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}]. seen: the latest
-    decision, or sign-in that is still open, ISO 8601; None without one. last: whether it is the only administrator. The
+    Returns [{"name", "role", "created", "seen", "last", "tokens", "assigned", "read", "read_in_all"}]. seen: time of
+    the latest decision or open sign-in, ISO 8601; None without one. last: whether it is the only administrator. The
     last three count the study's cases, as `dealt` does.
     """
     progress = {row["name"]: row for row in dealt(store, study)["readers"]}

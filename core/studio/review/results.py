@@ -41,7 +41,7 @@ class Scored:
         return len(self.ids)
 
     def where(self, keep: np.ndarray) -> Scored:
-        """Returns the cases at which `keep` (N,) is True, or those at the positions `keep`."""
+        """Returns the cases for which `keep` (N,) is True, or the cases at the positions `keep`."""
         return Scored(*(getattr(self, name)[keep] for name in ("ids", "scores", "flagged", "label", "split")))
 
     @property
@@ -124,7 +124,7 @@ def confusion(truth: np.ndarray, flagged: np.ndarray) -> dict:
 
 def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns which cases have a known truth, and which are abnormal: (known, sick), bool (N,) each. `against`:
-    'labels' (of the import) or 'readers' (their majority; adjudication settles; unsure does not count)."""
+    'labels' (from the import) or 'readers' (adjudication, else the majority of readers; unsure does not count)."""
     if against == "labels":
         return cases.label != "unknown", cases.sick
     words = settled(store, study)
@@ -134,7 +134,7 @@ def truth_of(store: Store, study: str, cases: Scored, against: str) -> tuple[np.
 
 
 def settled(store: Store, study: str) -> dict[int, str]:
-    """Returns case -> the decision of its readers' majority; adjudication settles, ties are omitted."""
+    """Returns the decision on each case: the adjudication, else the readers' majority; cases with a tie are omitted."""
     query = "SELECT k.case_id, k.decision FROM current_reviews k JOIN cases c ON c.id = k.case_id "
     rows = store.query(query + "WHERE c.study = ? AND k.stage = 'adjudication'", [study])
     last = {row["case_id"]: row["decision"] for row in rows}
@@ -153,8 +153,8 @@ def operating_point(
 ) -> dict:
     """Measures a run's scores and flags on the test cases, against the labels or the readers.
 
-    {"roc": [[fpr, tpr]...], "cuts" (for each, the score above which it flags), "auroc", "point": [fpr, tpr],
-    confusion...}; roc is None if only one class is known, and thinned to some POINTS. cases: the run's `scored`, if
+    Returns {"roc": [[fpr, tpr]...], "cuts" (for each, the score above which it flags), "auroc", "point": [fpr, tpr],
+    confusion...}; roc is None if only one class is known, and has at most POINTS points. cases: the run's `scored`, if
     already loaded.
     """
     cases = (scored(store, study, run, roi) if cases is None else cases).test
@@ -175,7 +175,7 @@ def operating_point(
 
 
 def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
-    """Computes the share of normal test images that Review outlines unasked, with its 95 % interval.
+    """Computes the share of normal test images that Review outlines automatically, with its 95 % interval.
 
     These are flagged, and their heat map rises above what normal images usually show. cases: the run's `scored`.
     """
@@ -193,10 +193,10 @@ def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
 
 
 def promise(store: Store, study: str, cases: Scored) -> dict | None:
-    """Computes the conformal threshold of a run's `scored` cases and what it flags of the test's normals.
+    """Computes the conformal threshold of a run's `scored` cases and how many normal test images it flags.
 
-    The threshold flags at most 5 % of normal images. Returns what `conformal` returns, with the `share` and its 95 %
-    interval. paused: set by believe.py. None if no held-out normal has been scored.
+    The threshold flags at most 5 % of normal images. Returns the result of `conformal` with the `share` of flagged
+    images, its 95 % interval, and `paused`, which believe.py sets; None if no held-out normal has been scored.
     """
     cases = cases.where(cases.label == "normal")
     holdout = cases.where(cases.split == "holdout")
@@ -235,8 +235,8 @@ def changed_minds(store: Store, study: str) -> dict:
 def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str = "") -> dict:
     """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
 
-    The heat map is resized to the mask's own resolution, as in the viewer. From more than POINTS cases, that many are
-    drawn at random, always the same ones; "of": how many there are. masks: the kind, as `truth_masks` takes it;
+    The heat map is resized to the mask's own resolution, as in the viewer. If there are more than POINTS cases, POINTS
+    are drawn at random, always the same ones; "of": the number of cases. masks: the kind, as in `truth_masks`;
     "against" says which were used.
     """
     learnt, annotated = learnt_from(store, run), truth_masks(store, study, masks)
@@ -274,7 +274,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str
 
 
 def prediction_panel(store: Store, run: str, cases: Scored, count: int = 12, roi: bool = True) -> list[dict]:
-    """Picks test cases for the paper's prediction panel: evenly through the scores, each right or wrong by its flag."""
+    """Picks test cases, evenly spaced by score, for the paper's prediction panel; tells whether each flag is right."""
     cases = cases.test
     cases = cases.where(cases.label != "unknown")
     if len(cases) > count:
@@ -302,7 +302,7 @@ _SMALL = "Few cases: the intervals are wide. Add labelled test cases before you 
 
 
 def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
-    """Moves cuts (K,), scores that flag at or above, halfway to the next lower of scores (N,) -> float64 (K,)."""
+    """Moves each cut (K,), the lowest score that is flagged, halfway to the next lower score -> float64 (K,)."""
     levels = np.unique(scores)
     index = np.searchsorted(levels, np.minimum(cuts, levels[-1]))
     below = np.where(index > 0, (levels[index - 1] + levels[index]) / 2, levels[0] - 1e-6 * (1 + abs(levels[0])))
@@ -310,7 +310,7 @@ def between(scores: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> float:
-    """Finds the score above which flags agree best with readers' decisions (`truth_of` them).
+    """Finds the score above which flags agree best with readers' decisions (known and sick as in `truth_of`).
 
     It has the largest Youden index and, among equals, the fewest false alarms. Raises ValueError unless some of `known`
     (N,) are sick and some are not.
@@ -327,10 +327,10 @@ def learnt_threshold(cases: Scored, known: np.ndarray, sick: np.ndarray) -> floa
 def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     """Judges a scored run by its `operating_point` against the labels.
 
-    {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. Its promise, that
-    at most PROMISED of normal images are flagged, is broken if the whole 95 % interval of the share lies above it. It
-    is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; with fewer than FEW cases of a kind
-    this is unknown unless the AUROC itself is 0.5 or less. A run that finds less than FOUND is not called good.
+    Returns {"run", "title", "level" (good, warn, bad, none), "words", "advice", "found", "alarms", "auroc"}. Its
+    promise, to flag at most PROMISED of normal images, is broken if the whole 95 % interval of the share lies above it.
+    It is at chance if the AUROC's 95 % interval (Hanley and McNeil, 1982) reaches 0.5; with fewer than FEW cases of a
+    kind this is unknown unless the AUROC itself is 0.5 or less. A run that finds less than FOUND is not called good.
     """
     sick, well = point["tp"] + point["fn"], point["fp"] + point["tn"]
     out = {"run": run["id"], "title": run["title"], "found": point["sensitivity"], "auroc": point["auroc"]}
@@ -372,12 +372,12 @@ MEASURES = ("auroc", "pixel_auroc", "dice", "pro", "pro_all")
 def compared(store: Store, study: str, runs: list[dict], roi: bool = True, masks: str = "reference") -> list[dict]:
     """Lists all scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.
 
-    [{"run", "title", "name", "encoder", "cases", "localised", "set", and for each measure the value and its 95 %
-    interval, "best"}]. masks: the kind that figures are computed against. runs: from `cases.scored_runs`, in the same
-    order, the baseline (run None) last. Measures: image AUROC, pixel AUROC, Dice at the threshold of held-out normals,
-    PRO over abnormal images (the paper) and over all (MVTec); None if a run has not been evaluated, or has no lesion
-    masks to compare with. best: names of the measures in which no other row is better; empty if rows differ in cases,
-    labels or masks, by their `set`.
+    Returns [{"run", "title", "name", "encoder", "cases", "localised", "set", and for each measure its value and
+    interval (95 %), "best"}]. masks: the kind that metrics are computed against. runs: from `cases.scored_runs`, in the
+    same order, the baseline (run None) last. Measures: image AUROC, pixel AUROC, Dice at the threshold of held-out
+    normals, PRO over abnormal images (the paper) and over all (MVTec); None if a run has not been evaluated, or has no
+    lesion masks to compare with. best: names of the measures in which no other row is better; empty if rows differ in
+    cases, labels or masks, by their `set`.
     """
     kind = (roi, "held-out", masks)
     by_run = {r["run"]: r for r in evaluations(store, study) if (r["roi"], r["protocol"], r.get("masks")) == kind}

@@ -20,7 +20,7 @@ def pixel_scale(store: Store, run: dict) -> PixelScale:
     """Returns one scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
 
     It starts at the median pixel of normal images and is twice as wide as their range, so that a normal image never
-    reaches the upper half: nothing turns red through scaling by image.
+    reaches the upper half. If each image were scaled separately, every image would show red.
     """
     summary = run["summary"] if isinstance(run["summary"], dict) else json.loads(run["summary"])
     pixels = summary.get("pixels")
@@ -38,13 +38,13 @@ def pixel_scale(store: Store, run: dict) -> PixelScale:
 
 
 def outline_level(row: Mapping[str, Any], scale: PixelScale) -> float:
-    """Returns the level at which a reading's heat map is outlined. row: its `outline`, None in older runs without a
-    level per image; these keep the level of their run until they are scored again."""
+    """Returns the level at which a reading's heat map is outlined. row: its `outline` is None in older runs, which have
+    no level per image; these use the run's level until they are scored again."""
     return scale.threshold if not scale.apart or row["outline"] is None else float(row["outline"])
 
 
 def _held_out_pixels(store: Store, run: str) -> np.ndarray | None:
-    """Returns the pixels of at most 200 maps, unpacked one at a time; of large maps every n-th pixel."""
+    """Returns pixels of at most 200 held-out maps (test maps if none is held out); of large maps every n-th pixel."""
     for split in ("holdout", "test"):
         rows = store.query(
             "SELECT r.case_id AS id, r.run, r.map_h * r.map_w AS size FROM readings r JOIN cases c ON c.id = r.case_id "

@@ -1,4 +1,4 @@
-"""Reading sessions from end to end: which cases one can hold, its summary when it is over, its printed sheet."""
+"""Reading sessions: which cases one can hold, the summary of one that has ended, and its printed sheet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _list(context: RequestContext, choice: str) -> Worklist:
 
 
 def available(context: RequestContext) -> list[dict]:
-    """Counts the cases of each choice: [{"name", "title", "cases"}]. Useful while no session is open."""
+    """Counts the cases of each choice, for a reader without an open session; returns [{"name", "title", "cases"}]."""
     rows = []
     for name, (title, _) in CHOICES.items():
         if (context.run is None or context.blinded) and name in ("flagged", "against"):
@@ -62,11 +62,12 @@ def chosen(context: RequestContext, choice: str, count: int, shuffled: bool, see
 
 
 def summary(store: Store, session: dict) -> dict:
-    """Summarises a session, ended or open: {"cases", "read", "seconds", "changed", "point", "detector", "agreement"}.
+    """Summarises a session, ended or open.
 
-    point: the reader's sensitivity and specificity against the labels, by last decisions, without `unsure`. detector:
-    the same for the session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other
-    reader, over the cases that both decided.
+    Returns {"cases", "read", "seconds", "decisions", "changed", "point", "detector", "agreement"}. point: the reader's
+    sensitivity and specificity against the labels, by last decisions, without `unsure`. detector: the same for the
+    session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other reader, over the
+    cases that both decided.
     """
     first, last, seconds = said(store, session)
     cases = store.query(
@@ -156,10 +157,9 @@ def visible(store: Store, session: dict, hidden: bool) -> dict:
 def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     """Returns what a session's printed sheet shows: `visible` and {"study", "reader", "which", "run", "code", "rows"}.
 
-    run: as in `cases.scored_runs`, or None if it was deleted; code: the commit that made it. rows, in session order:
-    {"name", "first", "decision", "seconds", "percentile", "flagged"}, None if unknown or `hidden`. A name is the
-    session's neutral one unless the session showed real names and the study is open. Raises ValueError while the
-    session is open.
+    run: as in `cases.scored_runs`, or None if it was deleted; code: commit of the code that made it. rows, in session
+    order: {"name", "first", "decision", "seconds", "percentile", "flagged"}, None if unknown or `hidden`. Names are
+    neutral if the session had neutral names, or if `hidden`. Raises ValueError while the session is open.
     """
     report = visible(store, session, hidden)
     first, last, seconds = said(store, session)

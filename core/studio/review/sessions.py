@@ -47,7 +47,7 @@ def start_session(
     choice: str = "all",
     run: str | None = None,
 ) -> int:
-    """Opens a session of these cases, in this order; an open one ends. Returns its number.
+    """Opens a session of these cases, in this order, and ends the reader's open one. Returns its number.
 
     A blind session has neutral names. Raises ValueError if there are no cases.
     """
@@ -128,7 +128,7 @@ def decisions_of(store: Store, session: dict) -> list[dict]:
 
 
 def last_decision_sql(number: str) -> str:
-    """Returns the SQL for the last decision of the session's reader on the case whose id is the SQL `number`; its two
+    """Returns the SQL for the last decision of the session's reader on the case whose id is the SQL `number`. Its two
     parameters are the reader and first_review."""
     return (
         f"(SELECT k.decision FROM reviews k WHERE k.case_id = {number} AND k.reader = ? AND k.id > ? AND k.active = 1 "
@@ -191,15 +191,15 @@ def name_of(secret: bytes, case_id: int) -> str:
 
 
 def session_names(session: Row) -> bytes:
-    """Returns the secret of a reading session's names, which are noted and printed, and so stay with the session."""
+    """Returns the secret of a reading session's names, stored with the session because people note and print them."""
     return bytes.fromhex(session["secret"])
 
 
 class Aliases:
     """The cases of one study as one reader sees them.
 
-    order: the reader's row of neutral_orders, None where names are not hidden. session: the reader's open reading
-    session of the study.
+    order: the reader's row of neutral_orders, None if names are not hidden. session: the reader's open reading session
+    of the study.
     """
 
     def __init__(self, store: Store, order: Row | None, session: Row | None = None):
@@ -250,16 +250,16 @@ class Aliases:
         return name_of(self._names, case_id)
 
     def mark(self, case_id: int, sha256: str | None) -> str:
-        """Returns a mark of a case's file for addresses and ETags: its hash, or a mark that only this list has."""
+        """Returns a mark of a case's file for addresses and ETags: its hash, or a keyed hash under neutral names."""
         if self.order is None:
             return sha256 or ""
         return hashlib.blake2b(case_id.to_bytes(8, "big"), key=self._secret, digest_size=16).hexdigest()
 
     def mask_number(self, mask: Row) -> int:
-        """Returns a lesion mask's number as it may be sent: its own id would count other cases' earlier masks.
+        """Returns a lesion mask's number for the page; under neutral names not its id, which would count earlier masks.
 
-        mask: its `id`, `case_id`, `source`, `reader`, and `turn`: its position, from 1, among those of this reader or
-        import on its case.
+        mask: its `id`, `case_id`, `source`, `reader`, and `turn`: its position, from 1, among the masks of this reader
+        or import on its case.
         """
         if self.order is None:
             return mask["id"]
@@ -268,8 +268,8 @@ class Aliases:
         return MASKS + int.from_bytes(digest, "big")
 
     def stamp(self, text: str, case_id: int) -> str:
-        """Returns a mark for a text about a case, such as when its map was made; under neutral names it reveals neither
-        the text nor which cases share it."""
+        """Returns a text about a case, such as when its map was made; under neutral names a keyed hash of it, which
+        reveals neither the text nor which cases share it."""
         if self.order is None:
             return text
         return hashlib.blake2b(f"{case_id} {text}".encode(), key=self._secret, digest_size=16).hexdigest()
@@ -319,7 +319,7 @@ def is_blind(store: Store, study: str) -> bool:
 
 
 def set_blind(store: Store, study: str, on: bool, by: str) -> None:
-    """Switches blind-first reading of a study on or off; recorded."""
+    """Switches blind-first reading of a study on or off and records the change in the audit trail."""
     with store.write():
         before = is_blind(store, study)
         if before != on:
@@ -365,7 +365,7 @@ IN_TRIALS = """SELECT DISTINCT t.study FROM trial_parts p JOIN trials t ON t.id 
 def reads_blind(store: Store, reader: str) -> bool:
     """Returns whether `reader` reads any study blind, or in a trial, or has an open blind session.
 
-    Then the rooms that show what a study holds are closed to them. Studies in the bin do not count.
+    The rooms that show what a study holds are then closed to the reader. Studies in the bin do not count.
     """
     query = f"SELECT {IN_BLIND_SESSION} OR EXISTS ({IN_TRIALS}) AS open, {ANY_READ_BLIND} AS study"
     row = store.first(query, {"reader": reader})

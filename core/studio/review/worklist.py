@@ -1,8 +1,8 @@
 """The worklist: order, filters, counts and "next unread", all in SQL, paged by key so that no page costs more than
 another; the position of a case in it, and the distribution of its scores.
 
-A page's cursor is its last row's (part, value, id). An order by score has two parts: cases the run has scored, then
-those it has not. First the keys are found, from indexes alone; then only the rows of the page are read. Every filter is
+A page's cursor is its last row's (part, value, id). An order by score has two parts: cases the run has scored, then the
+cases it has not. First the keys are found, from indexes alone; then only the rows of the page are read. Every filter is
 a condition on a case's id, answered from an index alone, so that a scan past 100,000 cases never opens a row of a case
 or a reading. Every scan is limited to the study of the request.
 """
@@ -41,9 +41,9 @@ _ASKED: dict[str, tuple[str, dict[str, Any]]] = {  # the page's words: field of 
 
 @dataclass(frozen=True)
 class Query:
-    """What a reader requested of a list; "" for a filter means all. Raises ValueError for an unknown order or filter.
+    """A reader's request for a list; "" for a filter means all. Raises ValueError for an unknown order or filter.
 
-    decision: the reader's own. mine: assigned to the reader. label: from the import.
+    decision: filter by the reader's decisions. mine: only cases assigned to the reader. label: from the import.
     """
 
     sort: str = "percentile"
@@ -74,7 +74,7 @@ class Query:
     def from_values(cls, values: Mapping[str, Any]) -> Query:
         """Builds a query from the page's words (an address, or `list` of a body); other words are ignored.
 
-        Raises ValueError for a value that its filter does not have.
+        Raises ValueError for a value that is not allowed.
         """
         fields: dict[str, Any] = {}
         for name in ("sort", "decision", "tag", "label", "text"):
@@ -98,7 +98,7 @@ class Query:
 class _Part:
     """One scan along `index` of `table`: rows that match `where`, by `value` (None: by id alone), then `id`.
 
-    join: to the cases of the study in the list's splits, with its parameters; "" if the table is `cases`.
+    join: SQL that joins the study's cases in the list's splits, and its parameters; "" if the table is `cases`.
     """
 
     table: str
@@ -110,7 +110,7 @@ class _Part:
     join: tuple[str, tuple] = ("", ())
 
     def select(self, after: tuple | None, down: bool, where: list[str], params: list) -> tuple[str, list]:
-        """Returns the statement for (value, id) in order, after the key `after` = (part, value, id); its parameters."""
+        """Returns SQL for (value, id) in order, after the key `after` = (part, value, id), and its parameters."""
         order, sign = ("DESC", "<") if down else ("ASC", ">")
         value = self.value or "NULL"
         here, values = [*self.where, *where], [*self.params, *params]
@@ -127,7 +127,7 @@ class _Part:
         )
 
     def count(self, where: list[str], params: list) -> tuple[str, list]:
-        """Returns the statement that counts the rows; its parameters."""
+        """Returns SQL that counts the rows, and its parameters."""
         here = " AND ".join([*self.where, *where])
         return f"SELECT count(*) AS n FROM {self._source} WHERE {here}", [*self.join[1], *self.params, *params]
 
@@ -138,7 +138,7 @@ class _Part:
 
 
 class Worklist:
-    """One reader's list of cases, by the requested order and filters, as far as the reader may use them.
+    """One reader's list of cases, in the requested order and with those filters that the reader may use.
 
     In a reading session it has the session's cases in the session's order. For a blind reader it has a random order,
     and only filters that reveal nothing about the cases.
@@ -194,7 +194,7 @@ class Worklist:
         return _Part("readings r", f"readings_by_{score}", here, (self.run,), "r.case_id", f"r.{score}", joined)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """Returns the scans that make up the order; splits: instead of the query's."""
+        """Returns the scans that make up the order. splits: used instead of the query's splits."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
@@ -303,8 +303,8 @@ class Worklist:
     # Pages
 
     def page(self, after: tuple | None = None, limit: int = PAGE, backwards: bool = False) -> dict:
-        """Reads a page: {"rows": [...], "cursor": (part, value, id) of the last row or None at the end}; in reverse
-        order with `backwards`."""
+        """Reads a page: {"rows": [...], "cursor": (part, value, id) of the last row, None if the page is not full}.
+        backwards: in reverse order."""
         keys = self._keys(after, limit, backwards)
         return {"rows": self._dressed(keys), "cursor": keys[-1] if len(keys) == limit else None}
 
@@ -330,7 +330,7 @@ class Worklist:
         return keys
 
     def _dressed(self, keys: list[tuple]) -> list[dict]:
-        """Returns the rows of the keys with results of the run and of readers, as far as a blind reader may know."""
+        """Returns the keys' rows with the run's results and the reader's decisions, as far as the reader may know."""
         ids = json.dumps([k[2] for k in keys])
         score, percentile, flagged = (self._column(n) for n in ("score", "percentile", "flagged"))
         row_of = {
@@ -421,8 +421,8 @@ class Worklist:
     # Counts and positions
 
     def counts(self) -> dict:
-        """Counts cases by the reader's decision, under all of the query's filters except that on the decision:
-        {"total", "read", "unread", "normal", "abnormal", "unsure"}."""
+        """Counts cases by the reader's decision, under all filters except the one on the decision. Returns {"total",
+        "read", "unread", "normal", "abnormal", "unsure"}."""
         q, context = self.query, self.context
         if self.session is not None:
             where, params = self.filters("o.case_id", decision=False)
@@ -479,7 +479,7 @@ class Worklist:
         return segment, where, params
 
     def nearest(self, score: float) -> int | None:
-        """Finds the case of the list whose score is nearest; None if scores are hidden or there are none."""
+        """Returns the id of the list's case with the nearest score; None if scores are hidden or there are none."""
         if self.hidden or self.run is None:
             return None
         segment, where, params = self._scored()
@@ -490,7 +490,7 @@ class Worklist:
         return min(sides)[1] if sides else None
 
     def threshold(self) -> float | None:
-        """Computes the score that separates the run's flagged cases from the others; None if all are alike.
+        """Computes the score that separates the run's flagged cases from the others; None if there is only one kind.
 
         A case is flagged by its score alone, so the flagged cases are the first ones by score.
         """
@@ -510,8 +510,8 @@ class Worklist:
     def distribution(self) -> dict | None:
         """Counts the list's scores in bins; None if scores are hidden or there are none.
 
-        {"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}. Scores beyond the ends are counted
-        in the end bins.
+        Returns {"bins": counts from low to high, "lo", "hi": ends of the bins, "threshold"}. Scores beyond the ends are
+        counted in the end bins.
         """
         if self.hidden or self.run is None:
             return None

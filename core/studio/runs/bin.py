@@ -30,7 +30,7 @@ def put_run(store: Store, run_id: str, by: str) -> int:
 
 
 def put_study(store: Store, study: str, by: str) -> None:
-    """Puts a study with its runs into the bin. Raises ValueError if it `holds_reviews`, which must stay readable."""
+    """Puts a study with its runs into the bin. Raises ValueError if readers have worked on it (`holds_reviews`)."""
     with store.write() as db:
         row = study_row(store, study)
         holds_reviews(store, study)
@@ -68,7 +68,7 @@ def restore(store: Store, kind: str, id: str, by: str) -> None:
 
 
 def empty(store: Store, days: float = DAYS) -> int:
-    """Deletes permanently what has been in the bin for `days` days; returns the number of runs and studies."""
+    """Deletes runs and studies that have been in the bin for `days` days permanently; returns their number."""
     before = _plus(now(), -days)
     deleted = 0
     for row in (row for row in contents(store) if row["binned"] <= before):

@@ -35,7 +35,7 @@ def add_steadiness(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[dict], None] = lambda values: None,
 ) -> int:
-    """Scores a run's held-out and test cases mirrored and enlarged, stores the results, and returns their number.
+    """Scores a run's held-out and test cases mirrored and enlarged, stores the results, and counts the cases.
 
     The percentiles of each view come from the same view of held-out normals, so that a change that all images share
     does not count as unsteadiness.

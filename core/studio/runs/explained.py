@@ -1,6 +1,6 @@
-"""Why a run finds a case abnormal: its most abnormal patch beside the most similar normal one, and the nearest images.
+"""Explains why a run finds a case abnormal: its most abnormal patch with the nearest normal patch, and nearest images.
 
-The nearest are the normal training images that are most similar by the Euclidean distance of the backbone's features.
+The nearest images are the normal training images with the smallest Euclidean distance of backbone features.
 Scoring finds the neighbours of every case and stores them in the reading's `extra`. For older readings they are
 computed at each request and not stored, because requests must not change the database.
 """
@@ -70,7 +70,7 @@ def _matches(detector: Nearest, arrays, index: np.ndarray) -> list[Match]:
 
 @functools.lru_cache(maxsize=2)
 def _detector(folder: Path, method: str, count: int) -> tuple[Nearest, np.ndarray]:
-    """Loads a run's nearest-patch detector, and the indices of the images of its fit among `count` training images."""
+    """Loads a run's nearest-patch detector and the indices (of `count` training images) of those it was fitted on."""
     from core.engine.detectors.ensemble.ensemble import Ensemble
     from core.engine.detectors.nearest.nearest import Nearest
 

@@ -125,7 +125,7 @@ def _copy(file: Path, target: Path) -> None:
 
 
 def _encoder_settings(store: Store, run: dict) -> dict[str, Any]:
-    """Returns an encoder's settings with the network that was built: one may have stood in for the one asked for."""
+    """Returns an encoder's settings with the network that was built, which may replace the one in its configuration."""
     settings = foreign_runs.nameless(runs.settings_of(run["config"]))
     built = json.loads((runs.run_folder(store, run["id"]) / "encoder.json").read_text("utf-8"))["encoder"]
     return {**settings, "encoder": {**settings.get("encoder", {}), "arch": built["arch"]}}
@@ -163,7 +163,7 @@ def _card(store: Store, run: dict, size: int, graph: dict) -> dict[str, Any]:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns the figures of an evaluation, without names."""
+    """Returns the numbers of an evaluation and its protocol, without names of runs."""
     return {k: v for k, v in row.items() if isinstance(v, (int, float, bool)) or k == "protocol"}
 
 
@@ -176,7 +176,7 @@ def _licence(folder: Path) -> str:
 
 
 def _page(card: dict[str, Any]) -> str:
-    """Returns the card as a page for people."""
+    """Returns the text of README.md, which describes the card in words."""
     counts = ", ".join(f"{n} {name}" for name, n in card["counts"].items())
     graph = card["graph"]
     use = (
@@ -226,7 +226,8 @@ def import_model(store: Store, folder: Path, study: str, name: str | None = None
 
     Everything is checked before it is stored: the types of the card, the digest of each file, the settings by the
     detector's configuration, and the weights by loading them. Only files inside the folder are read; no name on the
-    card is used as a path. The model's thresholds are used until the run has scored its study here. Raises Refused.
+    card is used as a path. The model's thresholds are used until the run has scored its study here. Raises Refused if a
+    check fails.
     """
     subject = "the model"
     try:

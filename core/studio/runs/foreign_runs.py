@@ -120,7 +120,7 @@ class Erased(Lenient):
 
 
 class Summary(Thresholds):
-    """A run's stored results other than readings. `believe` is not imported; the verb of that name measures it."""
+    """A run's stored results other than readings. `believe` is not imported; the command `believe` measures it."""
 
     scored: Count | None = None
     score_seconds: Number | None = None
@@ -152,7 +152,7 @@ class Conformal(Lenient):
 
 
 class Evaluation(Record):
-    """A row of metrics. Other keys than the fields have a number, an interval, a short text or None."""
+    """A row of metrics. Keys other than the fields have a number, an interval, a short text or None."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Number | Interval95 | bool | Annotated[str, Len(0, 400)] | None]
@@ -167,7 +167,7 @@ class Evaluation(Record):
 
 
 class Marks(Lenient):
-    """The marks that a run learnt from, with the numbers of their cases and masks."""
+    """The marks that a run learnt from, with the ids of their cases and masks."""
 
     masks: list[Count]
     cases: list[Count]
@@ -194,7 +194,7 @@ def settings(kind: str, method: str, values: Any, home: Home, runs: Mapping[str,
     """Checks the settings of a run and returns them without its marks, adapted to this installation.
 
     kind: "pretrain" or "fit". runs: the new ids of runs that are imported together, by their old ids. Initial weights
-    become those of such a run, or a file of this home's list, which need not exist.
+    are replaced by those of such a run, or by a file of this home's list, which need not exist.
     """
     values = read(dict[str, Any], values, what)
     values = {key: value for key, value in values.items() if key != "marks"}

@@ -125,7 +125,7 @@ def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) 
 
 
 def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
-    """Creates the run of `planned` and returns its id."""
+    """Creates the run that `planned` describes and returns its id."""
     return runs.create_run(store, **planned(store, fit, reader, **settings))
 
 
@@ -137,7 +137,7 @@ def learn(
 
 
 def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool = True) -> dict[str, Any]:
-    """Queues a run of `planned`; returns {"job", "run"}."""
+    """Queues a run that `planned` describes; returns {"job", "run"}."""
     job = jobs.once(store, ["learn", run], lambda: steps(runs.create_run(store, **run), device), start)
     return {"job": job["id"], "run": jobs.runs_of(job, "fit")[0]}
 
@@ -152,7 +152,7 @@ def compare(store: Store, run_id: str) -> dict[str, Any]:
 
     Returns {"base", "run", "cases", "left_out", "against" (which masks, in words), "measures"
     (core.engine.metrics.compare), "flags" (`_flags`; None without a known label), "pictured" (example cases from the
-    largest gain to the largest loss), "verdict", "words"}. Labels are those of the import, else the majority of the
+    largest gain to the largest loss), "verdict", "words"}. Labels are the imported ones, else the majority of the
     readers' decisions. verdict: "better", "worse", "mixed", "same", or "few" if there are too few cases.
     """
     from core.engine.metrics.compare import Read, Truth, compared

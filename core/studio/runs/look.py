@@ -25,9 +25,9 @@ def create_look(
 ) -> dict[str, str]:
     """Creates the runs {'encoder', 'fit'}: a pretrained encoder, which several looks share, and `detector` on it.
 
-    size: of the images; None for that of an earlier look, else `side_for` with ARCH. init: the encoder's weights, as in
-    an EncoderConfig. Raises UnknownName for an unknown detector. If the weights are not available, the fit raises
-    BadWeights (a ValueError).
+    size: image side in pixels; None for that of an earlier look, else of `side_for` (SIZE if `arch` is not ARCH). init:
+    the encoder's weights, as in an EncoderConfig. Raises UnknownName for an unknown detector. If the weights are not
+    available, the fit raises BadWeights (a ValueError).
     """
     DETECTORS.get(detector)
     encoder = _kept(store, study, {"arch": arch, "init": init}, size)

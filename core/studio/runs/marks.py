@@ -99,7 +99,7 @@ def contradicting(store: Store, study: str, reader: str | None = None) -> list[i
 
 @dataclass(frozen=True)
 class Truth:
-    """The lesion masks against which figures are computed. kind: one of TRUTHS. masks: {case id: mask id}."""
+    """The lesion masks against which metrics are computed. kind: one of TRUTHS. masks: {case id: mask id}."""
 
     kind: str
     masks: dict[int, int]
@@ -111,7 +111,7 @@ class Truth:
 
 
 def truth_masks(store: Store, study: str, kind: str = "") -> Truth:
-    """Returns the masks against which figures are computed: reference masks, or readers' accepted masks.
+    """Returns the masks against which metrics are computed: reference masks, or readers' accepted masks.
 
     kind: one of TRUTHS; by default reference masks, or readers' masks if the study has no reference mask. If several
     readers marked a case, the adjudicator's mask is used, else the last one. Masks that came from a run's heat map are
@@ -177,7 +177,7 @@ def normal_cases(store: Store, study: str, reader: str | None = None) -> list[in
 
 
 def kinds(store: Store, rows: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """Groups masks by the label of their findings: {label: masks}, for labels that are the only one of KIND masks."""
+    """Groups masks by the label of their findings: {label: masks}, if at least KIND masks have only this label."""
     by_label: dict[str, list[int]] = {}
     for row in rows:
         labels = store.query(
@@ -324,7 +324,7 @@ def diameters(rows: list[dict[str, Any]]) -> np.ndarray:
 
 def learnt_from(store: Store, run_id: str) -> frozenset[int]:
     """Returns the cases that a run or its encoder has learnt from, and all cases of the same patient, volume or
-    recording, or with the same content. Lesions that its MedMix settings were matched to count as learnt from.
+    recording, or with the same content. Images to whose lesions its MedMix settings were matched count, too.
 
     The run must not be evaluated on them.
     """

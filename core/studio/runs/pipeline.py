@@ -45,7 +45,7 @@ def create_pretrain(store: Store, study: str, config: PretrainConfig | dict, nam
 def create_untrained(
     store: Store, study: str, size: int, seed: int = 0, init: str = "random", arch: str = "resnet18"
 ) -> str:
-    """Creates a run of zero epochs, the encoder before any training, for detectors and for comparison.
+    """Creates a run of zero epochs, whose encoder keeps its initial weights, for detectors and for comparison.
 
     Raises ValueError if the size or the encoder is not valid.
     """
@@ -65,7 +65,7 @@ def create_fit(
 ) -> str:
     """Creates a fit of `detector` on the encoder of run `parent`; returns its id.
 
-    config: a dictionary, a Config, or None for defaults. size: side of its images in pixels; 0 for that of its encoder
+    config: a dictionary, a Config, or None for defaults. size: side of its images in pixels; 0 for the encoder's
     (readings.size_of), or a larger one if the encoder's configuration says so (sides.closer).
     """
     kind = DETECTORS.get(detector).Config
@@ -178,7 +178,7 @@ def chain(
     evaluate: bool = True,
     **args,
 ) -> list[dict]:
-    """Lists steps for `jobs.submit`: train the encoder, then fit, score and evaluate each fit. args: of all steps."""
+    """Lists steps for `jobs.submit`: train the encoder, then fit, score and evaluate each fit. args: for each step."""
     steps = [{"step": "pretrain", "run": pretrain, "args": args}] if pretrain else []
     for run in fits:
         names = ["fit"] + ["score"] * score + ["evaluate"] * (score and evaluate)
@@ -187,7 +187,7 @@ def chain(
 
 
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
-    """Returns (run, queued job) of a training: the last unfinished one with this configuration, or a new one.
+    """Returns (run, queued job) of a training: the oldest unfinished one with this configuration, or a new one.
 
     Repeating the same command, by torchrun or by hand, thus resumes from the last checkpoint.
     """

@@ -1,4 +1,4 @@
-"""Pooled features of a study's images, kept on disk: neighbours and maps do not pass scored images again."""
+"""Pooled features of a study's images, cached on disk: neighbours and maps need not encode scored images again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ KEY = 16  # bytes of an image's digest
 
 @contextlib.contextmanager
 def kept(store: Store, study: str, only: Rows | None = None) -> Iterator[None]:
-    """Keeps the pooled features of the study's images that encoders pass inside the block.
+    """Caches the pooled features of the study's images that are encoded inside the block.
 
-    only: uint8 (N, S, S, 3), the images whose features are kept; None for all that the block passes.
+    only: uint8 (N, S, S, 3), the images whose features are cached; None for all images that are encoded.
     """
     from core.engine.backbones.embed import Features, digest, keeping  # here, as the page's process has no torch
 

@@ -22,7 +22,7 @@ MOST_EXTRAS = 16  # largest number of values per image that are stored under one
 
 
 def size_of(store: Store, run: dict) -> int:
-    """Returns the side of a run's images in pixels: its setting, else its encoder's (for a fit, that for detectors)."""
+    """Returns the side of a run's images in pixels: its `size`, else its encoder's (for a fit `fit_size`, if set)."""
     fit = run["kind"] == "fit"
     while "size" not in run["config"] and run["parent"]:
         run = runs.get_run(store, run["parent"])
@@ -127,7 +127,7 @@ def read_scores(store: Store, run_id: str, case_ids: np.ndarray, roi: bool) -> n
 
 
 def stored_map(store: Store, run_id: str, case_id: int) -> dict:
-    """Reads a stored heat map (map, map_h, map_w, map_lo, map_hi, not_judged, created), with its level.
+    """Reads a stored heat map (map, map_h, map_w, map_lo, map_hi, not_judged, created), with its outline level.
 
     Raises ValueError if there is none.
     """

@@ -114,7 +114,10 @@ def exists(store: Store, run_id: str) -> bool:
 def list_runs(
     store: Store, study: str | None = None, kind: str | None = None, archived: bool | None = False
 ) -> list[dict]:
-    """Lists runs, oldest first, without those in the bin. archived: None for archived and other runs."""
+    """Lists runs, oldest first, without those in the bin.
+
+    archived: True for archived runs only, False for other runs only, None for both.
+    """
     where, params = ["1"], list[Any]()
     for column, value in (("study", study), ("kind", kind)):
         if value is not None:
@@ -182,7 +185,10 @@ def folder_bytes(store: Store, run_id: str) -> int:
 
 
 def delete_run(store: Store, run_id: str) -> int:
-    """Deletes a run with its metrics, readings and files; returns the freed bytes. Raises ValueError if it is used."""
+    """Deletes a run with its metrics, readings and files; returns the freed bytes.
+
+    Raises ValueError if it is running or is the encoder of fits.
+    """
     run = get_run(store, run_id)
     if run["status"] == "running":
         raise ValueError(f"{run_id} is running: cancel it first")

@@ -141,7 +141,7 @@ def conformal(held: np.ndarray, normals: np.ndarray, patients: np.ndarray | None
     """Computes the conformal threshold from held-out scores, and how many of the test normals it flags.
 
     At most the share `alpha` of all normals exceeds it, with the strongest guarantee that the number of held-out scores
-    allows. patients: those of `held`, which are counted instead of images if known. Returns {"alpha", "threshold" or
+    allows. patients: of `held`; if known, they are counted instead of images. Returns {"alpha", "threshold" or
     None, "guarantee", "caveat" or None, "held", "needed", "flagged", "normals"}.
     """
     from core.engine.calibration.conformal import promised

@@ -1,7 +1,7 @@
-"""Computes readings by a fitted detector, of all held-out and test cases or of cases that were imported later, and the
-order in which cases are marked next.
+"""Computes the readings (scores and heat maps) of held-out and test cases, also of cases that were imported later, and
+the order in which readers should mark cases.
 
-A detector learns most if its learnt map is uncertain, or if the most suspicious position is unlike all marked lesions.
+A detector learns most from cases whose learnt map is uncertain, or whose most suspicious position is unlike all marks.
 Every fifth case is drawn at random, because an order by uncertainty never shows cases that are confidently wrong.
 """
 

@@ -1,10 +1,10 @@
-"""Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs what requirements.txt names.
+"""Score images with an exported model: `python screen.py IMAGES --out FOLDER`. Needs the packages in requirements.txt.
 
-In an exported folder this file lies next to the model (model.onnx), its card (card.json) and the studio's own
-code that reads and prepares an image (core/). No home, no database and no torch is used. It writes FOLDER/scores.csv, a
-line per image (per frame, if a file has several), and FOLDER/maps/, a grey heat map per image: 0 is usual, 255 what the
-card calls full. Lines that are there already are not made again, so a run that was stopped goes on. With --watch the
-folder of images is looked at again and again.
+An exported folder contains this file, the model (model.onnx), its card (card.json) and the studio's code that reads and
+prepares images (core/). No home, no database and no torch is needed. It writes FOLDER/scores.csv, a line per image (per
+frame, if a file has several), and FOLDER/maps/, a grey heat map per image, in which 0 and 255 are the ends of the scale
+in the card. Files that are in scores.csv are skipped, so that a stopped run can be continued. With --watch the folder
+of images is checked for new files repeatedly.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FOREVER = sys.maxsize
 
 
 class BadModel(ValueError):
-    """A folder that no model can be read from; the message says what is wrong with it."""
+    """Raised for a folder without a readable model; the message says what is wrong."""
 
 
 def digest_of(file: Path) -> str:
@@ -75,7 +75,7 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 
 def printed(file: Path | str) -> str:
-    """Writes a path as text that any table holds: bytes that are not UTF-8 become `\\xff`."""
+    """Converts a path to text that is safe in a table: bytes that are not UTF-8 become `\\xff`."""
     return os.fsencode(file).decode("utf-8", "backslashreplace")
 
 
@@ -83,12 +83,12 @@ class Screen:
     """An exported model, ready to score images without the studio.
 
     Args:
-        folder: A folder that `Studio.export_run` or `launch.py export` wrote. It must be given,
-            except to the copy of this class in such a folder (`screen.py`), which finds its own.
-        threads: How many processor threads are used; 0 for all.
+        folder: A folder that `Studio.export_run` or `launch.py export` wrote. The copy of this class in such a folder
+            (`screen.py`) uses its own folder by default.
+        threads: Number of processor threads; 0 for all.
 
     Attributes:
-        card: What card.json says of the model: `detector`, `encoder`, `size`, `thresholds`, `operating_point`,
+        card: The contents of card.json: `detector`, `encoder`, `size`, `thresholds`, `operating_point`,
             `calibration` (scores of held-out normals), `pixels` (the range of heat maps), `figures` (of the
             evaluation), `counts` (of the study's images), `version`, `licence` and more.
         size: Side in pixels to which images are resized.
@@ -172,7 +172,7 @@ class Screen:
         return rows
 
     def _peak(self, heat: np.ndarray, roi: np.ndarray) -> float:
-        """The largest value of a map inside the region of interest, where normal images show anything."""
+        """Returns the largest value of a map inside the region of interest, at positions that normal images show."""
         cells = cv2.resize(roi.astype(np.float32), heat.shape[::-1], interpolation=cv2.INTER_AREA) >= 0.5
         cells = cells if cells.any() else np.ones(heat.shape, bool)
         if self.seen:
@@ -181,10 +181,9 @@ class Screen:
         return float(np.where(cells, heat, -np.inf).max()) if cells.any() else float(heat.min())
 
     def grey(self, heat: np.ndarray) -> np.ndarray:
-        """Draws a heat map (h, w) in grey, uint8 (h, w): 0 is usual, 255 the most abnormal of what the study showed.
+        """Draws a heat map (h, w) in grey, uint8 (h, w), from 0 (usual) to 255 (abnormal).
 
-        Both ends stand in the card under `pixels`; a map whose card has none is drawn from its least to its largest
-        value.
+        The scale is in the card under `pixels`; without it a map is drawn from its smallest to its largest value.
         """
         low, high = (heat.min(), heat.max()) if self.low is None else (self.low, self.high)
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
@@ -192,7 +191,7 @@ class Screen:
     def frames(self, file: Path) -> Iterator[np.ndarray]:
         """Yields the frames of an image file, uint8 (H, W, 3), windowed as images of its scanner are in the study.
 
-        Most files have one frame. Raises Unreadable, a ValueError, if the file is none.
+        Most files have one frame. Raises Unreadable, a ValueError, if the file is not an image.
         """
         head = decode.probe(file)
         header = dicom.header(file) if head.format == "DICOM" else None
@@ -206,12 +205,12 @@ class Screen:
         """Scores image files.
 
         Args:
-            files: A file or a folder, or several; a folder stands for the images in it and in its folders.
+            files: A file or a folder, or several; a folder stands for the images in it and in its subfolders.
 
         Returns:
-            A dictionary for each frame: what `score` gives, `file`, `frame` (from 0), `frames` (how many the file has),
-            `shape` (height and width in the file) and `sha256` of the file. `file`, `frames` (1) and `error` for a file
-            that cannot be read.
+            A dictionary for each frame: the result of `score`, `file`, `frame` (from 0), `frames` (number in the file),
+            `shape` (height and width in the file) and `sha256` of the file. A file that cannot be read has only `file`,
+            `frames` (1) and `error`.
         """
         paths = [files] if isinstance(files, (str, os.PathLike)) else files
         rows: list[dict[str, Any]] = []
@@ -279,9 +278,9 @@ def _work(files: list[str], maps: str | None, root: str) -> list[dict[str, Any]]
 
 
 def found_in(source: Path) -> Iterator[Path]:
-    """Yields the images of a folder and of those in it, in order of their names; or the file itself.
+    """Yields the images of a folder and its subfolders, ordered by name, or `source` itself if it is a file.
 
-    Without a suffix, or with a number for one, a file is an image if it begins as DICOM does.
+    A file without a suffix, or with a number as its suffix, is an image if it begins like a DICOM file.
     """
     if source.is_file():
         yield source
@@ -295,7 +294,7 @@ def found_in(source: Path) -> Iterator[Path]:
 
 
 def _settled(file: Path, sizes: dict[Path, int]) -> bool:
-    """Whether a file has kept its size since it was last looked at: nobody is still writing it."""
+    """Returns whether a file has kept its size since the last check, so that it is no longer being written."""
     before, sizes[file] = sizes.get(file, -1), file.stat().st_size
     return before == sizes[file]
 
@@ -311,9 +310,9 @@ def screen_folder(
     watch: float = 0,
     rounds: int = FOREVER,
 ) -> dict[str, Any]:
-    """Score the images of `source` into `out`; returns {"images", "failed", "flagged", "seconds"}.
+    """Scores the images of `source` and writes to `out`; returns {"images", "failed", "flagged", "seconds"}.
 
-    watch: seconds between two looks at the folder; 0: once. rounds: looks at most.
+    watch: seconds between two checks of the folder; 0 to check once. rounds: largest number of checks.
     """
     if not source.exists():
         raise BadModel(f"there is no {source}")

@@ -63,7 +63,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
 
 
 def measure(home: Path, study: str, config: dict, device: str) -> dict:
-    """Measures the estimation of centres and a few real steps on the study's images, from the initial network."""
+    """Measures time and memory of the class centres' estimation and of a few training steps on the study's images."""
     import torch
 
     from core.engine.objectives.config import PretrainConfig

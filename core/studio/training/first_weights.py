@@ -1,6 +1,6 @@
-"""The initial weights that a training queued on the page may use: those on a list, to which administrators add files.
+"""The list of initial weights that trainings on the page may start from; administrators add files to it.
 
-If a file is added with its backbone, it must fit it, and later trainings use this backbone. Readers get the same answer
+If a file is added with the name of its backbone, trainings from it use this backbone. Readers get the same answer
 for existing files, missing files and folders, so that they learn nothing about the machine's disk.
 """
 
@@ -33,7 +33,7 @@ def listed(store: Store) -> list[str]:
 def add(store: Store, file: Path, by: str, arch: str = "", licence: str = "") -> dict[str, str]:
     """Copies a weights file into the home and adds it to the list; returns {name, arch, licence, sha256}.
 
-    arch: its backbone, which it must fit; "" leaves the choice to each training. licence: in words. Raises BadWeights
+    arch: the backbone, which the file must fit; "" leaves it to each training. licence: in words. Raises BadWeights
     (a ValueError) if the file is unreadable or of another network, BadConfig for an unknown backbone.
     """
     from core.engine.backbones import weights

@@ -18,7 +18,7 @@ _JSON = ("chain", "args")
 
 
 class Alarms:
-    """Collapse alarms of runs, computed by the training's CollapseWatch from the stored figures, each step once."""
+    """Collapse alarms of runs, computed by the training's CollapseWatch from the stored metrics, each step once."""
 
     def __init__(self, store: Store):
         self._store = store

@@ -64,7 +64,7 @@ def _turn(job: dict) -> tuple[bool, int]:
 
 
 def _to_be_scored(going: list[dict]) -> set[str]:
-    """Returns runs whose first scoring is unfinished, so that their highest score so far need not be the highest."""
+    """Returns runs whose first scoring is unfinished, so that their scores so far are not those of all cases."""
     unscored = set()
     for job in going:
         fitted = {step["run"] for step in job["chain"] if step["step"] == "fit"}

@@ -159,7 +159,8 @@ def fit(store: Store, run: str, detectors: dict[str, dict], wake: bool = True, f
 def act(store: Store, run_id: str, action: str, value: str = "", wake: bool = True, by: str = "command line") -> dict:
     """Performs an action on a run and returns what has changed.
 
-    action: pause | resume | cancel | rename | note | archive | restore | repeat | delete | frees.
+    action: pause, resume, cancel, rename, note, archive, restore (from the archive), repeat, delete (to the bin), or
+    frees (only returns the bytes that a deletion would free).
     """
     runs.get_run(store, run_id)
     if action in ("pause", "cancel"):

@@ -1,7 +1,8 @@
-"""The figures of a trial by arm: of readers, of their ratings, and of the lesions that they marked.
+"""The results of a trial by arm, from the readers' decisions, their ratings, and the lesions that they marked.
 
 Free-response reading: Chakraborty and Berbaum, Medical Physics 31 (2004) 2313; weights of lesions: Chakraborty and
-Zhai, ibid. 43 (2016) 5051. A lesion without a hit and a case without a miss have the rating minus infinity.
+Zhai, ibid. 43 (2016) 5051. A mark on a lesion is a hit, any other mark is a miss (a false positive). A lesion without a
+hit and a case without a miss have the rating minus infinity.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ LEAST = 4  # smallest number of pixels of a lesion
 class Reads:
     """All reads of a trial: t arms, r readers, n cases in the order of the plan.
 
-    ratings, seconds: (t, r, n), NaN if unread. decisions: (t, r, n), from CODES. marks: [t][r][n]. again: by reader,
-    the first and second decisions on cases read twice. machine, score: (n,), the run's results, UNREAD and NaN without
-    any.
+    ratings, seconds: (t, r, n), NaN if unread. decisions: (t, r, n), from CODES. marks: [t][r][n], lists of
+    [x0, y0, x1, y1, rating]. again: by reader, the first and second decisions on cases read twice. machine, score:
+    (n,), the run's flags and scores; UNREAD and NaN if it has none.
     """
 
     trial: Row
@@ -66,7 +67,7 @@ _READS = """SELECT p.reader, p.arm, r.case_id, r.stage, r.decision, r.seconds, t
 
 
 def collect(store: Store, trial: int) -> Reads:
-    """Collects the valid reads of a trial; of several reads of a case in an arm the last, with the seconds of all."""
+    """Collects the valid reads of a trial: for each case in an arm the last decision and the total seconds."""
     row = plan.get(store, trial)
     cases = store.query("SELECT * FROM trial_cases WHERE trial = ? ORDER BY position", [trial])
     arms, names, positions = row["plan"].arms, row["plan"].readers, {c["case_id"]: i for i, c in enumerate(cases)}
@@ -115,7 +116,7 @@ def lesions(store: Store, mask: int | None) -> list[np.ndarray]:
 
 
 def marked(store: Store, reads: Reads) -> list[list[list[Marked]]] | None:
-    """Returns the hits and misses of marks, [t][r][n] of complete cases; None if the plan has no marks."""
+    """Returns the hits and misses of all readers on complete cases, [t][r][n]; None if the plan has no marks."""
     trial_plan = reads.trial["plan"]
     if not trial_plan.marks:
         return None
@@ -262,10 +263,10 @@ def changes(
         machine: bool (n,), the AI result, or None.
 
     Returns:
-        The numbers of cases; `helped`: only the aided decision is correct; `harmed`: only the unaided one is; p: of the
-        exact McNemar test of the two. With `machine` also `misled`, the share of correct decisions with a wrong AI
-        result that became wrong (automation bias), and `corrected`, the share of wrong decisions with a correct AI
-        result that became correct.
+        The numbers of cases; `helped`: only the aided decision is correct; `harmed`: only the unaided one is; p: p
+        value of the exact McNemar test of these two. With `machine` also `misled`, the share of correct decisions with
+        a wrong AI result that became wrong (automation bias), and `corrected`, the share of wrong decisions with a
+        correct AI result that became correct.
     """
     correct_before, correct_after = before == truth, after == truth
     helped, harmed = int((~correct_before & correct_after).sum()), int((correct_before & ~correct_after).sum())
@@ -333,8 +334,8 @@ class Marked:
 def hits(marks: Sequence[Mark], lesions: Sequence[np.ndarray], rule: str) -> Marked:
     """Assigns marks to the lesions, bool (H, W), that they hit.
 
-    A mark hits at most one lesion: the one with the largest overlap, or the first that contains its centre. If several
-    marks hit a lesion, the highest rating counts.
+    By the rule `overlap`, a box hits the lesion with the largest IoU if this is at least OVERLAP. Points, and boxes by
+    the rule `centre`, hit the first lesion that contains their centre. The highest rating of a lesion's hits counts.
 
     Raises ValueError if `rule` is not in RULES.
     """

@@ -157,7 +157,7 @@ NOTHING = 1e-15  # variances and differences below are rounding errors
 
 
 class Components(NamedTuple):
-    """Error variance of a figure, and covariances of a reader in two arms, two readers in an arm, two in two arms."""
+    """The error variance, and the covariances of a reader in two arms, two readers in an arm, and two in two arms."""
 
     error: float
     cov1: float

@@ -1,4 +1,4 @@
-"""The options of a reader trial's plan. Free of the database, so that verbs can list them quickly."""
+"""The options of a reader trial's plan, in a module without the database, so that commands can list them quickly."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from core.studio.trials.options import ARMS, TrialPlan
 
 
 def make(store: Store, study: str, plan: TrialPlan, by: str, trial: int | None = None) -> int:
-    """Saves a plan as a new trial, or replaces that of `trial`; returns the number of the trial.
+    """Saves a plan as a new trial, or replaces the plan of `trial`; returns the number of the trial.
 
     Cases and ground truth are fixed as of now. Raises ValueError if an account does not have the role reader, the run
     has not scored all cases, there are fewer than two cases of each label, or the trial is frozen.
@@ -196,7 +196,7 @@ _PARTS = """SELECT p.id, p.reader, p.number, p.arm, p.session, h.created AS open
 
 
 def progress(store: Store, trial: int) -> list[Row]:
-    """Lists each reader's parts: arm, numbers of cases and of those read, times of opening and end."""
+    """Lists each reader's parts (reading lists): arm, cases, cases that were read, times of opening and end."""
     return store.query(_PARTS, [trial])
 
 

@@ -34,7 +34,7 @@ p.note{color:#555;margin:.1rem 0}img{max-width:100%}@media print{h2{break-after:
 
 
 def write(store: Store, trial: int, folder: Path) -> dict[str, Any]:
-    """Writes all FILES into the folder; returns {"trial", "digest", "files"}. Raises ValueError if it is not closed."""
+    """Writes FILES to a folder; returns {"trial", "digest", "files"}. Raises ValueError if the trial is not closed."""
     row = plan.get(store, trial)
     if not row["closed"]:
         raise ValueError("The trial must be closed first: until then its results must not reach a reader.")

@@ -20,7 +20,7 @@ def test_a_map_is_asked_for_on_the_page_and_made_by_a_worker(maps, mapped):
     page.get_by_label("Method", exact=True).select_option("pca")
     page.get_by_label("Features", exact=True).select_option("backbone")
     page.get_by_text("Settings", exact=True).click()
-    for label, value in (("Normals, each split", "10"), ("Abnormal", "10"), ("MedMix, each Aₙ", "5")):
+    for label, value in (("Normals per split", "10"), ("Abnormal", "10"), ("MedMix per Aₙ", "5")):
         page.get_by_label(label, exact=True).fill(value)
     page.get_by_role("button", name="Draw map").click()
     page.wait_for_function(
@@ -61,7 +61,7 @@ def test_a_map_that_is_asked_for_is_stopped(maps, mapped):
     before = maps.get("view.panes[0].map.key")
     page.get_by_label("Method", exact=True).select_option("tsne")
     page.get_by_text("Settings", exact=True).click()
-    page.get_by_label("Normals, each split", exact=True).fill("9")  # no map has these
+    page.get_by_label("Normals per split", exact=True).fill("9")  # no map has these
     page.get_by_role("button", name="Draw map").click()
     page.locator(".scatter-room .working").get_by_role("button", name="Stop").click()
     page.locator(".scatter-room .working").wait_for(state="hidden")
@@ -274,7 +274,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     box = page.locator(".pane[data-pane='0'] .over").bounding_box()
     maps.box(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
     assert maps.selected() == list(range(own, own + 5))
-    page.get_by_role("button", name="To worklist", exact=True).click()
+    page.get_by_role("button", name="Add to worklist", exact=True).click()
     page.get_by_text("not cases of its study").wait_for()
     page.locator(".menu.place summary").click()
     page.get_by_role("button", name="Remove ward 3 from the map").click()

@@ -28,6 +28,6 @@ def test_the_panel_has_the_case_and_in_a_session_under_neutral_names_its_size_al
         enter(page, page_url, SESSIONS)
         rows = rows_of(page)
         assert rows["File"].startswith("Case ") and set(rows) <= {"File", "Size", "Depth", "Modality", "Spacing"}
-        assert page.get_by_text("More is shown when cases have their own names.").is_visible()
+        assert page.get_by_text("More is shown in sessions without neutral names.").is_visible()
     finally:
         page.request.post(f"{page_url}api/reading/end", data={})

@@ -41,7 +41,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
             assert not any(c["name"] in html for c in cases)
             # Where the lesion is can be said before the score is shown; a mask cannot be drawn, and the page says so.
             page.keyboard.press("b")
-            page.locator(".toast").filter(has_text="Where a lesion is can be said now").wait_for()
+            page.locator(".toast").filter(has_text="You can mark a location now").wait_for()
             page.keyboard.press("'")
             page.locator(".rv-pane canvas").first.click()
             page.keyboard.press("1")

@@ -36,7 +36,7 @@ def test_arrows_move_enter_opens_and_the_case_is_found_again(page, page_url):
         page.keyboard.press(key)
     assert at(page) == 2 + columns
     page.keyboard.press("n")
-    assert page.locator(".toast").last.inner_text().startswith("Decisions are taken on the image")
+    assert page.locator(".toast").last.inner_text().startswith("Decide on the image")
     assert page.locator(".rv-tile[data-now]").get_attribute("data-at") == str(2 + columns)
     wanted = page.evaluate(f"{GRID}.pages.row({2 + columns}).id")
     page.keyboard.press("Enter")

@@ -20,7 +20,7 @@ def test_a_decision_is_not_taken_from_a_menu(page, page_url, review_home):
     assert rows(review_home, COUNT) == before and page.evaluate(CASE) == case
     assert page.locator(control).input_value() == "", "the letter has not changed the control either"
     said = page.locator(".rv-flash").inner_text()
-    assert said.startswith("A was not taken") and "Click the image" in said
+    assert said.startswith("A was ignored") and "Click the image" in said
     assert page.locator(".rv-nokeys").count() == 1
     page.locator(".rv-view").click()
     page.keyboard.press("a")

@@ -94,7 +94,7 @@ def test_marked_offered_learnt_compared_adopted_and_rolled_back(page, page_url, 
     page.evaluate(f"{WIDGET}.review.goTo({first})")
     page.wait_for_function(f"{WIDGET}.review.detail?.id === {first}")
     page.keyboard.press("a")
-    offer.get_by_text("Mark five lesions: it will learn from them.").wait_for()
+    offer.get_by_text("Mark five lesions: a detector learns from them.").wait_for()
     assert "0 of 5" in offer.inner_text()
     settle(page)
 

@@ -87,7 +87,7 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
     page.get_by_text("A blind session is open").wait_for()
     html = page.content()
     assert not any(name in html or sha[:10] in html for _, name, sha in real)
-    page.get_by_role("button", name="Go on reading").click()
+    page.get_by_role("button", name="Continue reading").click()
     ids = page.evaluate(f"[...{WIDGET}.review.list.rows.keys()]")
     assert not set(ids) & {row[0] for row in real}
     for key in "nau":
@@ -103,7 +103,7 @@ def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, r
     summary = page.locator("dialog.rv-over")
     summary.wait_for()
     text = summary.inner_text()
-    for part in ("3 of 6 cases", "Time a case", "Your specificity", "Agreement with the detector"):
+    for part in ("3 of 6 cases", "Time per case", "Your specificity", "Agreement with the detector"):
         assert part in text
     prints(page, summary, [*shown, "3 of 6 cases", "not read", "blind first, shuffled, neutral names"])
     summary.get_by_role("button", name="Close").click()

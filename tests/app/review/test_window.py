@@ -25,7 +25,7 @@ def test_the_label_of_the_window_follows_and_resets(page, page_url):
     page.locator(LABEL).select_option(label="Dark parts")
     assert shown(page) == "Dark parts"
     page.get_by_label("Level", exact=True).fill("200")
-    assert shown(page) == "own window"
+    assert shown(page) == "custom window"
     reset.click()
     assert shown(page) == "full range" and page.evaluate(f"{WIDGET}.review.show.window") is None
     page.locator(LABEL).select_option(label="Bright parts")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from unittest.mock import patch
+from urllib.parse import unquote
 
 import cv2
 import numpy as np
@@ -25,6 +27,7 @@ from tests.studio.clusters.conftest import snapshots
 from tests.studio.review.conftest import STUDY, decide, draw_folder, save_mask
 
 POINTS = PointsConfig(train=8, holdout=4, mixed=4, test_normal=4, abnormal=4).to_dict()
+NAME = "R%C3%B6ntgen%207"  # of the study; addresses have its id, and this would be answered as an empty study
 SMALL = PRETRAIN_PRESETS["quick"].replace(size=32, batch=2, epochs=1).to_dict()
 
 
@@ -33,11 +36,16 @@ class Asked:
 
     def __init__(self, store):
         self.store, self.client = store, client_of(store, single_user=True)
+        store.execute("UPDATE studies SET name = ? WHERE id = ?", [unquote(NAME), STUDY])
 
     def __call__(self, line: str, body: dict | bytes | None = None, who: str = "ann"):
         given = {"content": body} if isinstance(body, bytes) else {"json": body}
         answer = self.client.request(*line.split(" "), headers={"x-user": who}, **given)
         assert answer.status_code == 200, f"{line}: {answer.text[:300]}"
+        by_name = re.sub(rf"(/|study=){STUDY}(?=[/?&]|$)", rf"\g<1>{NAME}", line)
+        if by_name != line:
+            named = self.client.request(*by_name.split(" "), headers={"x-user": who}, **given)
+            assert named.status_code == 400 and unquote(NAME) in named.text, f"{by_name}: {named.text[:300]}"
         return answer.json() if answer.headers["content-type"].startswith("application/json") else answer.content
 
 

@@ -20,12 +20,12 @@ test('what is kept is shown, what is not known is left out', () => {
   const one = { ...DETAIL, spacing, modality: 'CR', frames: 1, about: { ...ABOUT, shown_from: [0, 4095] } };
   const rows = Object.fromEntries(known(one, 'x.dcm'));
   assert.equal(rows.Spacing, '0.143 mm a pixel, at the detector');
-  assert.deepEqual([rows.Shown, rows.Patient, rows.Study], ['0 to 4095', '3f9a2c1b', 'chest, test']);
+  assert.deepEqual([rows['Grey range'], rows.Patient, rows.Study], ['0 to 4095', '3f9a2c1b', 'chest, test']);
   assert.deepEqual([rows.Series, rows.Text], [undefined, 'likely in the image']);
   const slice = { ...DETAIL, spacing: { x: 0.5, y: 0.25, at: 'patient' }, frames: 40, about: ABOUT };
   const other = Object.fromEntries(known(slice, 'x'));
   assert.deepEqual(
-    [other.Spacing, other.Series, other.Shown],
+    [other.Spacing, other.Series, other['Grey range']],
     ['0.5 × 0.25 mm a pixel', 'one of 40 images', undefined],
   );
 });

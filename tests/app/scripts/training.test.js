@@ -49,7 +49,7 @@ test('a state in words', () => {
   assert.equal(say({ wants: 'pause' }, 'running'), 'pausing…');
   assert.equal(say({ status: 'paused' }, 'running'), 'paused');
   assert.equal(say({}, 'done'), 'scoring');
-  assert.equal(say({ verb: 'embed' }, 'done'), 'drawing its map');
+  assert.equal(say({ verb: 'embed' }, 'done'), 'drawing the map');
   assert.equal(say({ here: false }, 'new'), 'not started');
 });
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.commands import main
 from core.studio.ingest.layouts import ANYWHERE, Unclear, conclude, read_layout
 from core.studio.ingest.masks import decode_mask
-from core.studio.ingest.studies import import_study, list_studies, slug, study_row
+from core.studio.ingest.studies import import_study, list_studies, show_study, slug, study_row
 from tests.conftest import picture, write
 
 WRITTEN = {"train normal": 3, "holdout normal": 1, "test normal": 2, "test abnormal": 3}
@@ -264,7 +264,7 @@ def test_names_in_any_script_have_ids_of_their_own(names):
 
 def test_a_study_is_found_by_the_name_that_was_typed(store, tiny_folder):
     report = import_study(store, "肺部", tiny_folder)
-    assert study_row(store, "肺部")["id"] == report.study and study_row(store, report.study)["name"] == "肺部"
+    assert show_study(store, "肺部")["id"] == report.study and study_row(store, report.study)["name"] == "肺部"
     with pytest.raises(ValueError, match="already a study"):
         import_study(store, " 肺部", tiny_folder)
 

@@ -31,7 +31,7 @@ export class Gallery {
       grid.append(...Array.from(points.slice(shown, shown + PAGE), (i) => this.tile(pane, i)));
       shown = Math.min(shown + PAGE, points.length);
       more.hidden = shown >= points.length;
-      more.textContent = `Show more of the ${(points.length - shown).toLocaleString('en')} left`;
+      more.textContent = `Show more (${(points.length - shown).toLocaleString('en')} left)`;
     };
     more.onclick = add;
     add();
@@ -62,7 +62,7 @@ export class Gallery {
     const list = () => orToast(act('worklist', {}, (d) => `${d.cases} cases are on your worklist.`));
     const title = 'Assign these test cases to you: Review lists them';
     return dom`<div class="actions">
-      ${name}${action('Tag', tag)}${action('To worklist', list, { class: 'worklist', title })}
+      ${name}${action('Tag', tag)}${action('Add to worklist', list, { class: 'worklist', title })}
     </div>`;
   }
 

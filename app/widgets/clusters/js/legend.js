@@ -39,7 +39,7 @@ export class Legend {
     return names.map((name, c) => {
       const label = name === '\u2013' ? 'none' : name;
       const toggle = () => this.clusters.toggle(column.name, name);
-      const look = { class: 'alone', 'aria-label': `Only ${label}`, title: 'Only this' };
+      const look = { class: 'alone', 'aria-label': `Only ${label}`, title: 'Show only this' };
       const only = action('only', () => this.clusters.alone(column.name, name, names), look);
       return entry({ label, shown: !hidden.has(name), colour: css(table[c]), count: counts[c], toggle }, only);
     });

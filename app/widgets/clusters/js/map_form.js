@@ -96,7 +96,7 @@ export class MapForm {
     if (state.job_status === 'running') bar.value = state.progress;
     else bar.removeAttribute('value');
     const ready = this.runs.find((r) => r.id === state.run)?.status === 'done';
-    const waits = ready ? 'Waiting in the queue' : 'Waiting for its encoder';
+    const waits = ready ? 'Waiting in the queue' : 'Waiting for the encoder';
     this.$('.working .said').textContent = state.job_status === 'running' ? state.message : waits;
     this.$('.stop-map').onclick = () => orToast(api(`/api/clusters/maps/${state.key}/stop`, {}));
   }

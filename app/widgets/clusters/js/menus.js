@@ -86,7 +86,7 @@ export class Menus {
       ${action(name, () => orToast(this.restore(/** @type {any} */ (state))), { class: 'item' })}
       ${action('\u00d7', () => remove(id), { class: 'small', 'aria-label': `Delete view ${name}` })}
     </div>`;
-    return dom`${this.views.length ? this.views.map(line) : el('p', { class: 'dim' }, 'None saved yet.')}
+    return dom`${this.views.length ? this.views.map(line) : el('p', { class: 'dim' }, 'No saved views yet.')}
       <div class="line">${name}${action('Save', save)}</div>`;
   }
   // Everything needed to restore a view: maps, epochs, cameras, colours, the selection by identity.

@@ -15,10 +15,10 @@ const ROWS = [
     'lesion_side',
     'On the lesion side',
     2,
-    'share of real lesions nearer to A\u2081 to A\u2096 than to A\u2080; next to it, of normal test images',
+    'share of real lesions nearer to A\u2081 to A\u2096 than to A\u2080; after the slash, of normal test images',
     [0, 1],
   ],
-  ['between_within', 'Between / within', 2, 'distance between class means over distance to the class mean', null],
+  ['between_within', 'Between / within', 2, 'distance between class means / distance to the class mean', null],
 ];
 
 /** @type {Row} */
@@ -26,13 +26,13 @@ const TRUSTWORTHINESS = [
   'trustworthiness',
   'Trustworthiness',
   2,
-  'of the map: 1 when neighbours on it are neighbours in the features',
+  '1 if neighbours on the map are also neighbours in feature space',
   [0.5, 1],
 ];
 /** The reference value shown next to a number. @type {Record<string, [key: string, title: string, short: string]>} */
 const BESIDE = {
-  knn_purity: ['knn_chance', 'By chance', 'chance'],
-  lesion_side: ['lesion_side_normal', 'Of normal test images', 'normal'],
+  knn_purity: ['knn_chance', 'Chance level', 'chance'],
+  lesion_side: ['lesion_side_normal', 'Share of normal test images', 'normal'],
 };
 /** @param {(number | null)[]} course */
 const finite = (course) => course.flatMap((v) => (v == null || !Number.isFinite(v) ? [] : [v]));

@@ -32,7 +32,7 @@ export class Projecting {
 
   async studies() {
     const { studies } = await api('/api/status');
-    const title = (/** @type {string} */ s) => (s === this.clusters.study ? `${s}, the rest of it` : s);
+    const title = (/** @type {string} */ s) => (s === this.clusters.study ? `${s}, images not on the map` : s);
     const named = studies.map((s) => /** @type {const} */ ([s, title(s)]));
     offer(this.$('.place-study'), options([['', 'none'], ...named]));
   }
@@ -64,7 +64,7 @@ export class Projecting {
     const folder = this.$('.place-folder').value.trim();
     const study = this.$('.place-study').value;
     if (!map) return;
-    if (!folder && !study) throw new Error('Give the path of a folder, or choose a study.');
+    if (!folder && !study) throw new Error('Enter the path of a folder, or choose a study.');
     const { key, ready } = await api(`${map.base}/placed`, folder ? { folder } : { study });
     this.wanted = key;
     if (ready) await this.finished(map.key);

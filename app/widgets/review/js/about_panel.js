@@ -28,7 +28,7 @@ export function known(detail, name) {
     ['Format', about?.format || ''],
     ['Modality', detail.modality || ''],
     ['Spacing', spaced(detail.spacing)],
-    ['Shown', black ? black.join(' to ') : '', 'Stored values shown as black and white; one scale per scanner'],
+    ['Grey range', black ? black.join(' to ') : '', 'Stored values for black and white; one scale per scanner'],
     ['Series', about && (detail.frames || 0) > 1 ? `one of ${detail.frames} images` : ''],
     ['Patient', about?.patient || '', keyed],
     ['Study', about ? `${about.study}, ${detail.split}` : ''],

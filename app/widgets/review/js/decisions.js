@@ -38,7 +38,7 @@ async function meant({ last, detail }, decision, at) {
 export function decide(review, decision) {
   if (!review.detail) return null; // no decision on a case that is not on screen yet
   const at = performance.now();
-  const lost = `“${TITLE[decision]}” was not stored: another list was opened before its turn came.`;
+  const lost = `“${TITLE[decision]}” was not stored: another list was opened first.`;
   const work = async () => {
     const { detail, run } = review;
     if (!detail || !(await meant(review, decision, at))) return;

@@ -14,7 +14,7 @@ const WORDS = {
   contour: 'contour',
   opacity: 'opacity',
   colours: 'colours',
-  mask: 'lesion mask shown',
+  mask: 'lesion mask display',
   inside: 'region of the heat map',
   invert: 'inverted',
   window: 'window',
@@ -152,7 +152,7 @@ export class Display {
     side.width.set(now.width);
     const names = windows(this.ct()).map((w) => w.name);
     const named = options([['', 'full range'], ...names.map((name, i) => /** @type {const} */ ([i, name]))]);
-    fill(side.presets, named, el('option', { value: 'own', hidden: true }, 'own window'));
+    fill(side.presets, named, el('option', { value: 'own', hidden: true }, 'custom window'));
     this.presetLabel(show.window ? this.chosen : '');
   }
 

@@ -20,7 +20,7 @@ export function begin({ editor, picture, lesion }) {
 export function takeTool(review, tool) {
   const { editor, picture } = review;
   if (!picture) return;
-  const now = "Where a lesion is can be said now: Place ( ' ), then 1 to 9.";
+  const now = "You can mark a location now: press ' and then 1 to 9.";
   if (review.detail?.blind) return review.say(`Decide first; then masks can be drawn. ${now}`);
   for (const other of [review.ruler, review.place]) if (other.active) other.toggle();
   if (editor.tool === tool) editor.tool = null;
@@ -62,7 +62,7 @@ export function leave(review) {
 /** @param {ReviewView} review @param {string} [finding] its label; default: the one chosen in the menu */
 export function save(review, finding = '') {
   const { editor, detail } = review;
-  if (!editor.mask || !detail) return review.say('There is no drawn mask to save. Take the brush (B) first.');
+  if (!editor.mask || !detail) return review.say('There is no drawn mask to save. Draw with the brush (B) first.');
   if (editor.points.length > 2) editor.finish();
   const drawn = editor.mask;
   return enqueue(async () => {
@@ -143,7 +143,7 @@ async function keepNormal(review, detail, drawn) {
   const answer = await review.changed(detail.id, postBytes(`/api/review/normal/${detail.id}`, {}, pack(drawn)));
   if (!answer) return;
   if (review.detail?.id === detail.id) leave(review);
-  review.say(answer.marks.normal ? 'These places are saved as normal.' : 'No place is marked as normal now.', 'good');
+  review.say(answer.marks.normal ? 'These areas are saved as normal.' : 'No area is marked as normal now.', 'good');
 }
 
 /** States that all lesions of the case are marked, or withdraws that. @param {ReviewView} review */
@@ -160,7 +160,7 @@ export function allMarked(review) {
   };
   return enqueue(async () => {
     if ((await turn()) !== false)
-      review.history.add({ words: 'whether all is marked', case: detail?.id, undo: turn, redo: turn });
+      review.history.add({ words: 'fully annotated', case: detail?.id, undo: turn, redo: turn });
   });
 }
 
@@ -215,7 +215,7 @@ export function restore(review) {
     const before = detail.masks?.[0]?.id || null;
     if ((await newestIs(review, detail.id, maskId)) === false) return;
     const to = (/** @type {number | null} */ mask) => () => newestIs(review, detail.id, mask);
-    review.history.add({ words: 'an older mask, restored', case: detail.id, undo: to(before), redo: to(maskId) });
+    review.history.add({ words: 'older mask restored', case: detail.id, undo: to(before), redo: to(maskId) });
     review.say(`Restored as version ${masksShown(review, detail)[0]?.version}.`, 'good');
   });
 }

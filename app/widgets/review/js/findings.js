@@ -81,7 +81,7 @@ export function findingsPanel(review) {
         if (drawn || review.setup?.trial?.rated) return; // its location or rating is not known here
         let again = f.id;
         review.history.add({
-          words: `finding, ${label}, taken back`,
+          words: `finding removed, ${label}`,
           case: id,
           undo: async () => {
             const done = await add(review, { case: id, label, comment, box });
@@ -96,7 +96,7 @@ export function findingsPanel(review) {
       <span class="rv-number">${i + 1}</span>
       ${action(f.label, show, { class: 'rv-found', disabled: !version })}
       <span class="dim">${where}</span>
-      ${own && button('×', 'Take it back', remove, { class: 'rv-icon', 'aria-label': `Remove ${f.label}` })}
+      ${own && button('×', 'Remove this finding', remove, { class: 'rv-icon', 'aria-label': `Remove ${f.label}` })}
     </li>`;
   }
   const key = (/** @type {string} */ name, /** @type {number} */ i) =>

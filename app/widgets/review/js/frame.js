@@ -17,7 +17,7 @@ function standing(detail) {
   const mine = detail.mine.filter((r) => r.active);
   const last = mine[mine.length - 1];
   const first = mine.find((r) => r.stage === 'first');
-  const once = `you said ${last?.decision}`;
+  const once = `your decision: ${last?.decision}`;
   const own = last?.stage === 'second' ? `first ${first?.decision}, then ${last.decision}` : once;
   const others = (detail.others || []).map((o) => `${o.reader}: ${o.decision}`).join(', ');
   return { text: [last ? own : 'unread', others].filter(Boolean).join(' · '), last };

@@ -17,8 +17,8 @@ export function helpSheet(review, keys) {
     const changed = await keys.change(act);
     const { key = '', taken } = changed || {};
     const does = ACTS.find(([name]) => name === taken)?.[2];
-    const done = changed ? `Changed to ${label(key)}.` : 'Kept.';
-    note.textContent = taken ? `${label(key)} already does: ${does}. Change that first.` : done;
+    const done = changed ? `Changed to ${label(key)}.` : 'Not changed.';
+    note.textContent = taken ? `${label(key)} is already the key for: ${does}. Change that first.` : done;
     if (changed && !taken) post('/api/review/settings', { keys: keys.own });
     draw();
     review.relabel();

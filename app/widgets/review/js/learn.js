@@ -53,7 +53,7 @@ function latest(run, adopted, may, act, picture) {
   const { job } = run;
   const going = job && underWay(job.status);
   const title = `${run.name}, ${moment(run.created)}`;
-  const halted = run.status !== 'done' && (job?.error || job?.message || `It is ${run.status}.`);
+  const halted = run.status !== 'done' && (job?.error || job?.message || `The run is ${run.status}.`);
   const why = adopted
     ? 'Shows the old detector first again; this one stays in the list'
     : 'All readers of the study see it first; one click brings the old one back';
@@ -209,7 +209,7 @@ export function learnOffer(review) {
     const [run] = found.learnt;
     const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
     if (underWay(run?.job?.status)) {
-      const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.share)} %` : ', in its turn';
+      const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.share)} %` : ', queued';
       const words = `Learning from ${plural(run.masks, 'mask')}${far}`;
       line(`${run.id} goes`, words, button('Show', run.name, show), 'Hide');
       goes = true;
@@ -225,7 +225,7 @@ export function learnOffer(review) {
     } else if (!run && fit && found.decided && found.masks < GOAL) {
       const bar = el('progress', { max: GOAL, value: found.masks, 'aria-label': 'Lesions marked' });
       const far = el('span', { class: 'rv-far num' }, `${found.masks} of ${GOAL}`);
-      line('goal', ['Mark five lesions: it will learn from them.', el('span', {}, bar, far)], null);
+      line('goal', ['Mark five lesions: a detector learns from them.', el('span', {}, bar, far)], null);
     } else if (run?.headline && !setup.runs.some((r) => r.id === run.id && r.adopted)) {
       const compare = button('Before and after', 'Shows unseen cases before and after learning', show);
       line(run.id, el('b', {}, run.headline), compare);

@@ -46,8 +46,8 @@ const ORDERS = {
   disagreement: 'Disagreement',
   teaches: 'Most informative',
   name: 'Name',
-  added: 'Added',
-  reviewed: 'Read',
+  added: 'Date added',
+  reviewed: 'Date read',
 };
 const TYPING = 250; // milliseconds without a key after which the name filter is sent
 const OPEN_TO_BLIND = ['decision', 'assigned']; // filters that a blind reader may still use

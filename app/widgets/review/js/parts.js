@@ -1,7 +1,7 @@
 // Small controls of the review panel: sliders, rows of buttons, names shortened in the middle.
 import { action, el, finderOfAll } from '../../../static/dom.js';
 
-/** A slider, and its value in words in the output behind it. @param {HTMLInputElement} range
+/** A slider, and its value as text in the output after it. @param {HTMLInputElement} range
  * @param {{text?: (v: number) => string, input: (v: number) => void}} on */
 export function slider(range, { text = String, input }) {
   const out = /** @type {Element} */ (range.nextElementSibling);
@@ -34,7 +34,7 @@ export const button = (words, title, click, more = {}) => action(words, click, {
 /** @param {Element} button @param {boolean} on */
 export const press = (button, on) => button.setAttribute('aria-pressed', String(on));
 
-/** How many characters of a name stay at its end: of a case's number and day the number goes last. @param {string} name */
+/** Returns how many characters at the end of a name are never cut; 0 for names such as "Case 12". @param {string} name */
 export const endOf = (name, usual = 10) => (/^Case \d/.test(name) ? 0 : usual);
 
 /** Shortens a long name in its middle, because its end differs from its neighbours'. @param {string} name */

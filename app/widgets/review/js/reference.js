@@ -1,4 +1,4 @@
-// Hides what gives a case's label away (the imported mask, a name such as "polyp-12") until the reader has decided or
+// Hides what reveals a case's label (the imported mask, a name such as "polyp-12") until the reader has decided or
 // asks for it.
 
 const WORDS = 'abnormal|normal|healthy|lesions?|polyps?|benign|malignant|cancer|tumou?rs?|diseased?|defects?|good|bad';
@@ -11,7 +11,7 @@ export const namesLabel = (name) => NAMED.test(name);
 const undecided = ({ show, revealed }, detail) =>
   !show.truth && !revealed.has(detail.id) && !detail.mine.some((r) => r.active);
 
-/** Says whether masks that give the label away are withheld, even if the case has none.
+/** Says whether masks that reveal the label are withheld, even if the case has none.
  * @param {ReviewView} review @param {Answers.CaseDetail} detail */
 export const masksWait = (review, detail) => Boolean(detail.masks) && undecided(review, detail);
 

@@ -102,7 +102,7 @@ async function one(review, id, click) {
   // A removing click without a grown region corrects the drawn mask.
   const corrects = before ? before.corrects : !click.positive && editor.mask.some(Boolean);
   if (!before && !click.positive && !corrects)
-    return review.say('Click inside the lesion first; then Alt or Shift and click removes.');
+    return review.say('Click inside the lesion first; then a click with Alt or Shift removes.');
   const window = before ? before.window : inSight(review);
   const clicks = [...(before?.clicks || []), click];
   const base = before?.base || editor.mask.slice();

@@ -14,7 +14,7 @@ export function selectionBar(grid) {
     const done = await tagCases(review, cases, name.value, remove);
     if (!done) return;
     name.value = '';
-    const what = remove ? `“${done.tag}” taken off` : `“${done.tag}” put on`;
+    const what = remove ? `“${done.tag}” removed from` : `“${done.tag}” added to`;
     review.say(`${what} ${plural(done.changed, 'case')}.`, 'good');
     grid.box.focus({ preventScroll: true });
   };

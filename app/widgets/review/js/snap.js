@@ -83,7 +83,7 @@ async function drawn(review, path, body) {
       return join(boxOf(found, editor.w, editor.h), null);
     });
     if (editor.history.length > at) correctsFrom(review);
-    else review.say('The mask holds all of it already.');
+    else review.say('The mask already contains this region.');
   } catch (error) {
     refused(review, error);
   } finally {

@@ -11,9 +11,9 @@ const HELD = 500; // milliseconds between checks of a slider that is still held
 /** Describes how a map is outlined. @param {import('./heat.js').HeatMap} map */
 function outlineWords({ share, scale, core }) {
   if (share === null)
-    return 'Outlined at one level for all images: a typical normal image has 1 % above it. Score the run again for outlines that follow each image.';
+    return 'Outlined at one level for all images: 1 % of a typical normal image is above it. Score the run again for outlines adapted to each image.';
   if (scale.pixel === core) return 'Nothing here exceeds the values of typical normal images.';
-  return `Outlined above ${Math.round(100 * share)} % of the way from a typical normal image to this one's highest value; the share was learnt from lesions pasted into held-out normals. It does not decide what is flagged.`;
+  return `Outlined above ${Math.round(100 * share)} % of the range from typical normal values to this image's maximum; the share was learnt from lesions pasted into held-out normals. It does not affect flags.`;
 }
 
 export class Threshold {

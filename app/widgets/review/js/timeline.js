@@ -57,7 +57,7 @@ export function timeline(review) {
 
   function peak() {
     if (frames.length < 2 || line.hidden)
-      return review.say('This case is a single image; peaks belong to recordings and volumes.');
+      return review.say('This case is a single image; only recordings and volumes have peaks.');
     const scores = frames.map((f) => f.score);
     const i = nextPeak(scores, here());
     return i < 0 ? review.say('The score has no peak here.') : review.goTo(frames[i].id);

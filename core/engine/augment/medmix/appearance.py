@@ -1,4 +1,4 @@
-"""What a lesion looks like: its outline, where its pixels are read, its tissue and light, how it joins the image."""
+"""What a lesion looks like: its outline, where its pixels are read, its tissue and light, how it is blended in."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ HARMONICS = 6
 def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
     """Turns uniform draws (..., 2 * HARMONICS) into amplitudes (..., 2, HARMONICS) of the outline's radius.
 
-    They are the amplitudes of cosine and sine. The radius is (1 + sum_j a_j cos j t + b_j sin j t) / (1 + sum_j |c_j|),
-    so a blob stays in its box; amplitudes fall as 1 / (1 + j) and their sum stays below one, so it stays in one piece.
+    They are cosine amplitudes a and sine amplitudes b. The radius, (1 + sum_j a_j cos j t + b_j sin j t) divided by
+    (1 + sum_j sqrt(a_j^2 + b_j^2)), keeps a blob in its box; amplitudes that fall as 1 / (1 + j) keep it in one piece.
     """
     fall = 0.45 * irregularity / (1 + np.arange(1, HARMONICS + 1, dtype=np.float32))
     return (2 * u - 1).reshape(*u.shape[:-1], 2, HARMONICS) * fall
@@ -29,7 +29,7 @@ def outline(u: np.ndarray, irregularity: float) -> np.ndarray:
 def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -> Tensor:
     """Computes how deep each pixel lies in its lesion, (L, H, W): 1 in the middle, 0 on the outline, negative outside.
 
-    v (L, H), u (L, W): box coordinates, -1..1 inside; outlines (L, 2, HARMONICS); shapes: which lesions have which.
+    v (L, H), u (L, W): box coordinates, -1..1 inside; outlines (L, 2, HARMONICS); shapes: the lesions with each shape.
     """
     v, u = v[:, :, None], u[:, None, :]
     deep = torch.empty(len(v), v.shape[1], u.shape[2], dtype=v.dtype, device=v.device)
@@ -46,7 +46,7 @@ def depth(v: Tensor, u: Tensor, outlines: Tensor, shapes: Mapping[str, Which]) -
 
 
 def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
-    """Radius of the outline in the direction of (v, u), at distance r; all (L, H, W)."""
+    """Computes the radius of the outline in the direction of (v, u), a vector of length r; all (L, H, W)."""
     # cos j t and sin j t by recurrence: no arctangent, no trigonometry per pixel
     c1, s1 = u / r, v / r
     c, s, radius = c1, s1, torch.ones_like(r)
@@ -60,7 +60,7 @@ def _radius(v: Tensor, u: Tensor, r: Tensor, waves: Tensor) -> Tensor:
 
 
 def coverage(depth: Tensor, softness: Tensor) -> Tensor:
-    """Turns depth (L, H, W) into alpha in [0, 1], rising smoothly over softness (L,); a step where that is 0."""
+    """Turns depth (L, H, W) into alpha in [0, 1], rising smoothly over softness (L,); a step if that is 0."""
     soft = softness.view(-1, 1, 1)
     ramp = (depth / soft.clamp(min=1e-6)).clamp_(0, 1)
     ramp = ramp * ramp * (3 - 2 * ramp)
@@ -69,7 +69,7 @@ def coverage(depth: Tensor, softness: Tensor) -> Tensor:
 
 # Where each pixel of a patch is read: fisheye, horizontal wave (Sec. MedMix) and bulge, in box coordinates (-1..1).
 #
-# Each takes and returns the coordinates v, u (L, H, W) at which the donor is read, and draws nothing.
+# Each function takes and returns the coordinates v, u (L, H, W) at which the donor is read; nothing is random.
 
 
 REACH = 0.7  # radius of a control point's lens, of half the patch's side
@@ -95,8 +95,8 @@ def deform(group: Group) -> tuple[Tensor, Tensor]:
 def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Tensor, Tensor]:
     """Puts a lens at each control point: points (L, c, 2) as (v, u); strength (L, c) in 0..0.95, 0 leaves all in place.
 
-    At distance r of a point (in units of REACH) a pixel is read from r (1 - s (1 - r^2)): magnified at the point, in
-    place from r = 1 on, and never folded for s < 1. The lenses follow one another.
+    A pixel at distance r from a point (in units of REACH) is read at r (1 - s (1 - r^2)): magnified at the point,
+    unchanged from r = 1 on, and never folded for s < 1. The lenses are applied one after another.
     """
     for at, s in zip(points[..., None, None].unbind(1), strength[..., None, None].unbind(1), strict=True):
         dv, du = v - at[:, 0], u - at[:, 1]
@@ -106,7 +106,7 @@ def fisheye(v: Tensor, u: Tensor, points: Tensor, strength: Tensor) -> tuple[Ten
 
 
 def wave(v: Tensor, u: Tensor, points: Tensor, lengths: Tensor, amplitude: Tensor) -> tuple[Tensor, Tensor]:
-    """Shifts rows sideways along a wave: points (L, c, 2), lengths (L, c) in box units, amplitude (L,) of the side.
+    """Shifts rows sideways along a wave: points (L, c, 2), lengths (L, c) in box units, amplitude (L,) in sides.
 
     Each control point sets phase and wavelength near its own height, with weights exp(-(v - v_i)^2 / 0.18):
     u + 2 A sum_i w_i sin(2 pi (v - v_i) / lambda_i) / sum_i w_i.
@@ -149,7 +149,7 @@ def drawn(seed: Tensor, contrast: Tensor, v: Tensor, u: Tensor, base: Tensor) ->
 
 
 def other_modality(patch: Tensor, tone: Tensor) -> Tensor:
-    """Changes patches to what another device might show: channels reordered, half of them inverted. tone (L, 4)."""
+    """Imitates another modality: reorders channels, and inverts half of the patches. tone: uniform draws (L, 4)."""
     order = tone[:, :3].argsort(1)[:, :, None, None].expand_as(patch)
     patch = patch.gather(1, order)
     return torch.where((tone[:, 3] < 0.5)[:, None, None, None], 1 - patch, patch)
@@ -167,10 +167,10 @@ def shade(v: Tensor, u: Tensor, strength: Tensor, angle: Tensor) -> Tensor:
 
 
 def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, area: int) -> Tensor:
-    """Makes lesions that do not show brighter or darker, by no more than is needed, since A_n must show n lesions.
+    """Makes invisible lesions brighter or darker, by no more than is needed, because A_n must show n lesions.
 
-    A lesion shows if it changes the mean of the channels by `contrast` in `area` pixels. It is mixed with white or with
-    black, whichever takes less of it.
+    A lesion is visible if it changes the mean of the channels by `contrast` in `area` pixels. It is mixed with white or
+    black, whichever takes the smaller share.
     under, patch (L, 3, W, W): the image, and what is blended in, both in [0, 1]; cover (L, 1, W, W). Returns the patch.
     """
     cover = cover[:, 0]
@@ -185,7 +185,7 @@ def strengthen(under: Tensor, patch: Tensor, cover: Tensor, contrast: float, are
     return torch.lerp(patch, (white <= black).to(patch.dtype).view(-1, 1, 1, 1).expand_as(patch), amount)
 
 
-# How a lesion is joined to the image by its gradients, for the blend `poisson`.
+# Blending by gradients, for the blend `poisson`.
 
 
 STEPS = 12  # of conjugate gradients; the guess they start from has the large scales right
@@ -195,8 +195,8 @@ LEAST = 6  # pixels; the coarsest level of the guess
 def membrane(rim: Tensor, inside: Tensor) -> Tensor:
     """Computes the harmonic function within `inside` that continues `rim` from outside.
 
-    rim (L, C, H, W): values known outside; inside bool (L, H, W): where they are sought. Laplace's equation by a few
-    conjugate gradients from a guess made coarse to fine. Beyond the window its edge repeats.
+    rim (L, C, H, W): values outside; inside bool (L, H, W): where values are computed. Laplace's equation is solved by
+    a few conjugate gradient steps from a coarse-to-fine guess. The edge of the window is repeated beyond it.
     """
     hole = inside[:, None].to(rim.dtype)
     field = torch.where(inside[:, None], _guess(rim, hole), rim)
@@ -218,7 +218,7 @@ def _laplace(z: Tensor) -> Tensor:
 
 
 def _guess(rim: Tensor, hole: Tensor) -> Tensor:
-    """Averages of what is known, handed down from coarse to fine, two Jacobi sweeps each."""
+    """Fills the hole with averages of the known pixels, from coarse to fine, with two Jacobi sweeps at each level."""
     known = 1 - hole
     if min(rim.shape[-2:]) <= LEAST:
         total = known.sum((2, 3), keepdim=True).clamp(min=1)

@@ -1,7 +1,7 @@
-"""MedMix with real donors: a lesion that a reader marked, in its own outline, pasted softly into another image.
+"""MedMix with real donors: lesions that readers marked, cut along their outlines and pasted with a soft edge.
 
-`pasted` takes one image at a time and looks for a place whose surroundings are like the lesion's own: detectors that
-learn from marks use it. `MarkedLesions` is what `MedMix` cuts from for the donor `marked`, at the places that it draws.
+`pasted` handles one image and looks for a place whose surroundings resemble the lesion's; detectors that learn from
+marks use it. `MedMix` cuts lesions from `MarkedLesions` for the donor `marked` and pastes them at random places.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MATCH = (0.5, 1.0)  # how far the lesion takes on the colour of its new place
 class MarkedLesions:
     """M connected lesions that readers marked in images (N, 3, S, S).
 
-    image (M,): which image each is of; alpha (M, S, S): 1 inside, with a soft edge; boxes (M, 4): long, as y0, x0, h,
-    w, each holds a lesion with its edge; around (M, 3): the colour of what surrounds its image's lesions.
-    image and boxes lie on the CPU, the others where the images are.
+    image (M,): the index of each lesion's image; alpha (M, S, S): 1 inside, with a soft edge; boxes long (M, 4): y0,
+    x0, h, w around each lesion and its edge; around (M, 3): the mean colour around all lesions of its image.
+    `image` and `boxes` are on the CPU, the others on the images' device.
     """
 
     images: Tensor
@@ -77,10 +77,10 @@ def pasted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pastes the donor's lesion into the image `under`; returns the image and the mask of where the lesion is now.
 
-    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its own mask. Of some drawn
-    places where most of it lies inside roi, it goes to the one whose surroundings are most like its own. It takes on
-    the colour there for the most part, and is joined by a soft edge. A lesion of fewer than LEAST pixels leaves the
-    image as it is, as does one for which no place fits.
+    under, donor uint8 (S, S, 3); roi, mask uint8 (S, S), 1 inside. The lesion is cut along its mask. Of up to TRIES
+    random places where most of it is inside roi, the one with the most similar surroundings is used. The lesion's
+    colour is shifted towards the colour there, and its edge is soft. The image is not changed if the lesion has fewer
+    than LEAST pixels or if no place fits.
     """
     side = len(under)
     lesion_ring = _around(donor, mask)
@@ -105,6 +105,6 @@ def pasted(
 
 
 def _around(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Mean colour (3,) of what surrounds a mask; of the image where nothing does."""
+    """Computes the mean colour (3,) of a ring around a mask, or of the whole image if the ring is empty."""
     ring = (cv2.dilate(mask, np.ones((RING, RING), np.uint8)) > 0) & (mask == 0)
     return np.asarray(image[ring].mean(0) if ring.any() else image.mean((0, 1)), np.float32)

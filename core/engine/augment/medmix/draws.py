@@ -1,8 +1,8 @@
-"""All that is random about a batch's lesions, drawn at once on the CPU in a fixed order.
+"""The random numbers of a batch's lesions, all drawn at once on the CPU in a fixed order.
 
 `Draws` are uniform numbers in [0, 1), one named field for each decision; their layout does not depend on the settings.
-So with the same seed a lesion stays where and what it is while a setting moves (a slider on the page), and CPU and GPU
-get the same lesions. `read_draws` says what the numbers mean under a configuration: `Lesions`.
+With the same seed a lesion therefore keeps its place and kind while a setting is changed (a slider on the page), and
+CPU and GPU get the same lesions. `read_draws` converts the numbers to `Lesions`, as a configuration says.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _COLUMNS = {
 
 @dataclass
 class Draws:
-    """Uniform random numbers in [0, 1) for k lesions in each of T images; those of WIDTHS by name: `draws.size`."""
+    """Uniform random numbers in [0, 1) for k lesions in each of T images; the names in WIDTHS are attributes, too."""
 
     paste_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is pasted
     cut_place: np.ndarray  # (T, k, CANDIDATES, 2) where it is cut
@@ -77,7 +77,7 @@ class Draws:
 
     @classmethod
     def draw(cls, images: int, k: int, generator: torch.Generator) -> Draws:
-        """Draws the numbers of `images` images, in a few large draws."""
+        """Draws the numbers for `images` images with a few large calls."""
         shapes = (CANDIDATES, 2), (CANDIDATES, 2), (_ENDS[-1],), (POINTS, 4)
         paste_place, cut_place, even, points = (torch.rand(images, k, *s, generator=generator).numpy() for s in shapes)
         seed = torch.randint(2**31 - 1, (images, k), generator=generator).numpy()
@@ -85,12 +85,12 @@ class Draws:
 
     @staticmethod
     def stack(several: Sequence[Draws]) -> Draws:
-        """Joins n Draws of T images each, those of image i one after another: (T n, k, ...)."""
+        """Combines n Draws of the same T images, with the n Draws of an image adjacent: (T n, k, ...)."""
         joined = {f.name: np.stack([getattr(d, f.name) for d in several], 1) for f in fields(Draws)}
         return Draws(**{name: numbers.reshape(-1, *numbers.shape[2:]) for name, numbers in joined.items()})
 
     def pick(self, *rows: np.ndarray) -> Draws:
-        """Returns the numbers at (image, slot), (L,) or (L, width), or those of whole images."""
+        """Returns the numbers of lesions, by image and slot, (L,) each, or of whole images, by image only."""
         return Draws(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
 
@@ -106,11 +106,11 @@ def read_draws(
     pool_roi: Tensor | None = None,
     marked: np.ndarray | None = None,
 ) -> Lesions[np.ndarray]:
-    """Reads draws as the lesions of T images, on the CPU: layer by layer, in each layer the largest first.
+    """Converts draws to the lesions of T images, on the CPU, sorted by layer and then from large to small.
 
-    image (T,): which of the batch's images each of the T is made from; counts (T,): its lesions.
-    batch, side: images in the batch, and their side in pixels; roi (batch, side, side), 1 inside.
-    pool: how many images of another study there are; pool_roi (pool, side, side): their regions of interest.
+    image (T,): the image of the batch from which each of the T is made; counts (T,): its number of lesions.
+    batch, side: number of images in the batch, and their side in pixels; roi (batch, side, side), 1 inside.
+    pool: number of images of another study; pool_roi (pool, side, side): their regions of interest.
     marked: boxes (M, 4) of the lesions that readers marked; they are pasted at their own size.
     """
     sampler, real = RoiSampler(roi, side), marked if marked is not None and len(marked) else None
@@ -180,7 +180,7 @@ def _sources(
     pool: int,
     pool_roi: Tensor | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What each of L lesions is cut from: donor (L,), -1 for none, and box (L, 4) in it as y0, x0, h, w."""
+    """Returns what each of L lesions is cut from: donor (L,), -1 for none, and box (L, 4) in it as y0, x0, h, w."""
     side = sampler.side
     donor = np.where((kind == OTHER) | (kind == FOREIGN), (image + 1 + _index(u.donor, batch - 1)) % batch, image)
     hw = (box[:, 2:] * _between(u.scale[:, None], config.donor_scale)).astype(np.float32).round().clip(2, side)
@@ -203,7 +203,7 @@ def _between(u: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
 
 
 def _index(u: np.ndarray, count: int) -> np.ndarray:
-    """Turns uniform draws into whole numbers below `count`, 0 where there are none."""
+    """Turns uniform draws into integers from 0 to count - 1, or into 0 if `count` is 0."""
     return (u * count).astype(int).clip(0, max(count - 1, 0))
 
 

@@ -1,6 +1,6 @@
-"""Groups of lesions of like size that are painted at once, each in a small square window of its image.
+"""Groups of lesions of similar size that are painted at once, each in a small square window of its image.
 
-What a step needs to know to leave lesions out is found here, on the CPU, so that no device is asked for it.
+Which lesions each painting step changes is determined here, on the CPU, so that no GPU has to be waited for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from core.engine.augment.config import BLENDS, DONORS, SHAPES
 from core.engine.tensors import on_device
 
-Which = Tensor | slice | None  # of L lesions: what indexes them, or None for none of them
+Which = Tensor | slice | None  # an index that selects some of L lesions; None selects none
 
 
 @dataclass
@@ -24,7 +24,8 @@ class Group:
     """L lesions of one layer, each in a window of `window` x `window` pixels (W) that holds its box.
 
     rows, cols (L, W) long: the window's pixels, counted from the box's corner; v, u (L, W): the same in -1..1 over the
-    box. top, left (L,) long: where the window begins in the image. crop: pixels that hold what any of them is cut from.
+    box. top, left (L,) long: where the window begins in the image. crop: side in pixels that any source box fits in.
+    The fields of type Which say which lesions a painting step changes.
     """
 
     lesions: Lesions[Tensor]  # on the images' device
@@ -57,7 +58,7 @@ class Group:
 
 
 def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.device) -> Iterator[Group]:
-    """Cut lesions (on the CPU, layer by layer, in each the largest first) into groups of about `budget` pixels."""
+    """Splits lesions (on the CPU, sorted as by `read_draws`) into groups of about `budget` pixels, on `device`."""
     flags = _touched(lesions)
     extent, cut = lesions.box[:, 2:].max(1, initial=0), lesions.source[:, 2:].max(1, initial=0)
     ends = np.flatnonzero(np.diff(lesions.layer, append=-1)) + 1
@@ -81,7 +82,7 @@ def groups(lesions: Lesions[np.ndarray], side: int, budget: int, device: torch.d
 
 
 def _touched(lesions: Lesions[np.ndarray]) -> dict[str, np.ndarray]:
-    """Which lesions each step touches, bool (L,)."""
+    """Returns for each painting step, by name, which lesions it changes, bool (L,)."""
     kinds = {name: lesions.kind == DONORS.index(name) for name in ("foreign", "texture", "marked")}
     shapes = {name: lesions.shape == i for i, name in enumerate(SHAPES)}
     return (
@@ -116,7 +117,7 @@ def _group(lesions: Lesions[Tensor], window: int, crop: int, side: int, which: d
 
 
 def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
-    """Reads windows (L, C, W, W) of x (B, C, S, S), at rows top (L,), columns left (L,) of images image (L,)."""
+    """Reads windows (L, C, W, W) of x (B, C, S, S), each from an image, at a top row and a left column, all (L,)."""
     if x.device.type == "cpu":  # slice by slice: seven times as fast there as by index, and the same
         pixels = x.numpy()
         return torch.from_numpy(np.stack([pixels[at] for at in _slices(image, top, left, window)]))
@@ -124,7 +125,7 @@ def read(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Te
 
 
 def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> None:
-    """Adds windows (L, C, W, W) to contiguous x (B, C, S, S) in place; where two of them meet, one is 0."""
+    """Adds windows (L, C, W, W) to contiguous x (B, C, S, S) in place; where windows overlap, all but one are 0."""
     if x.device.type == "cpu":
         pixels = x.numpy()
         for at, value in zip(_slices(image, top, left, values.shape[-1]), values.numpy(), strict=True):
@@ -134,7 +135,7 @@ def add(x: Tensor, image: Tensor, top: Tensor, left: Tensor, values: Tensor) -> 
 
 
 def _places(x: Tensor, image: Tensor, top: Tensor, left: Tensor, window: int) -> Tensor:
-    """Where the pixels of windows (L, C, W, W) lie in x, flattened."""
+    """Returns the indices of the pixels of windows (L, C, W, W) in the flattened x."""
     channels, side = x.shape[1], x.shape[-1]
     steps = torch.arange(window, device=x.device)
     planes = image[:, None] * channels + torch.arange(channels, device=x.device)  # (L, C)
@@ -147,7 +148,7 @@ def _slices(image: Tensor, top: Tensor, left: Tensor, window: int) -> Iterator[t
         yield b, slice(None), slice(i, i + window), slice(j, j + window)
 
 
-# The parameters of a batch's lesions: what was drawn, read under a configuration, one row for each lesion.
+# The parameters of a batch's lesions, as `read_draws` computes them from draws and a configuration.
 
 
 A = TypeVar("A", np.ndarray, Tensor)
@@ -155,17 +156,15 @@ A = TypeVar("A", np.ndarray, Tensor)
 
 @dataclass
 class Lesions(Generic[A]):
-    """Parameters of L lesions; every field has L rows. Boxes are y0, x0, h, w in pixels (int64).
+    """Parameters of L lesions; every field has L rows: arrays when they are drawn, tensors when they are painted.
 
-    Arrays where they are drawn, tensors where they are painted.
-
-    Coordinates v (down), u (right) within a lesion's box run from -1 to 1.
+    Boxes are y0, x0, h, w in pixels (int64). Coordinates v (down), u (right) within a lesion's box run from -1 to 1.
     """
 
-    target: A  # (L,) which of the images made it is pasted into
-    image: A  # (L,) which image of the batch that one is made from
+    target: A  # (L,) index of the output image that it is pasted into
+    image: A  # (L,) index of the image of the batch from which the target is made
     slot: A  # (L,) its number in the target; a later one covers an earlier one
-    layer: A  # (L,) 0, or one more than that of any earlier one that it covers; see `layers`
+    layer: A  # (L,) 0, or one more than the highest layer of the earlier lesions that it covers; see `layers`
     box: A  # (L, 4) where it is pasted
     source: A  # (L, 4) where it is cut
     donor: A  # (L,) from which image; -1 for none

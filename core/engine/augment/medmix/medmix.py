@@ -1,13 +1,13 @@
-"""MedMix: a normal image becomes one of class A_n by n lesions, cut from the minibatch and put in (Sec. MedMix).
+"""MedMix: turns normal images into class A_n by pasting n lesions that are cut from the minibatch (Sec. MedMix).
 
     draw    everything random, for the whole batch at once, on the CPU (draws.py)
     cut     a patch of another image, read through the fisheye and the wave (appearance.py)
     colour  jitter, as one affine map of RGB (augment/colour.py), and noise (augment/hashing.py)
     place   the outline and the region of interest: how much of each pixel is lesion (appearance.py)
-    blend   pasted, mixed in or joined by its gradients (appearance.py)
+    blend   opaque, translucent or joined by gradients (appearance.py)
 
-L lesions of like size are painted at once, each in a window of W x W pixels that holds its box. All that decides which
-lesions a step touches is known on the CPU: nothing here asks the device that holds the images, so nothing waits for it.
+L lesions of similar size are painted at once, each in a window of W x W pixels that holds its box. Which lesions a step
+changes is known on the CPU, so that nothing here waits for the images' device.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from core.engine.augment.strong import Mixed, Strong
 from core.engine.registry import STRONG
 from core.engine.tensors import on_device, to_device
 
-FAINT = 1 / 255  # a lesion this thin cannot move a grey level: it is not there
+FAINT = 1 / 255  # alpha up to this cannot change a grey level, so that it counts as 0
 # pixels of windows painted at once: on a CPU what fits a core's cache, elsewhere all
 _BUDGET = {"cpu": 2**15}
 
@@ -67,7 +67,7 @@ class MedMix(Strong):
     def __call__(self, x: Tensor, n: int | Tensor, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Puts n lesions into each image of x (B, 3, S, S) in [0, 1]; n an int or long (B,), 0..k. A_0 is x, untouched.
 
-        roi (B, S, S), 1 inside. A region of interest on the CPU is best: one on a GPU has to be waited for, once.
+        roi (B, S, S), 1 inside, best on the CPU: the CPU has to wait once for a region on a GPU.
         Raises ValueError if n > k.
         """
         counts = self.counts(n, x)
@@ -75,14 +75,14 @@ class MedMix(Strong):
         return self._mix(x, torch.arange(len(x)), counts, draws, roi)
 
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
-        """Paints all classes together, as `Strong.classes` does, from the draws that one after another would take."""
+        """Makes the same images as `Strong.classes` from the same draws, but paints all classes together."""
         several = [Draws.draw(len(x), self.k, generator) for _ in range(k)]
         draws = Draws.stack([several[0], *several])  # A_0 has no lesions: its draws are not looked at
         image, counts = torch.arange(len(x)).repeat_interleave(k + 1), torch.arange(k + 1).repeat(len(x))
         return self._mix(x, image, counts, draws, roi)
 
     def _mix(self, x: Tensor, image: Tensor, counts: Tensor, draws: Draws, roi: Tensor | None) -> Mixed:
-        """T images: number t is x[image[t]] with counts[t] lesions. image, counts (T,) and draws on the CPU."""
+        """Makes T images: number t is x[image[t]] with counts[t] lesions. image, counts (T,), draws: on the CPU."""
         pool = None if self.pool is None else self.pool.to(x.device)
         if pool is not None and pool.shape[-1] != x.shape[-1]:
             raise ValueError(f"the donors' images are {pool.shape[-1]} pixels wide, the batch's {x.shape[-1]}")
@@ -111,7 +111,7 @@ class MedMix(Strong):
         return mixed
 
     def _table(self, lesions: Lesions[np.ndarray], box: np.ndarray, counts: Tensor) -> np.ndarray:
-        """Boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1; 0 where unused."""
+        """Converts boxes (L, 4) y0, x0, h, w -> (T, k, 4) y0, x0, y1, x1; 0 where unused."""
         table = np.zeros((len(counts), self.k, 4), np.int64)
         table[lesions.target, lesions.slot] = np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], 1)
         return table
@@ -121,7 +121,7 @@ def paint(
     images: Tensor, alpha: Tensor, x: Tensor, lesions: Lesions[np.ndarray], roi: Tensor | None, pool: Tensor | None,
     marked: MarkedLesions | None = None, shown: tuple[float, int] = (0.0, 0),
 ) -> None:  # fmt: skip
-    """Put `lesions` into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
+    """Paints `lesions` into images (T, 3, S, S) and alpha (T, S, S), in place; donors are read from x.
 
     x (B, 3, S, S), roi (B, S, S), pool (M, 3, S, S), all on one device. shown: see `MedMixConfig.shown`.
     """
@@ -168,11 +168,11 @@ def appearance(
     """
     lesions, r = group.lesions, group.match
     patch = cut(x, pool, marked, group, v, u)  # (L, 3, W, W)
-    # colour: that of the place as far as wanted, then jitter, as one affine map for each lesion
+    # colour: shifted towards the mean colour of the place, then jitter, as one affine map for each lesion
     box = group.inside()[:, None].to(x.dtype)  # (L, 1, W, W)
 
     def place(r: Tensor | slice) -> Tensor:
-        """Mean colours (R, 3) of where lesions r go."""
+        """Computes the mean colours (R, 3) of the places where lesions r are pasted."""
         return mean(read(x, lesions.image[r], group.top[r], group.left[r], group.window), box[r])
 
     if r is not None:
@@ -197,7 +197,7 @@ def appearance(
 
 
 def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Group, v: Tensor, u: Tensor) -> Tensor:
-    """Reads the donors' patches (L, 3, W, W) bilinearly at box coordinates v, u (L, W, W), never outside the cut."""
+    """Reads the donors' patches (L, 3, W, W) bilinearly at box coordinates v, u (L, W, W), inside the source."""
     lesions, crop = group.lesions, group.crop
     top, left, grid = _crops(lesions.source, crop, x.shape[-1], v, u)
     donor = read(x, lesions.donor.clamp(0, len(x) - 1), top, left, crop)  # (L, 3, crop, crop)
@@ -215,7 +215,7 @@ def cut(x: Tensor, pool: Tensor | None, marked: MarkedLesions | None, group: Gro
 
 
 def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tensor, u: Tensor) -> Tensor:
-    """Computes how much of each pixel is lesion, (R, W, W), for the marked lesions r of a group, warped as they are."""
+    """Computes how much of each pixel is lesion, (R, W, W), for the marked lesions r of a group, warped alike."""
     lesions, crop = group.lesions.pick(r), group.crop
     top, left, grid = _crops(lesions.source, crop, marked.alpha.shape[-1], v[r], u[r])
     alpha = read(marked.alpha[:, None], lesions.donor, top, left, crop)
@@ -224,14 +224,14 @@ def own_outline(marked: MarkedLesions, group: Group, r: Tensor | slice, v: Tenso
 
 
 def _crops(source: Tensor, crop: int, side: int, v: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows (L,) and columns (L,) where crops of boxes (L, 4) begin, and where v, u lie in them: (L, W, W, 2)."""
+    """Returns the rows and columns (L,) where crops of boxes (L, 4) begin, and v, u as a grid in them: (L, W, W, 2)."""
     y0, x0, h, w = source.unbind(1)
     top, left = y0.clamp(max=side - crop), x0.clamp(max=side - crop)
     return top, left, torch.stack([_within(u, x0, w, left, crop), _within(v, y0, h, top, crop)], -1)
 
 
 def _within(at: Tensor, start: Tensor, length: Tensor, origin: Tensor, crop: int) -> Tensor:
-    """Box coordinates -> those of grid_sample in a crop that begins at `origin`, kept within the box."""
+    """Converts box coordinates to coordinates of grid_sample in a crop from `origin` on, clamped to the box."""
     start, length, origin = (t.view(-1, 1, 1).to(at.dtype) for t in (start, length, origin))
     pixel = (start + (at + 1) * 0.5 * length - 0.5).clamp(start, start + length - 1)
     return 2 * (pixel - origin) / (crop - 1) - 1

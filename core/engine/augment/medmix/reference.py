@@ -1,8 +1,8 @@
 """MedMix as the paper describes it (Sec. MedMix), one image and one lesion at a time. Read this first.
 
-The batched version (`medmix.py`) does the same for a whole minibatch, and equals this to 1e-5 when both
-are given the same drawn parameters: tests/engine/augment/medmix/test_medmix.py. Not here are what we added to the
-paper's cut and paste: blending by gradients, drawn textures and made-up modalities (`appearance.py`).
+The batched version (`medmix.py`) does the same for a whole minibatch, and equals this to 1e-5 with the same drawn
+parameters: tests/engine/augment/medmix/test_medmix.py. Blending by gradients, drawn textures and made-up modalities,
+which we added to the paper's cut and paste, are in `appearance.py` only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def medmix(
 ) -> tuple[Array, Array]:
     """Turns x = D[i] of a minibatch D (B, 3, S, S) into x^(n) (3, S, S) of class A_n; returns it and its alpha (S, S).
 
-    lesions: the n drawn ones in their order, each with the fields of `draws.Lesions`. roi (S, S): 1 inside.
+    lesions: the n drawn lesions in order, each with the fields of `groups.Lesions`. roi (S, S): 1 inside.
     shown: by how much, in how many pixels, a lesion must change the image (ours; the class would be false otherwise).
     """
     x, alpha = D[i].copy(), np.zeros(D.shape[2:])
@@ -67,7 +67,7 @@ def cut(donor: Array, box: Sequence[int], v: Array, u: Array) -> Array:
 
 
 def transform(patch: Array, home: Array, v: Array, u: Array, a: Any) -> Array:
-    """Applies colour jitter and Gaussian noise; ours: the colour of its new place before, light from one side after."""
+    """Applies colour jitter and Gaussian noise; ours: matches the colour of the new place, adds light from one side."""
     patch = patch + a.match * (home.mean((1, 2)) - patch.mean((1, 2)))[:, None, None]
     patch = jitter(patch, a.jitter, range(4))
     light = math.cos(a.light) * u + math.sin(a.light) * v

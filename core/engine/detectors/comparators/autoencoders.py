@@ -77,8 +77,8 @@ class DAE(NetDetector):
     """DAE, the deep convolutional auto-encoder (Masci et al. 2011, "Stacked Convolutional Auto-Encoders").
 
     Feature maps are tanh of a convolution, followed by max-pooling; an image is reconstructed from them with the same
-    filters, flipped over both axes. The paper of the tables says no more than "deep autoencoder". Our choices: nearest
-    up-sampling to undo pooling, training all layers at once instead of one after another, and Adam.
+    filters, flipped over both axes. The PMSACL paper, which compares with DAE, says only "deep autoencoder". Our
+    choices: nearest up-sampling to undo pooling, training all layers at once instead of one after another, and Adam.
 
     Score: mean squared error of the reconstruction.
     """
@@ -98,7 +98,7 @@ class DAE(NetDetector):
 
 @dataclass(frozen=True)
 class MSSSIMConfig(NetConfig):
-    """Options: rho, the share of L1 in the loss, the rest being 1 - MS-SSIM; window of MS-SSIM in pixels."""
+    """Options of the MS-SSIM auto-encoder. rho: share of L1 in the loss; the rest is 1 - MS-SSIM. window: in pixels."""
 
     lr: float = 1e-4
     rho: float = 0.15
@@ -131,8 +131,8 @@ class MSSSIMTraining(NetTraining):
 class MSSSIMAutoEncoder(NetDetector):
     """The auto-encoder with an MS-SSIM loss: IGD without its classifier and its critic (Chen et al. 2021, Eq. 3).
 
-    The tables cite IGD's paper for it. Loss weights and windows are IGD's; it is trained from random weights on whole
-    images only.
+    The PMSACL paper cites IGD's paper for it. Loss weights and windows are IGD's; it is trained from random weights on
+    whole images only.
 
     Score: the loss, or in a region of interest the mean of the residual map.
     """

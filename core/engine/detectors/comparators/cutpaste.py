@@ -1,9 +1,9 @@
 """CutPaste (Li et al. 2021, "CutPaste: Self-Supervised Learning for Anomaly Detection and Localization").
 
 A network learns to classify three classes: the image, and the image after CutPaste or CutPaste-Scar (3-way, Sec. 2.3).
-A Gaussian is then fitted to the features of normal images; an image's score is its negative log density up to
-constants, the Mahalanobis distance. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole
-images). Our choices: one hidden layer in the head, and a shrunk covariance, as that of few images is singular.
+A Gaussian is then fitted to the features of normal images; an image's score is its Mahalanobis distance, which is the
+negative log density up to constants. The map is Grad-CAM of that distance (Sec. 4.2 of the paper shows it for whole
+images). Our choices: one hidden layer in the head, and a shrunk covariance, because few images give a singular one.
 
 By default, as the paper says, colour jitter is applied to the pasted piece only (`whole_jitter`) and features are not
 normalised (`unit`); the preset `published` does both differently, like public implementations.
@@ -35,9 +35,9 @@ CLASSES = 3
 class CutPasteConfig(NetConfig):
     """Options of CutPaste.
 
-    momentum, weight_decay: of SGD (0.9 and 3e-5), with a cosine learning rate. latent: width of the head. whole_jitter:
-    whether the whole images of all three classes are colour-jittered as well, as in released code. unit: whether
-    features are normalised to length 1, as in released code.
+    momentum, weight_decay: settings of SGD (0.9 and 3e-5), whose learning rate follows a cosine. latent: width of the
+    head. whole_jitter: whether the whole images of all three classes are colour-jittered as well, as in released code.
+    unit: whether features are normalised to length 1, as in released code.
     """
 
     steps: int = 65_536
@@ -76,7 +76,7 @@ class CutPasteTraining(NetTraining):
 
 @DETECTORS.register("cutpaste", title="CutPaste", section="Table detection; Li et al. 2021")
 class CutPaste(NetDetector):
-    """The CutPaste detector. Score: Mahalanobis distance of the features from those of normal images."""
+    """The CutPaste detector. Score: Mahalanobis distance of an image's features from the features of normal images."""
 
     name = "cutpaste"
     Config = CutPasteConfig

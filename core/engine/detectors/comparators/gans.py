@@ -94,8 +94,8 @@ class ADGAN(NetDetector):
 
     One generator maps codes to images, the other images to codes; one critic judges the images, another the codes, and
     a cycle through both generators must reconstruct its input. An image with a lesion is reconstructed without it. The
-    paper of the tables says no more than "two generators and two discriminators"; critics with gradient penalty,
-    layers, Adam and the weight of the cycle loss are our choices.
+    PMSACL paper says only "two generators and two discriminators"; critics with gradient penalty, layers, Adam and the
+    weight of the cycle loss are our choices.
 
     Score: mean absolute difference between an image and its reconstruction.
     """
@@ -117,10 +117,10 @@ class ADGAN(NetDetector):
 class FAnoGANConfig(NetConfig):
     """Options of f-AnoGAN.
 
-    steps: of both trainings together. gan: share of the steps for the WGAN. penalty: weight of the gradient penalty
-    (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the critic's features (1).
-    code_optimiser: of the encoder, adam or rmsprop. code_lr: its learning rate, 0 for `lr`. code_bound: largest
-    absolute value in a code. span: images are scaled to [-span / 2, span / 2].
+    steps: number of steps, of the WGAN and the encoder together. gan: share of the steps for the WGAN. penalty: weight
+    of the gradient penalty (10). critic_steps: steps of the critic per step of the generator (5). kappa: weight of the
+    critic's features (1). code_optimiser: the encoder's optimiser, adam or rmsprop. code_lr: its learning rate, 0 for
+    `lr`. code_bound: largest absolute value in a code. span: images are scaled to [-span / 2, span / 2].
     """
 
     lr: float = 1e-4
@@ -156,7 +156,7 @@ class FAnoGANNet(nn.Module):
     def residuals(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the squared residuals of x (B, 3, S, S).
 
-        Returns those of the pixels, (B, S, S), and the mean over the critic's features, (B,).
+        Returns the residuals of the pixels, (B, S, S), and the mean residual of the critic's features, (B,).
         """
         x = self.shown(x)
         back = self.shown(self.generator(torch.tanh(self.code(x)) * self.bound))
@@ -208,11 +208,11 @@ class FAnoGAN(NetDetector):
     of an image (the izi_f architecture). The layers are our choice.
 
     The defaults of these options are ours, the preset `published` has the released code's: `code_optimiser` and
-    `code_lr` (Adam as for the generator, which learns faster in short trainings), `batch` and `span` (as for all
-    comparators: 32 images in 0 to 1), `code_bound` (3, as a third of the generator's normally distributed codes lie
-    beyond 1).
+    `code_lr` (Adam as for the generator, which learns faster in short trainings), `batch` and `span` (32 images with
+    values in 0 to 1, as for all comparators), `code_bound` (3, because a third of the generator's normally distributed
+    inputs lie beyond 1).
 
-    Score A_R(x) + kappa A_D(x): residuals of the image and of the critic's features. Map: the former.
+    Score: A_R(x) + kappa A_D(x), the residuals of the image and of the critic's features. Map: the image's residuals.
     """
 
     name = "f-anogan"
@@ -232,7 +232,7 @@ class FAnoGAN(NetDetector):
         return {"maps": pixels, "features": feature_residuals}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns A(x), float32 (N,); the critic's part is always that of the whole image."""
+        """Returns A(x), float32 (N,). The region of interest restricts the image's residuals, not the critic's term."""
         score: np.ndarray = mean_inside(prediction.maps, roi) + self.config.kappa * prediction.extras["features"]
         return score.astype(np.float32)
 
@@ -280,7 +280,7 @@ class OCGANNet(nn.Module):
 def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed: bool = False) -> Tensor:
     """Searches for informative negatives: moves codes (B, d) to where the classifier finds their images least normal.
 
-    Each search step is one of gradient descent on the cross-entropy of "not normal". Codes stay in -1 to 1: they are
+    Each search step is a step of gradient descent on the cross-entropy of "not normal". Codes stay in -1 to 1: they are
     clipped or, if `squashed`, the tanh of the values that are moved.
     """
     codes = codes.detach()
@@ -295,7 +295,7 @@ def negatives(net: OCGANNet, codes: Tensor, searches: int, rate: float, squashed
 
 
 def verdict_loss(verdict: Tensor, real: bool) -> Tensor:
-    """Computes the cross-entropy of verdicts (B,) whose label is `real` for all."""
+    """Computes the mean cross-entropy of verdicts (B,), all with the label `real`."""
     return F.binary_cross_entropy_with_logits(verdict, torch.full_like(verdict, float(real)))
 
 
@@ -348,9 +348,9 @@ class OCGANTraining(NetTraining):
 class OCGAN(NetDetector):
     """OCGAN (Perera et al. 2019, "One-class Novelty Detection Using GANs with Constrained Latent Representations").
 
-    A denoising auto-encoder with a bounded code, a critic that keeps the codes of normal images uniform in (-1, 1)^d, a
-    critic that makes the image of every code look normal, and a classifier that searches for codes for which this fails
-    (Algorithm 1). Layers and Adam are our choices.
+    It trains a denoising auto-encoder with a bounded code, a critic that keeps the codes of normal images uniform in
+    (-1, 1)^d, a critic that makes the image of every code look normal, and a classifier that searches for codes for
+    which this fails (Algorithm 1). Layers and Adam are our choices.
 
     The defaults of these options are ours, the preset `published` has the released code's: `w_mse` (lambda in the text,
     10), `w_latent` (no weight in the text), `searches` and `rate` (several steps, no rate in the text), `squashed`

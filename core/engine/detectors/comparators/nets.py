@@ -1,7 +1,7 @@
 """Base of detectors that train networks on the normal images; they share one fit and one checkpoint format.
 
-A detector defines its networks (`Net`, or `build` with an encoder), its training step (a NetTraining) and its reading
-of an image (`judge`).
+A detector defines its networks (`Net`, or `build` with an encoder), its training step (a NetTraining) and how it scores
+an image (`judge`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ STRIDE = 2  # maps at the image's resolution are stored at half of it
 
 @dataclass(frozen=True)
 class NetConfig(Config):
-    """Options of every such detector.
+    """Options that all these detectors share.
 
-    steps: of training. batch: images per step. lr: learning rate. width: channels at full resolution, doubled whenever
-    the maps are halved. latent: size of the code. sigma: blur of the heat map in pixels at 256 x 256. seed: of weights
-    and batches.
+    steps: training steps. batch: images per step. lr: learning rate. width: channels at full resolution, doubled
+    whenever the maps are halved. latent: length of the code. sigma: blur of the heat map in pixels at 256 x 256. seed:
+    seed of the initial weights and the batches.
     """
 
     steps: int = 20_000
@@ -74,7 +74,7 @@ class NetTraining(Training, abc.ABC):
 
     @abc.abstractmethod
     def learn(self, x: Tensor, draws: torch.Generator) -> dict[str, Tensor]:
-        """Takes one step on x (B, 3, S, S) in [0, 1] and returns figures, among them `loss`. draws: all randomness."""
+        """Takes one step on x (B, 3, S, S) in [0, 1] and returns values to log, with `loss`. draws: all randomness."""
 
     def rows(self) -> np.ndarray:
         """Returns the indices of this step's images, ascending."""
@@ -121,7 +121,7 @@ class NetDetector(Detector):
         return cls.Net(config, size)
 
     def settle(self, images: np.ndarray) -> dict[str, Tensor]:
-        """Computes tensors from the normal images uint8 (N, S, S, 3) that scoring needs, such as a memory."""
+        """Computes tensors that scoring needs, such as a memory, from the normal images uint8 (N, S, S, 3)."""
         return {}
 
     @abc.abstractmethod
@@ -207,7 +207,7 @@ class EncoderNet(nn.Module):
 
 
 def noise(like: Tensor, draws: torch.Generator, *shape: int) -> Tensor:
-    """Draws standard normal numbers of `shape` (by default that of `like`) on the device of `like`."""
+    """Draws standard normal numbers of `shape` (by default the shape of `like`) on the device of `like`."""
     return normal(shape or like.shape, draws, like.device)
 
 
@@ -238,7 +238,7 @@ class ConvCode(nn.Module):
 
 
 class ImageCritic(nn.Module):
-    """Image (B, 3, S, S) -> unbounded verdict (B,); `features` (B, F) are those of its last maps.
+    """Image (B, 3, S, S) -> unbounded verdict (B,); `features` (B, F) returns its last maps, flattened.
 
     It has no batch norm, because a gradient penalty is defined for single samples.
     """

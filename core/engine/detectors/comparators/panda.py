@@ -32,8 +32,8 @@ class PANDAConfig(NetConfig):
     """Options of PANDA; width and latent have no effect.
 
     neighbours: number of nearest neighbours whose distances are summed (2). squared: whether distances are squared, as
-    in the released code. clip: largest norm of the gradient. frozen: stride up to which layers are frozen (8: the last
-    two blocks are trained).
+    in the released code. clip: norm to which the gradient is clipped. frozen: stride up to which layers are frozen (8:
+    only the last two blocks are trained).
     """
 
     steps: int = 2400
@@ -144,6 +144,6 @@ class PANDA(NetDetector):
         return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the sum of distances (N,), always of the whole image."""
+        """Returns the sum of distances (N,) of the whole image, whatever the region of interest."""
         score: np.ndarray = prediction.extras["distance"]
         return score

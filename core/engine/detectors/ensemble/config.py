@@ -39,18 +39,18 @@ class Member(Config):
 
 @dataclass(frozen=True)
 class EnsembleConfig(Config):
-    """members: by name. maps: weight of each member's standardised map in the sum; members not listed do not count.
+    """Configuration of an ensemble. members: by name. maps: weight of each member's standardised map in the sum;
+    unlisted members do not count.
 
-    readings: weight of each standardised reading in the score. A reading is the score of the member with that name, or
-    one that the ensemble computes: `mean` and `top`, the mean and the highest twentieth of the summed map, and
-    `colour`, the distance of the image's mean colour from those of normal images. learn: which of "map" and "score"
-    get a learnt weight for the second of two members (the first has weight 1), from lesions pasted into held-out
-    normals. unseen: share of the normal images, at least 4, that are held out from all members and set all scales.
-    by_region: whether the whole image and its region of interest have separate scales of readings; otherwise those of
-    the region are used for both. stride: of the grid on which maps are added. seen: the map is 0 at positions inside
-    the regions of interest of less than this share of the images, as they cannot be compared. aligned:
-    factors by which the map weights of PaDiM members grow if normal images show the same thing at the same position
-    (`aligned_weights`).
+    readings: weight of each standardised reading in the score. A reading is one number per image: the score of the
+    member with that name, or one that the ensemble computes: `mean` and `top`, the mean and the highest twentieth of
+    the summed map, and `colour`, the distance of the image's mean colour from those of normal images. learn: which of
+    "map" and "score" get a learnt weight for the second of two members (the first has weight 1), from lesions pasted
+    into held-out normals. unseen: share of the normal images, at least 4, that are held out from all members and set
+    all scales. by_region: whether readings of the whole image and of its region of interest have separate scales;
+    otherwise both use the region's. stride: of the grid on which maps are added. seen: the map is 0 at positions inside
+    the regions of interest of less than this share of the images, because too few show them. aligned: factors by which
+    the map weights of PaDiM members grow if normal images show the same thing at the same position (`aligned_weights`).
     """
 
     members: dict[str, Member]
@@ -110,7 +110,7 @@ def aligned_weights(maps: dict[str, float], aligned: dict[str, float], shares: d
     """Raises the map weights of `aligned` members if normal images are aligned; the sum of all weights is unchanged.
 
     shares: by member, how well normal images are aligned (`PaDiM.alignment`). The factor grows linearly from 1 at the
-    first value of ALIKE to the whole factor at the second. If objects are always in the same pose, what is normal
+    first value of ALIKE to the value in `aligned` at the second. If objects are always in the same pose, what is normal
     depends on the position, which no other quick detector takes into account.
     """
     low, high = ALIKE

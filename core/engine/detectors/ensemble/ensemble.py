@@ -1,4 +1,4 @@
-"""Several detectors combined: a weighted sum of their maps, and one of readings of the image, each standardised.
+"""Several detectors combined: a weighted sum of their maps, and a weighted sum of readings (one number per image each).
 
 Different detectors make different errors. Each map and each reading is standardised on normal images that no member was
 fitted on (mean 0, standard deviation 1), then weighted and added. Weights are equal, given, or learnt. The map is 0 at
@@ -7,7 +7,7 @@ positions that hardly any normal image shows, because there is nothing to compar
     config = EnsembleConfig(members, maps=equal(members), readings={"mean": 0.5, "colour": 0.5})
     ensemble = Ensemble.fit(encoder, normals, config)
 
-`blend` (a first look), `blend-head` (the default on a trained encoder), `combined` and `ensemble` are its named
+`blend` (for a first look), `blend-head` (the default on a trained encoder), `combined` and `ensemble` are its named
 configurations (named.py).
 """
 
@@ -57,8 +57,9 @@ class Ensemble(Detector):
     """A detector that adds up its members' maps and readings, each with a weight.
 
     extras: `everywhere` (N, h, w), the map before it is masked; `colour` (N,) and, if a region of interest is given,
-    `colour_roi`; the map and extras of each member with a reading as `MEMBER.NAME`; with two or more such members also
-    their standardised scores (N,) by name, or all in `members` (N, M) if the members are the same kind of detector.
+    `colour_roi`; the map and extras of each member with a reading as `MEMBER.NAME`; with two or more such members, none
+    of them an ensemble, also their standardised scores (N,) by name, or all in `members` (N, M) if the members are the
+    same kind of detector.
     """
 
     name = "ensemble"
@@ -73,10 +74,9 @@ class Ensemble(Detector):
         known: np.ndarray | None = None,
         colours: Mapping[str, MeanColour] | None = None,
     ) -> None:
-        """fitted_rows: indices, among the images of the fit, of those that members were fitted on; None if unknown.
-        known: bool (h, w), positions that normal images show; None for all. colours: the normal mean colours of whole
-        images, `colour`, and of regions of interest, `colour_roi`.
-        """
+        """fitted_rows: indices, into the images of the fit, of the images that members were fitted on; None if unknown.
+        known: bool (h, w), positions that enough normal images show; None for all. colours: the mean colours of normal
+        images, `colour` for whole images and `colour_roi` for regions of interest."""
         super().__init__()
         self.config, self.members = config, cast(dict[str, Detector], nn.ModuleDict(members))
         self.kept, self.known, self.colours = fitted_rows, known, dict(colours or {})
@@ -190,7 +190,7 @@ class Ensemble(Detector):
         return self if aurocs[1] - aurocs[0] >= CLEARLY else plain
 
     def _learn_weights(self, images: np.ndarray, roi: np.ndarray | None) -> None:
-        """Learns weights from normal images that no member has seen, with lesions of the head's held-out families."""
+        """Learns weights from normals that no member was fitted on, with lesions of the head's held-out families."""
         first, second = self.members
         [head] = (m.settings for m in self.config.members.values() if m.detector == "lesion-head")
         assert isinstance(head, LesionHeadConfig)
@@ -409,7 +409,7 @@ def _fit_members(
 
 
 def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> float:
-    """Chooses the weight w of CANDIDATES with the highest AUROC of first + w second.
+    """Returns the weight w of CANDIDATES with the highest AUROC of first + w second.
 
     Among weights whose AUROC is within CLEARLY of the highest, the one nearest to 1 is chosen. first, second: (N,),
     standardised scores or cells of standardised maps. labels: (N,), 0 or 1, both present.
@@ -423,7 +423,7 @@ def choose_weight(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> 
 
 @DETECTORS.register("blend", title="Quick detectors, blended", compares=True)
 class Blend(Ensemble):
-    """The detector of a first look: quick detectors on pretrained features, without any training."""
+    """The detector for a first look: quick detectors on pretrained features, without any training."""
 
     name = "blend"
     Config = BlendConfig

@@ -33,14 +33,14 @@ QUICK = {"padim": "padim", "fine": "nearest", "coarse": "nearest", "pooled": "ma
 
 @dataclass(frozen=True)
 class BlendConfig(Named):
-    """padim, fine, coarse, pooled: the members. maps: members whose maps are added up to the heat map.
+    """Options of the blend. padim, fine, coarse, pooled: settings of the members. maps: members whose maps are added.
 
-    unseen: share of the normal images that is held out to set the scales. stride: of the grid on which maps are added.
-    colour: whether the distance of the image's mean colour contributes to the score, because features trained on
+    unseen: share of the normal images that is held out to set the scales. stride: stride of the grid on which maps are
+    added. colour: whether the distance of the image's mean colour contributes to the score, because features trained on
     photographs hardly respond to brightness, which matters most in chest X-rays. seen: the map is 0 at positions inside
-    the regions of interest of less than this share of the images. aligned: how many times the weight of the other maps
-    PaDiM's map has if normal images show the same thing at the same position, as on a production line; 1 for the same
-    weight. class_head: share of the class head of a PMSACL pre-training in the score; the default is as large as that
+    the regions of interest of less than this share of the images. aligned: weight of PaDiM's map, as a multiple of the
+    other maps' weight, if normal images show the same thing at the same position, as on a production line; 1 for equal
+    weights. class_head: share of the class head of a PMSACL pre-training in the score; by default as large as the share
     of each of the four other readings, because it may miss lesions unlike the pasted ones. If the encoder has no class
     head, the other readings get its share.
     """
@@ -79,8 +79,8 @@ class BlendConfig(Named):
         PaDiM compares each position with the same position of normal images. Nearest patches compare it with all
         positions, at two depths of the network. The Mahalanobis distance compares the whole image, and each position
         with all positions. Weights are equal because there are no lesions to learn them from; only PaDiM's grows, if
-        normal images are aligned. The class head of a PMSACL pre-training was trained on pasted lesions, so it adds
-        what no distance from normal images can show.
+        normal images are aligned. The class head of a PMSACL pre-training has learnt from pasted lesions, so it adds
+        information that distances from normal images do not have.
         """
         members = {name: Member(detector, getattr(self, name)) for name, detector in QUICK.items()}
         weights = equal(self.readings)
@@ -111,7 +111,7 @@ def head_as(preset: str) -> LesionHeadConfig:
 class BlendHeadConfig(Named):
     """blend, head: settings of the two members; both use `seed` as their seed.
 
-    side: larger images are resized to this many pixels for the head. weight: of the head's map; the blend's has 1.
+    side: larger images are resized to this many pixels for the head. weight: weight of the head's map (the blend's: 1).
     sigma: Gaussian blur of the head's map, in pixels at 256 x 256, as its grid is finer than its information.
     """
 
@@ -151,7 +151,7 @@ class CombinedConfig(Named):
     """head, padim: settings of the two members; the head's seed is `seed`.
 
     learn: whether weights are learnt from synthetic validation data; otherwise PaDiM has `weight` and the head 1.
-    score_weight: PaDiM's weight in the score, which is then not learnt; that in the map is not affected.
+    score_weight: PaDiM's weight in the score, which is then not learnt; its weight in the map is not affected.
     validation: share of the normal images that is held out from both members and sets their scales.
     """
 

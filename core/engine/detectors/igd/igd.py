@@ -135,10 +135,10 @@ class IGD(Detector):
         return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]), c.overlaps)
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Combines the terms of the global model with the highest patch of the local one: float32 (N,).
+        """Combines the terms of the global model with the highest patch score of the local one: float32 (N,).
 
         With roi uint8 (N, S, S), only patches that are at least half inside count, and the global reconstruction error
-        is scaled by the mean of its map inside over its mean. The classifier's term is always that of the whole image.
+        is scaled by the mean of its map inside over its mean. The global classifier's term ignores roi.
         """
         rec, gauss = prediction.extras["rec"], prediction.extras["gauss"]
         if roi is not None:

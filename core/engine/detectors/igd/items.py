@@ -134,7 +134,7 @@ class Grid:
         return images.flatten(2)[:, :, index].transpose(1, 2)
 
     def lay(self, patches: Tensor, overlaps: str = "mean") -> Tensor:
-        """Assembles patches (B, P, patch, patch) to (B, S, S): the mean or sum of those that cover each pixel."""
+        """Assembles patches (B, P, patch, patch) to (B, S, S); pixels that several cover get their mean or sum."""
         index = self.index.to(patches.device).flatten()
         flat = patches.flatten(1)
         total = flat.new_zeros(flat.shape[0], self.size**2).index_add_(1, index, flat)

@@ -83,20 +83,20 @@ class IGDConfig(Config):
     code, and `quick` fits in a minute on a CPU.
 
     encoder: 'frozen' (as released: only a linear layer on top is trained) or 'tuned' (the whole encoder is fine-tuned,
-    as the PMSACL paper says). local_encoder: encoder of the local model, a run or its folder; None for the same as that
-    of the global model. local_from: smallest image side at which the local model is used (the paper: none at 64).
+    as the PMSACL paper says). local_encoder: encoder of the local model, a run or its folder; None for the encoder of
+    the global model. local_from: smallest image side at which the local model is used (the paper: none at 64).
     flip: probability that an image is mirrored left to right in training; the features of a frozen encoder are then
     computed in every step instead of cached. patches: random patches per image and step of the local model, 0 for all.
     local_batch: images per step of the local model, 0 for `batch`.
-    space: in which images are compared, 'imagenet' (normalised, data range 4.7579) or 'unit' ([0, 1], range 1).
+    space: values on which images are compared, 'imagenet' (normalised, range 4.7579) or 'unit' ([0, 1], range 1).
     rho: share of L1 in the reconstruction error. xi, xi_local: share of that error in the score of the global and the
     local model; the rest is the classifier's. local_share: weight of the local model in score and map, 1 - nu of Eq.
     11. overlaps: 'mean' or 'sum' of the patches that cover a pixel of the local map. rescale: whether features are
     scaled to mean 0 and standard deviation 1 before the latent layer.
-    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss. gamma: the critic's mixing.
-    reestimate: epochs between estimates of the classifier. sigma: blur of the heat map in pixels at 256 x 256. width,
-    critic_width: channels at full resolution. max_steps: largest number of steps of each model, 0 for no limit.
-    autocast: whether networks run in bf16 on devices where that is faster.
+    w_gauss, w_reg: weights of the classifier and of the critic in the generator's loss. gamma: share of the real image
+    in the critic's second loss term. reestimate: epochs between estimates of the classifier. sigma: blur of the heat
+    map in pixels at 256 x 256. width, critic_width: channels at full resolution. max_steps: largest number of steps of
+    each model, 0 for no limit. autocast: whether networks run in bf16 on devices where that is faster.
     """
 
     encoder: str = "frozen"
@@ -211,7 +211,7 @@ def gauss(z: Tensor, centre: Tensor, sigma_sq: Tensor) -> Tensor:
 
 
 def mixed(z: Tensor, share: Tensor) -> Tensor:
-    """Mixes each code z with that of the reversed batch: e = a z + (1 - a) flip(z), with a = share (B,)."""
+    """Mixes each code z with its counterpart in the reversed batch: e = a z + (1 - a) flip(z), with a = share (B,)."""
     return share[:, None] * z + (1 - share[:, None]) * z.flip(0)
 
 
@@ -221,7 +221,7 @@ def generator_loss(verdict: Tensor) -> Tensor:
 
 
 def critic_loss(verdict: Tensor, share: Tensor, on_blend: Tensor) -> Tensor:
-    """Computes the critic's loss: its verdict should be the share on G(e), (B,), and 0 on fake + gamma (real - fake).
+    """Computes the critic's loss: its verdict on G(e), (B,), should be the share, on fake + gamma (real - fake) 0.
 
     The latter term stabilises the training.
     """
@@ -253,7 +253,7 @@ def feature_scale(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
 def classifier(blocks: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     """Computes mu_gamma (D,) and sigma_gamma^2 (`reference.py`) of codes in blocks (n, D).
 
-    One pass in float64 is enough, as the mean of |z - c|^2 is that of |z|^2 minus 2 c z plus |c|^2.
+    One pass in float64 is enough, because the mean of |z - c|^2 is mean(|z|^2) - 2 c mean(z) + |c|^2.
     """
     means, squares, counts = [], [], []
     for z in blocks:
@@ -326,7 +326,7 @@ class Generator(nn.Module):
 
 
 class Critic(nn.Module):
-    """The critic: image (B, 3, S, S) -> (B,), the share of the second image in a mixture (Berthelot et al. 2018)."""
+    """The critic: image (B, 3, S, S) -> (B,), its estimate of the `share` in a mixture (Berthelot et al. 2018)."""
 
     def __init__(self, size: int, width: int = 32) -> None:
         super().__init__()

@@ -13,12 +13,12 @@ class LearntConfig(Config):
 
     base: the detector that is combined with the learnt map. base_run: folder of a fitted base, '' to fit it with its
     defaults. base_side: side in pixels to which larger images are resized for the base; 0 for no resizing.
-    width: of the decoder. steps, rate: number of steps and learning rate of its training. tune, tune_steps: learning
-    rate and steps of fine-tuning a copy of the encoder afterwards, which is used unless held-out marks lose by it; a
-    rate of 0 never fine-tunes. mirror: whether predictions are averaged over the image and its mirror image.
+    width: channels of the decoder. steps, rate: number of steps and learning rate of its training. tune, tune_steps:
+    learning rate and steps of fine-tuning a copy of the encoder afterwards, which is used unless the Dice on held-out
+    marks falls; a rate of 0 never fine-tunes. mirror: whether predictions are averaged over image and mirror image.
     paste: whether annotated lesions are pasted into normal images in a quarter of the views, which otherwise show
-    annotated images; with ten marks or more only if held-out marks lose without it. folds: of cross-validation.
-    weights: candidate weights of the base's map, ascending; the largest is the safest.
+    annotated images; with ten marks or more only if the Dice on held-out marks is lower without. folds: number of folds
+    of cross-validation. weights: candidate weights of the base's map, ascending; the largest is the safest.
     """
 
     base: str = "blend"

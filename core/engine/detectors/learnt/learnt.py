@@ -1,10 +1,10 @@
 """A detector that learns from readers' annotations ("marks") and is combined with one fitted on normal images only.
 
 The learnt map holds a logit per position. The base detector's map is added to it with a weight, standardised on
-held-out normals and clipped, so that kinds of lesions that nobody annotated are still found. Both weights (of the map
-and of the image's score) and the threshold of outlines are chosen by cross-validation: of the weights that are not
-clearly worse on held-out marks the largest is used, which is the safest with few marks. With few marks the threshold is
-drawn towards one that most normal images do not exceed.
+held-out normals and clipped, so that kinds of lesions that nobody annotated are still found. The weight of the map and
+the threshold of outlines are chosen by cross-validation: of the weights that are not clearly worse on held-out marks
+the largest is used, which is the safest with few marks; the weight of the image's score has the highest AUROC. With few
+marks the threshold is drawn towards the median of the normal images' maxima.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ NOT_PASTED = "Annotated lesions were not pasted: held-out marks are outlined as 
 
 @dataclass(frozen=True)
 class Rule(Config):
-    """How the learnt map and the base's are combined and outlined, and the gain in cross-validation.
+    """How the learnt map and the base's map are combined and outlined, and the gain in cross-validation.
 
-    weight, score_weight: weights of the base's map and of its score. threshold: of outlines. spot: peak that each
-    outlined region must exceed. images, patients: number of those with annotated lesions. folds: of cross-validation,
-    0 if there are too few marks for it.
+    weight, score_weight: weights of the base's map and of its score. threshold: map value above which pixels are
+    outlined. spot: peak that each outlined region must exceed. images, patients: how many have annotated lesions.
+    folds: number of folds, 0 if the marks are of one patient only.
 
     On held-out marks: dice, base_dice (of the base's outlines), their mean difference and its 95 % bootstrap interval;
     cases: (index of the mark, Dice of the base, Dice) of each mark. For each case, weight, thresholds and encoder are
@@ -86,7 +86,7 @@ class Rule(Config):
     words: str = ""
 
     def with_gain(self, cases: tuple[tuple[int, float, float], ...], patients: np.ndarray | None) -> Self:
-        """Returns the rule with its gain on `cases`. patients: of all marks, if they are known."""
+        """Returns the rule with its gain on `cases`. patients: the patient of each mark, if known."""
         if not cases:
             return self.replace(words=f"Learnt from {plural(self.images, 'mark')}.")
         numbers, before, dice = (np.array(column) for column in zip(*cases, strict=True))
@@ -122,8 +122,8 @@ class Scales(Config):
 class HeldOut:
     """The results for N held-out normal images.
 
-    logits: (N, h, w), the mean over the decoders. maps: (N, h', w'), the base's. scores: (N,), the base's, of the whole
-    image under '' and of the region of interest under '_roi'. roi: uint8 (N, S, S) or None.
+    logits: (N, h, w), the mean over the decoders. maps: (N, h', w'), the base's maps. scores: the base's scores (N,),
+    under '' for the whole image and under '_roi' for the region of interest. roi: uint8 (N, S, S) or None.
     """
 
     logits: np.ndarray
@@ -136,10 +136,10 @@ class HeldOut:
 class Learnt(Detector):
     """A detector that combines what it learnt from marks with the map and the score of its base.
 
-    extras: `learnt` (N, h, w), the map of the decoders only; `base.maps` and the base's extras as `base.NAME`;
-    `unsure` (N,), the uncertainty of the combined map; `novelty` (N,), the distance of its most suspicious position
-    from all annotated lesions; `kinds` (N, K), the probability of each kind at that position, if kinds were annotated.
-    remarks: for the run's log. tried: mean Dice on held-out marks of each variant, if several were tried.
+    extras: `learnt` (N, h, w), the map of the decoders only; `base.maps` and the base's extras as `base.NAME`; `unsure`
+    (N,), the uncertainty of the combined map; `novelty` (N,), the distance of its most suspicious positions from all
+    annotated lesions; `kinds` (N, K), the probability of each kind there, if kinds were annotated. remarks: lines for
+    the run's log. tried: mean Dice on held-out marks of each variant, if several were tried.
     """
 
     name = "learnt"
@@ -358,7 +358,7 @@ class Learnt(Detector):
         return rule.with_gain(tuple((int(sick[i]), float(before[i]), float(dice[i])) for i in rows), marks.patients)
 
     def _before(self, marks: Marks, sick: np.ndarray, valid: np.ndarray, held_out: HeldOut, check: Check) -> np.ndarray:
-        """Computes the Dice (m,) of the base's outlines: those given, else those at the threshold of normal maps."""
+        """Computes the Dice (m,) of the base's outlines: `marks.outlined`, else those at the threshold of normals."""
         if marks.outlined is not None:
             return overlaps_of(marks.outlined[sick] & valid, marks.masks[sick], valid)[0]
         pixels = Calibration.of(np.zeros(1), held_out.maps, held_out.roi).pixels
@@ -391,12 +391,12 @@ class Learnt(Detector):
         return self.base.predict(np.asarray(resized(images, side)), roi=region)
 
     def _standard(self, maps: np.ndarray, side: int) -> np.ndarray:
-        """Resizes the base's maps (N, h, w) to a grid of that side, standardises and clips them."""
+        """Resizes the base's maps (N, h, w) to (N, side, side), standardises and clips them."""
         return np.clip((upsample(maps, side) - self.scales.usual) / self.scales.spread, *BASE)
 
     @torch.inference_mode()
     def _bank(self, marks: Marks, sick: np.ndarray) -> Tensor:
-        """Computes features (m, C) of the marked lesions: the maps of strides 16 and 32, averaged over each mask."""
+        """Computes features (m, C) of the annotated lesions: the maps of strides 16 and 32, averaged over each mask."""
         cells = []
         for start in range(0, len(sick), 32):
             rows = sick[start : start + 32]
@@ -419,7 +419,7 @@ class Learnt(Detector):
 
     @torch.inference_mode()
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps float32 (N, h, w) at stride 4; those of the base if nothing was learnt."""
+        """Predicts maps float32 (N, h, w) at stride 4; if nothing was learnt, the base's maps."""
         if not self.decoders:
             return self._base(images, roi)
         self.demand_size(images)
@@ -501,7 +501,7 @@ class Progress:
         self.should_stop, self.total, self.done = context.should_stop, total, 0
 
     def __call__(self, title: str, duration: int) -> Check:
-        """Starts a stage and returns its check."""
+        """Starts a stage; returns the function that reports its progress."""
         before = self.done
         self.done += duration
 
@@ -517,7 +517,7 @@ class Progress:
 
 
 def unseen_normals(base: Detector, count: int, seed: int, patients: np.ndarray | None) -> np.ndarray:
-    """Returns the indices, of `count` normal images, of those the base was not fitted on, else of a random sample."""
+    """Returns indices, below `count`, of normals that the base was not fitted on; a random sample if unknown."""
     fitted_rows = getattr(base, "kept", None)
     if isinstance(fitted_rows, np.ndarray) and len(fitted_rows) < count and fitted_rows.max() < count:
         return np.setdiff1d(np.arange(count), fitted_rows)
@@ -528,7 +528,7 @@ Cases = tuple[tuple[int, float, float], ...]  # of `Rule.cases`
 
 
 def better(tries: list[Cases]) -> int:
-    """Returns the index of the last try whose mean Dice is less than LOST below that of the best before it.
+    """Returns the index of the best try; each replaces the best so far unless its mean Dice is LOST or more lower.
 
     Later tries are preferred because fine-tuning gained more on other images than on held-out marks.
     """
@@ -540,7 +540,7 @@ def better(tries: list[Cases]) -> int:
 
 
 def by_others(tries: list[Cases], folds: list[int]) -> Cases:
-    """Returns each case from the try that is `better` on the other folds. All tries have the same cases."""
+    """Returns each case's result in the try that is `better` on the other folds. All tries have the same cases."""
     cases_by_others = []
     for i, fold in enumerate(folds):
         other_folds = [tuple(c for c, f in zip(cases, folds, strict=True) if f != fold) for cases in tries]
@@ -588,8 +588,8 @@ def chosen_spot(
 ) -> tuple[float, np.ndarray]:
     """Chooses the peak that each outlined region must exceed, from combined maps (m, S, S) of held-out marks.
 
-    It is half way from the threshold `level` to the highest peak that costs at most FAINT of the mean Dice and is
-    needed for held-out normals (`most`), because few marks do not show at which peak the first lesion is lost.
+    It is half way from the threshold `level` to the highest peak that costs at most FAINT of the mean Dice and is no
+    higher than held-out normals need (`most`), because few marks do not show at which peak the first lesion is lost.
 
     Returns the peak and the Dice (m,) there.
     """

@@ -44,8 +44,8 @@ class Decoder(nn.Module):
     The first logit is that of a lesion, the others are those of its kind. The finest level, which has most of the
     cells, has half the width. Each map is scaled by one factor to the standard deviation that it has in
     EfficientNet-lite0, SCALES: with a standard deviation of 1 for each channel, or for the whole map, the Dice of few
-    marks was 0.04 to 0.05 lower. In training, channels are dropped and shifted at random. mean{s}, deviation{s}: those
-    of each channel over the first views.
+    marks was 0.04 to 0.05 lower. In training, channels are dropped and shifted at random. mean{s}, deviation{s}: mean
+    and standard deviation of each channel over the first views.
     """
 
     def __init__(self, widths: dict[int, int], width: int, kinds: int = 0) -> None:
@@ -117,7 +117,7 @@ class Views:
 
 
 class Lessons:
-    """Creates the views of each step: enough of each fold for MARKED, PASTED and NORMAL views per decoder."""
+    """Creates the views of each step: enough from each fold that each decoder gets MARKED, PASTED and NORMAL views."""
 
     def __init__(
         self, reader: Encoder, normals: np.ndarray, roi: np.ndarray | None, marks: Marks, config: LearntConfig,
@@ -244,8 +244,8 @@ def train_decoders(lessons: Lessons, folds: int, check: Check) -> list[Decoder]:
 def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check: Check) -> list[Decoder]:
     """Continues the training of copies of trained decoders, each together with a copy of the encoder.
 
-    An untrained decoder would distort the encoder's features before it is of use (Kumar et al. 2022, "Fine-tuning can
-    distort pretrained features").
+    The decoders are trained first because an untrained one would distort the encoder's features (Kumar et al. 2022,
+    "Fine-tuning can distort pretrained features").
     """
     config, groups = lessons.config, []
     decoders = [copy.deepcopy(decoder).train().requires_grad_() for decoder in decoders]
@@ -260,7 +260,7 @@ def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check
 def _trained(
     lessons: Lessons, decoders: list[Decoder], groups: list[list[dict[str, Any]]], steps: int, check: Check
 ) -> list[Decoder]:
-    """Trains the parameter groups of each decoder on the marks of the other folds, those of the last on all marks."""
+    """Trains the parameter groups of each decoder on the marks of all other folds, the last decoder on all marks."""
     optimisers = [torch.optim.AdamW(group, weight_decay=1e-2) for group in groups]
     schedules = [
         torch.optim.lr_scheduler.OneCycleLR(o, [g["lr"] for g in o.param_groups], steps, pct_start=0.1)

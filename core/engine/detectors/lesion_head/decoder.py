@@ -62,7 +62,7 @@ class LesionNet(nn.Module):
     def __init__(
         self, encoder: Encoder, width: int, classes: int, distances: bool = False, trained: bool = True
     ) -> None:
-        """distances: whether the decoder also gets distances from normal images. trained: whether the encoder is."""
+        """distances: whether the decoder gets distances from normal images. trained: whether the encoder is trained."""
         super().__init__()
         self.encoder = encoder
         self.distances = Distances(encoder, trained) if distances else None
@@ -83,7 +83,7 @@ class LesionNet(nn.Module):
         return logits, classes, self.encoder.project(Encoder.pool(maps))
 
 
-# An additional map for the decoder: the distance of each position from normal images. A decoder that gets features only
+# An additional map for the decoder: the distance of each position from normal images. With features alone a decoder
 # learns to recognise the fake lesions of its training; a distance is large wherever an image is unlike normal ones,
 # whatever the cause (Rippel, Mertens, Merhof 2021; `mahalanobis` is the detector).
 STRIDE = 16  # of the map
@@ -93,7 +93,7 @@ _SCALE_IMAGES = 64  # number of images from which the map's scale is estimated
 
 
 class Distances(nn.Module):
-    """The distribution of normal features of the encoder before the head's training.
+    """The distribution of the encoder's features of normal images, before the head's training.
 
     If the head trains its encoder, this module holds a frozen copy of the original; otherwise it uses the head's maps.
     """

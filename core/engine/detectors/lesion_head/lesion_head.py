@@ -117,7 +117,7 @@ class LesionHead(Detector):
     def _centres(
         encoder: Encoder, images: np.ndarray, roi: np.ndarray | None, config: LesionHeadConfig, device: torch.device
     ) -> Tensor:
-        """Returns centres (k+1, D): those of pre-training if the encoder has them, else means of f_theta over A_n."""
+        """Returns class centres (k+1, D), from pre-training if stored there, else the means of f_theta over A_n."""
         frozen = getattr(encoder, "centres", None)
         if frozen is not None and len(frozen) == config.k + 1:
             return frozen.detach().cpu()
@@ -145,7 +145,7 @@ class LesionHead(Detector):
         return float(image + roc_auc_score(truth[counts], prediction.maps[counts])) / 2
 
     def _choose(self, data: SyntheticValidation) -> ScoreRule:
-        """Chooses the score on held-out normal images and lesions of the held-out families in them."""
+        """Chooses the score rule on held-out normal images, with and without lesions of the held-out families."""
         prediction = self.predict(data.images)
         threshold = float(np.quantile(prediction.maps[: data.normals], 0.98))
         values = self._summaries(prediction, data.roi, threshold)
@@ -206,7 +206,7 @@ def _network(encoder: Encoder, config: LesionHeadConfig) -> LesionNet:
 def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> str:
     """Returns the fingerprint of encoder, images and regions of interest, on which a fit depends.
 
-    Centres are part of it only if pre-training saved them, as they follow from encoder and images otherwise.
+    Centres are included only if pre-training saved them; otherwise they follow from encoder and images.
     """
     centres = getattr(encoder, "centres", None)
     return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})
@@ -249,7 +249,7 @@ def _largest(above: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Validation:
-    """Summaries (N,) of validation images, and labels (N,): 1 if a lesion was pasted, else 0."""
+    """Summaries (N,) of validation images, and labels (N,): 1 if a pasted lesion is visible, else 0."""
 
     values: dict[str, np.ndarray]
     labels: np.ndarray
@@ -258,7 +258,7 @@ class Validation:
 def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
     """Chooses the rule by which images are scored: the summary of the map with the best AUROC on validation data.
 
-    The class head's summary, that of the centres, or a logistic combination of all is chosen only if its AUROC is
+    The summary of the class head or of the centres, or a logistic combination of all, is chosen only if its AUROC is
     higher by more than `_CLEARLY`: readers can check a score from the map against it, and with some dozens of images
     the AUROC's error is about 0.03. The combination is evaluated by cross-validation. With fewer than `_FEW` images of
     either label the default rule is used.
@@ -301,8 +301,8 @@ def _logistic(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
 class ScoreRule(Config):
     """The rule by which images are scored: a weighted sum of summaries, chosen in the fit.
 
-    name: of the rule. terms, weights, bias: score = sum of weights x summaries + bias. threshold: logit above which a
-    cell counts as lesion. auroc: that of every candidate on validation data.
+    name: the rule's name. terms, weights, bias: score = sum of weights x summaries + bias. threshold: logit above which
+    a cell counts as lesion. auroc: AUROC of every candidate rule on validation data.
     """
 
     name: str = "top 2.0%"

@@ -73,7 +73,7 @@ class Pairs:
 
 
 def visible(before: Tensor, after: Tensor, threshold: float) -> Tensor:
-    """Returns where an image changed by more than `threshold` on average over a neighbourhood: bool (B, S, S).
+    """Finds the pixels around which an image changed by more than `threshold` on average: bool (B, S, S).
 
     A patch that looks like the pixels it covers is not a lesion, and learning it would only add noise.
     """
@@ -203,7 +203,7 @@ def judge(
         detector: Any detector; if it was trained on synthetic lesions, `judges` must not contain its families.
         images: uint8 (N, S, S, 3), held-out normal images, used unchanged and with lesions.
         roi: uint8 (N, S, S), their regions of interest, or None.
-        judges: The families.
+        judges: Families of lesions to paste.
         lesions: Number of lesions per image.
         seed: Seed of the lesions.
     """

@@ -145,7 +145,7 @@ class LesionTraining(Training):
         self.best = notes.get("best", -math.inf)
 
     def result(self) -> LesionNet:
-        """Returns the averaged network, or the best of those that were evaluated."""
+        """Returns the averaged network: the best one that was evaluated or, without checks, the last one."""
         return cast(LesionNet, self.networks["best"] if math.isfinite(self.best) else self.average.module).eval()
 
 
@@ -165,7 +165,7 @@ def train(
         config: Options of the lesion head.
         context: Its folder holds the training's state; a later call with the same configuration and source resumes it.
         source: Fingerprint of encoder and images.
-        quality: As for `LesionTraining`.
+        quality: Evaluates a network on held-out images, as in `LesionTraining`.
 
     Raises:
         Stopped: If `context.should_stop` returns True.

@@ -114,8 +114,8 @@ class Pool:
     def _allocated(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Allocates the whole pool at once.
 
-        Thousands of small tensors between the large ones of the encoder's passes would fragment the memory by 500 kB an
-        image (measured).
+        Thousands of small tensors between the large ones of the encoder's passes would fragment the memory, by 500 kB
+        per image (measured).
         """
         if self._arrays is None:
             count = int(self.quota.sum())
@@ -244,7 +244,7 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
     """Computes a whitening matrix (D, K) of a covariance (D, D), as MH-PatchCore does (Ferrari et al. 2026).
 
     K is the smallest number of principal components that explain the share `variance` of the variance. The covariance
-    is shrunk by `shrinkage` towards a multiple of the identity, and each component divided by its standard deviation.
+    is shrunk by `shrinkage` towards a multiple of the identity; each component is divided by its standard deviation.
     """
     values, vectors = (x.flip(-1) for x in torch.linalg.eigh(covariance))
     values = values.clamp(min=0)
@@ -257,7 +257,7 @@ def whitening(covariance: Tensor, variance: float, shrinkage: float) -> Tensor:
 class NearestFitting:
     """A fit of a memory in progress: patches are sampled from each image as its maps arrive.
 
-    The mean and covariance for whitening are those of all patches, summed in the same pass.
+    The mean and covariance for whitening are computed from all patches in the same pass.
     """
 
     def __init__(self, kind: Any, encoder: Encoder, config: Any, count: int, size: int, roi: np.ndarray | None) -> None:

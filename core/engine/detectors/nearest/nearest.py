@@ -41,15 +41,15 @@ class NearestConfig(Config):
 
     strides: maps that are used, from fine to coarse; patches lie on the grid of the finest. patches: largest size of
     the memory. pool: number of patches sampled from all images, from which the memory is selected.
-    coreset: how it is selected: greedy (each the farthest from those before) or random (faster, but common patches
-    dominate). position: weight of the position: patches one image side apart are `position` standard deviations of the
-    features farther from each other; 0 ignores the position, as PatchCore does.
-    balance: whether the features of each stride are first scaled to the same variance. neighbours: of the nearest
-    patch, by which PatchCore re-weights the score; 0 disables re-weighting.
+    coreset: how the memory is selected: greedy (each patch the farthest from those before) or random (faster, but
+    common patches dominate). position: weight of the position: patches one image side apart are `position` standard
+    deviations of the features farther from each other; 0 ignores the position, as PatchCore does.
+    balance: whether the features of each stride are first scaled to the same variance. neighbours: number of neighbours
+    of the nearest patch by which PatchCore re-weights the score; 0 disables re-weighting.
     whitened: whether distances are squared Mahalanobis distances; position and balance then have no effect. variance:
-    share of the variance that the components explain. shrinkage: of the covariance, towards a multiple of the identity.
-    sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed: of the pool
-    and the coreset.
+    share of the variance that the components explain. shrinkage: share of the identity in the shrunk covariance.
+    sigma: standard deviation of the blur, in pixels at 256 x 256. batch: images per step of the fit. seed: seed of the
+    pool and the coreset.
     """
 
     strides: tuple[int, ...] = (8, 16)
@@ -178,8 +178,8 @@ class Nearest(MapDetector):
 class Match:
     """A patch of an image and the most similar normal patch.
 
-    box: bounding box of the patch. there: bounding box of the normal patch in its own image. row: index of that image
-    among those of the fit. distance: between the patches' features.
+    box: bounding box of the patch. there: bounding box of the normal patch in its image. row: index of that image among
+    the images of the fit. distance: Euclidean distance between the patches' scaled features.
     Boxes are (x0, y0, x1, y1) in pixels and span the 3 x 3 cells whose features a patch averages.
     """
 

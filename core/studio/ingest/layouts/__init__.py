@@ -1,7 +1,7 @@
 """Interprets a folder or a table: which files are images, of which split and class, and which are their masks.
 
-`folders` reads the names of folders, `table` reads tables; a person is asked about the rest (`Unclear`), so that
-nothing is trained on as normal because its layout is unknown.
+`folders` reads the names of folders, `table` reads tables. A person is asked about the rest (`Unclear`), so that an
+unknown layout does not lead to training on abnormal images as normal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def demand_plain(layout: str, groups: list[Group]) -> None:
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:
-    """Yields the entries; if an image or mask lies outside `within`, as a problem (once per link that leads out)."""
+    """Yields the entries; an image or mask outside `within` becomes a problem, once per link that leads out."""
     refused = set()
     for entry in entries:
         outside = next((path for path in (entry.path, *entry.masks) if not within.holds(path)), None)
@@ -106,7 +106,7 @@ def read_layout(
 
 
 def conclude(layout: str, entries: Iterable[Entry], answers: Mapping[str, str] | None = None) -> list[Group]:
-    """Returns how a folder was understood, group by group. Raises Unclear if a person has to say more."""
+    """Returns how a folder was understood, by group. Raises Unclear if a person has to say which class a group is."""
     groups: dict[tuple[str, str], Group] = {}
     for entry in entries:
         meaning = "" if entry.doubt else "left out" if entry.problem else f"{entry.split} {entry.label}"

@@ -1,4 +1,4 @@
-"""What a layout finds: entries of files, groups of them, and the files of a folder one by one."""
+"""The result of reading a layout (an entry per file, groups of entries), and the walk through a folder's files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class BadFolder(ValueError):
 class Entry:
     """One file as its layout understands it. `problem` is set if the layout already knows what is wrong.
 
-    masks: masks of its lesions. patient: whose image it is, if the layout says so. group: what determines its class;
-    doubt: why that is not enough, for a person to answer.
+    masks: files of its lesion masks. patient: its patient, if the layout names one. group: the folder or label that
+    determines its class; doubt: why a person is asked about that group.
     """
 
     path: Path
@@ -49,7 +49,8 @@ class Entry:
 class Group:
     """Images that a layout, or a person's answer, puts into the same class.
 
-    meaning: for example "train normal", "" if a person is asked; why: the doubt; samples: the first few images.
+    meaning: such as "train normal" or "left out", "" if a person is asked; why: the doubt or problem of its entries;
+    samples: the first few images.
     """
 
     name: str
@@ -88,7 +89,7 @@ def _count(images: int) -> str:
 
 
 def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | None, bool]]:
-    """Yields (file, why it is refused, whether it may be an image) in a stable order, without hidden ones.
+    """Yields (path, why it is refused or None, whether it may be an image) in a stable order, without hidden files.
 
     Links to folders are followed, each folder once; a link that leads outside `within` is refused as a whole.
     """
@@ -111,7 +112,7 @@ def walk(folder: Path, within: Within = ANYWHERE) -> Iterator[tuple[Path, str | 
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Lists every file that may be an image, in a stable order. Hidden files and known documents are skipped."""
+    """Yields every file that may be an image, in a stable order. Hidden files and known documents are skipped."""
     return (path for path, _, may_be_image in walk(folder) if may_be_image)
 
 

@@ -1,8 +1,8 @@
 """Reads a folder by the names of its subfolders: splits, classes, masks next to images or in separate folders.
 
-Data sets come in many such layouts; `LAYOUTS` lists the common ones. One rule reads all of them: of the words in a path
-(`words.meaning`) the deepest split and the deepest class count, and a class of unknown meaning is abnormal if another
-one is called normal. A person is asked about images whose names do not say it; they are never assumed normal.
+Data sets come in many such layouts; `LAYOUTS` lists the common ones. One rule reads all of them: the deepest folder
+that names a split and the deepest that names a class (`words.meaning`) decide; a class of unknown meaning is abnormal
+if another one is called normal. If only some names say which images are normal, a person is asked about the others.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ LEFT = "only normal images are learnt from; abnormal ones of {} are left out, be
 
 @dataclass(frozen=True)
 class Place:
-    """What the folders of a path say. label: as in `Meaning`; kind: the name of a specific class; group: the folders
-    that say so; reduced: the folders that an image and its mask share."""
+    """What the folders of a path say. label: as in `Meaning`; kind: the name of a specific class; group: the path down
+    to the last folder that names split or class; reduced: the folder names that an image and its mask share."""
 
     split: str | None = None
     label: str | None = None
@@ -50,7 +50,7 @@ def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered:
     """Returns what the names of these folders say together.
 
     normal_elsewhere: another folder is called normal, so that a class of unknown meaning is abnormal. numbered: names
-    that only count, which are not classes inside a folder called normal.
+    such as ward1, from `_numbered`, which are not classes inside a folder called normal.
     """
     split, label, mask, kind, last, reduced = None, None, False, "", 0, list[str]()
     for number, name in enumerate(folders, 1):
@@ -69,7 +69,7 @@ def place_of(folders: tuple[str, ...], normal_elsewhere: bool = False, numbered:
 
 
 def _numbered(folders: Iterable[tuple[str, ...]]) -> set[str]:
-    """Returns the names that only count: numbers, and words followed by several numbers, such as ward1 and ward2."""
+    """Returns the folder names that are numbers, or words that occur with several numbers, such as ward1 and ward2."""
     alike = defaultdict[str, set[str]](set)
     for name in {name for path in folders for name in path}:
         if match := re.fullmatch(r"(\D*?)[-_ ]?\d+", name):
@@ -130,7 +130,7 @@ class Tree:
         self.says = bool(self.masks) or any(file.place.split or file.place.label for file in self.images)
 
     def _patients(self, by_folder: Mapping[tuple[str, ...], list[str]]) -> set[tuple[str, ...]]:
-        """Returns the folders of one patient each by `patients.csv`; their names say nothing about a class."""
+        """Returns the folders that hold one patient each according to `patients.csv`; their names are no classes."""
         whose = listed(self.root)
         of = {
             inside: {whose(self.root.joinpath(*inside, name)) for name in names} for inside, names in by_folder.items()
@@ -209,7 +209,7 @@ class Tree:
 
 
 def _wrapper(folders: list[tuple[str, ...]]) -> int:
-    """Counts the outer folders that only name the set (`colon/train/good`), while folders below them name classes."""
+    """Counts the outer folders that only name the data set (`colon` in `colon/train/good`), above those of classes."""
     common = list(folders[0]) if folders else []
     for inside in folders:
         while tuple(common) != inside[: len(common)]:
@@ -223,7 +223,7 @@ def _wrapper(folders: list[tuple[str, ...]]) -> int:
 
 
 def _belong(mask: _File, image: _File) -> bool:
-    """Returns whether a mask may belong to an image, which is so unless their folders contradict each other."""
+    """Returns whether a mask may belong to an image: their folders and splits must not contradict each other."""
     if not _splits_agree(mask, image):
         return False
     ours, theirs = mask.place.reduced, image.place.reduced
@@ -233,7 +233,7 @@ def _belong(mask: _File, image: _File) -> bool:
 
 
 def _splits_agree(mask: _File, image: _File) -> bool:
-    """Returns whether both are in the same split, if it is named; masks without one never belong to training images."""
+    """Returns whether both may be in the same split; for a normal image, a mask without a split counts as test."""
     split = mask.place.split or "test" if image.place.label == "normal" else mask.place.split
     return not split or not image.place.split or split == image.place.split
 

@@ -23,7 +23,7 @@ _TRUE, _FALSE = {"true", "yes"}, {"false", "no"}
 
 
 class Tables:
-    """The tables of a folder, or one named table. known: those that name images; problems: why others do not."""
+    """The tables of a folder, or one named table. known: tables that name images; problems: entries for the others."""
 
     def __init__(self, place: Path, within: Within) -> None:
         self.folder, named = (place.parent, [place]) if place.is_file() else (place, None)
@@ -62,7 +62,7 @@ class Tables:
         return bool(text) and len(text) < LONGEST_PATH and "\0" not in text and isinstance(self._found(text), Path)
 
     def _found(self, text: str) -> Path | list[Path]:
-        """Returns the file that a path refers to; a list if it is ambiguous (or empty, if there is no such file)."""
+        """Returns the file that a path refers to; a list of files if it is ambiguous, empty if it is unknown."""
         path = self.folder / text.replace("\\", "/")
         if not self._within.holds(path):
             return path
@@ -75,7 +75,7 @@ class Tables:
         return files[0] if len(files) == 1 else files
 
     def entries(self, answers: Mapping[str, str]) -> Iterator[Entry]:
-        """Yields an entry for each row, then for tables that are not understood. answers: as in `Tree.entries`."""
+        """Yields an entry for each row, then problems: unnamed files, other tables. answers: as in `Tree.entries`."""
         named = set[Path]()
         for table in self.known:
             texts = {row.get("label", "") for _, row in table.rows()}
@@ -136,7 +136,7 @@ class Tables:
     def _without_label(
         self, table: Table, path: Path, folder_label: str | None, split: str | None, mask: bool
     ) -> tuple[str, str | None]:
-        """Returns the label of an image whose row has none, by its folders; and why a person is asked about it."""
+        """Returns an image's label by folder, mask or split if its row has none; and why a person is asked, or None."""
         if folder_label in ("normal", "abnormal", "unknown"):
             return folder_label, None
         if mask:

@@ -1,7 +1,7 @@
 """What names of folders, labels and splits mean: which split, and whether normal, abnormal or a mask.
 
 Words are compared regardless of case and punctuation (`test_public`, `NoTumor`, `0-normal`). A name of unknown meaning
-is `other`: another class if normal ones are named, else something to ask about.
+has the label `other`: it is an abnormal class if another name means normal; otherwise a person is asked.
 """
 
 from __future__ import annotations
@@ -128,6 +128,6 @@ def _sign(word: str) -> int:
 
 
 def abnormal_word(name: str) -> str | None:
-    """Returns the word of a file's name that means something abnormal, such as `pneumonia` in `pneumonia_003`."""
+    """Returns the word of a file's name that means abnormal, such as `pneumonia` in `pneumonia_003`, or None."""
     tokens = re.findall(r"[^\W\d_]+", folded(_CAMEL.sub(" ", name)))
     return next((word for word in tokens if len(word) > 3 and _sign(word) < 0), None)

@@ -1,1 +1,1 @@
-"""Ways out of the review room. Each writes into a folder or a file and is an event of the audit trail."""
+"""Exports from the review room, each to a folder or a file and recorded in the audit trail; imports of annotations."""

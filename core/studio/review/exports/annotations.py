@@ -1,4 +1,4 @@
-"""Lesions drawn in other tools, both ways: CVAT's XML, Label Studio's JSON and YOLO in and out; COCO and PNG masks in.
+"""Annotations of other tools: reads and writes CVAT's XML, Label Studio's JSON and YOLO; reads COCO and PNG masks.
 
 Import: a case is found by its file's path or name (`ingest.names`), or by its name in this studio's own exports. Each
 author's shapes on a case become one lesion mask, drawn by hand, and a finding per shape; both belong to "author
@@ -130,7 +130,7 @@ def _uploaded(name: str) -> str | None:
 
 
 class _Accepted:
-    """What is imported from a file, by (case, author); and what is skipped, with the reason."""
+    """The shapes to import from a file, by (case, author), and the skipped ones with the reason."""
 
     def __init__(self, cases: _Cases, by: str, tool: str) -> None:
         self.cases, self.by, self.tool, self.cut = cases, by, tool, 0
@@ -141,7 +141,7 @@ class _Accepted:
         self._passed: dict[str, list[str]] = {}
 
     def find(self, shape: Shape) -> None:
-        """Finds the case that a shape belongs to."""
+        """Assigns a shape to the case that it belongs to, or records why it is skipped."""
         try:
             plain("".join((shape.file, *shape.names, shape.label, shape.author or "")))
         except ValueError:
@@ -189,7 +189,7 @@ class _Accepted:
             self.masks[key] = encode_mask(mask)
 
     def reasons(self) -> list[str]:
-        """Returns each reason with the number of its shapes and the first of their images."""
+        """Returns each reason with the number of shapes skipped for it and the first of their images."""
         lines = []
         for why, files in sorted(self._passed.items())[:NAMED]:
             first = next((file for file in files if file), "")
@@ -206,7 +206,7 @@ class _Accepted:
 
 
 def _shared(name: str, path: str, folder: bool) -> int:
-    """Counts the last folders that a file's name (or the folder itself) and a case's path share."""
+    """Counts the innermost folders that a name and a case's path share. folder: whether the name is a folder's."""
     name_parts, path_parts = (folded(text).split("/") for text in (name, path))
     pairs = zip(reversed(name_parts if folder else name_parts[:-1]), reversed(path_parts[:-1]), strict=False)
     return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
@@ -275,9 +275,9 @@ def place(shape: Shape, case: dict) -> tuple[np.ndarray | None, tuple[float, ...
 
 
 def _reach(shape: Shape, points: np.ndarray, w: int, h: int) -> bool:
-    """Returns whether points (N, 2) reach over the image's edge, except by rounding. Raises Refused if far outside.
+    """Returns whether points (N, 2) lie outside the image by more than rounding. Raises Refused if far outside.
 
-    If the file gives the picture's size, or shares of it, it is the same picture: then a whole side is allowed.
+    Far is more than BEYOND of a side, or a whole side if the file gives the picture's size (or shares of it).
     """
     over = np.maximum(-points.min(0), points.max(0) - [w, h])
     room = (1 if shape.size or shape.shares else BEYOND) * np.array([w, h])
@@ -302,7 +302,7 @@ def _ellipse(x: float, y: float, rx: float, ry: float) -> np.ndarray:
 
 
 def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
-    """Reads a mask file as an import does."""
+    """Decodes the bytes of a mask file as an import does."""
     with tempfile.NamedTemporaryFile(suffix=".png") as file:
         file.write(body)
         file.flush()
@@ -315,7 +315,7 @@ def _mask_file(body: bytes, w: int, h: int) -> np.ndarray:
 def export_annotations(
     store: Store, study: str, target: Path, format: str, by: str, keep_names: bool = False, masks: str = ""
 ) -> dict:
-    """Writes masks as one file of a tool, a shape for each component; {"shapes", "masks", "file", "burned_in"}.
+    """Writes masks as a file of a tool, a shape per component; returns {"shapes", "masks", "file", "burned_in"}.
 
     One mask at a time is in memory. CVAT gets each pixel of a component; in Label Studio and YOLO an outline also runs
     around its holes. Raises NothingToExport if there is no mask. masks: the kind, as in `pictures.Masks`.
@@ -419,7 +419,7 @@ def _cvat_image(item: _Drawn) -> ElementTree.Element:
 
 
 def _yolo_lines(item: _Drawn, labels: dict[str, int]) -> str:
-    """Returns a line for each component; labels: numbers of the classes, to which new ones are added."""
+    """Returns a line for each component. labels: the numbers of the classes; new classes are added to it."""
     outlines = ((labels.setdefault(label, len(labels)), outline) for label, outline in item.outlines())
     return "\n".join(f"{kind} " + " ".join(f"{v:.8f}" for v in outline.ravel()) for kind, outline in outlines)
 

@@ -1,4 +1,4 @@
-"""A study as a folder that anomalib's MVTec and Folder readers accept, and our own import (layout `loco`) as well.
+"""Exports a study as a folder for anomalib's MVTec and Folder readers, and for our own import (layout `loco`).
 
     train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255)
 
@@ -85,7 +85,7 @@ _CASE = "SELECT * FROM cases WHERE id = :id"
 
 
 def stem_of(name: str, case_id: int) -> str:
-    """Returns the stem of a case's image file; that of its mask ends in MASK as well."""
+    """Returns the stem of a case's image file; its mask file has the same stem followed by MASK."""
     return f"{case_id:09d}-{clean(name)}"
 
 

@@ -36,8 +36,8 @@ def export_dicom_map(
 ) -> dict:
     """Writes one Parametric Map (.dcm) into `out` for each DICOM case with a heat map of `run`.
 
-    run: None for the one that Review opens with. Returns what `export_dicom_seg` does. Raises NothingToExport if there
-    is none.
+    run: None for the run that Review opens with. Returns what `export_dicom_seg` does. Raises NothingToExport if no
+    case has one.
     """
     names, algorithm = Names(store, study, keep_names), _algorithm(store, study, run)
     rows = each(
@@ -129,8 +129,8 @@ def export_dicom_sr(
 ) -> dict:
     """Writes measurement reports (.dcm) into `out`, for each DICOM case that was read or scored.
 
-    There is one for each reader who decided or found something, and one for the score of `run` (else of the one that
-    Review opens with). Returns what `export_dicom_seg` does. Raises NothingToExport if there is none.
+    There is one for each reader who decided or recorded a finding, and one for the score of `run` (by default the run
+    that Review opens with). Returns what `export_dicom_seg` does. Raises NothingToExport if there is none.
     """
     names, algorithms = Names(store, study, keep_names), {"": Algorithm()}
     default = _algorithm(store, study, run)
@@ -156,7 +156,7 @@ def export_dicom_sr(
 
 
 def _words_by_author(store: Store, case: int, run: str) -> dict[str, dict[str, list[dict]]]:
-    """Returns author -> {"reviews", "findings", "scores"} of a case."""
+    """Returns a case's reviews, findings and scores by author: {author: {"reviews", "findings", "scores"}}."""
     by_author: dict[str, dict[str, list[dict]]] = {}
     reviews = store.query(
         f"SELECT v.*, {_READING} FROM current_reviews k JOIN reviews v ON v.id = k.review_id "

@@ -1,9 +1,9 @@
 """DICOM-SEG by highdicom, for cases that came as DICOM: one file for each lesion mask, one segment for each component;
 and what all exported DICOM files have in common.
 
-A file names the software and model that made it, and its author. Its UIDs follow from its content and its times are
-those of the mask, reading or decision: exported again it is the same, byte for byte, and an archive keeps one. A mask
-with more than MOST components becomes one segment, because each segment is a separate frame in the file.
+A file names the software and model that made it, and its author. Its UIDs follow from its content, and its times are
+those of the mask, reading or decision: a repeated export is identical byte for byte, and an archive stores it once. A
+mask with more than MOST components becomes one segment, because each segment is a separate frame in the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOMENTS = {"StudyDate": _DATE, "StudyTime": _TIME, "PatientBirthDate": _DATE}  
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The detector behind a score. digest: SHA-256 of its weights, "" without. threshold: it flags higher scores."""
+    """The detector behind a score. digest: SHA-256 of its weights, or "". threshold: the score above which it flags."""
 
     run: str = ""
     title: str = ""
@@ -57,8 +57,8 @@ class Algorithm:
 
     @classmethod
     def of(cls, store: Store, run_id: str) -> Algorithm:
-        """Describes a run's detector. Its threshold is that of the operating point, else that of the percentile of
-        held-out normals."""
+        """Describes a run's detector. Its threshold is the one of the operating point, else the one that the run
+        derived from held-out normals."""
         run, point = runs.get_run(store, run_id), in_effect(store, run_id)[run_id]
         usual = run["summary"].get("threshold_roi", run["summary"].get("threshold"))
         threshold = usual if point.threshold is None else point.threshold
@@ -85,8 +85,8 @@ def software() -> str:
 
 @dataclass
 class Source:
-    """A case's image as exported files refer to it: its header, as one plane. frame: from 1, None for a single-image
-    file. kind: its class before it became a plane. mapped: replaces a UID that could reveal names."""
+    """A case's image as exported files refer to it. header: its header, converted to one plane. frame: from 1, None for
+    a single-image file. kind: its SOP class before the conversion. mapped: replaces UIDs that could reveal names."""
 
     header: pydicom.Dataset
     kind: str
@@ -112,7 +112,7 @@ class Source:
         return {"series_instance_uid": series, "sop_instance_uid": self.mapped(instance)}
 
     def sealed(self, file: pydicom.Dataset, when: str) -> pydicom.Dataset:
-        """Completes a file: references to the source, the content's times (`when`, ISO, UTC), no random UID."""
+        """Completes a file: references to the source, the content's times (`when`, ISO, UTC), no random UIDs."""
         _refer(file, self)
         day, clock = when[:10].replace("-", ""), when[11:23].replace(":", "")
         for element in file.iterall():
@@ -180,8 +180,8 @@ def write_all(
     make: Callable[[Source, dict], Iterator[tuple[str, pydicom.Dataset]]],
     nothing: str,
 ) -> dict:
-    """Writes what `make` yields for each case that came as DICOM; returns what `export_dicom_seg` does. rows: cases'
-    columns, read one at a time.
+    """Writes the files that `make` yields for each case that came as DICOM; returns the result of `export_dicom_seg`.
+    rows: columns of the cases, read one at a time.
 
     A case whose header cannot be referenced, or whose file is missing, is skipped and reported.
     """
@@ -326,7 +326,7 @@ def _flat(header: pydicom.Dataset, frame: int) -> None:
 
 
 def _refer(item: pydicom.Dataset, source: Source, derived: bool = False) -> None:
-    """Sets the source's class in every reference to it; for a derived frame also the frame of the recording."""
+    """Sets the source's SOP class in every reference to it, and its frame number in a SourceImageSequence."""
     if item.get("ReferencedSOPInstanceUID") == source.header.SOPInstanceUID:
         item.ReferencedSOPClassUID = source.kind
         if source.frame is not None and derived:

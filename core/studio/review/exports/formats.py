@@ -1,4 +1,4 @@
-"""The formats in which a study's decisions, masks, maps and images are exported, named as in route, verb and page."""
+"""The formats in which a study is exported, with the names that API, command line and page use."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def write_form(
     run: str | None = None,
     masks: str = "",
 ) -> dict:
-    """Exports a study in the form of that name to `target`; returns what the export does.
+    """Exports a study in the format `form` to `target`; returns the result of that format's export function.
 
-    target: one file (a zip of many), or a folder of many if it has no suffix. run: of scores and maps, by default the
-    one that Review opens with. masks: "reference" or "readers" for lesion masks of that kind only; else a case's
-    reference, or a reader's newest mask. Raises ValueError, and leaves no file, if there is nothing to export or the
-    form is unknown.
+    target: one file (a zip of many), or a folder of many if it has no suffix. run: the run whose scores and maps are
+    exported, by default the one that Review opens with. masks: "reference" or "readers" for lesion masks of that kind
+    only; else a case's reference, or a reader's newest mask. Raises ValueError, and leaves no file, if there is nothing
+    to export or the format is unknown.
     """
     if form not in SUFFIXES:
         raise ValueError(f"a study goes out as one of {', '.join(SUFFIXES)}, not {form!r}")

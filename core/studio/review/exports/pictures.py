@@ -26,7 +26,7 @@ DEFAULT = "lesion"
 
 
 class NothingToExport(ValueError):
-    """Raised if a study has nothing of what should be exported."""
+    """Raised if a study has nothing to export in the requested format."""
 
     def __init__(self, why: str = "no case of this study has a lesion mask") -> None:
         super().__init__(f"There is nothing to export: {why}.")
@@ -88,7 +88,7 @@ class Labels:
         return findings[-1][0] if findings else row["note"] if row["note"] in self._listed else None
 
     def of(self, row: dict, bbox: Sequence[float]) -> str:
-        """Returns the label of a component, bbox x, y, width, height: that of the finding with the most similar box."""
+        """Returns a component's label, from the finding with the most similar box. bbox: x, y, width, height."""
         x, y, w, h = bbox
         best, most = self.named(row) or DEFAULT, 0.0
         for label, box in self._found.get((row["id"], row["version"]), ()):
@@ -140,7 +140,7 @@ _MASK = (
 
 
 def each(store: Store, keys: str, params: Sequence[Any], row_query: str) -> Iterator[dict]:
-    """Yields the rows of `row_query` for each row of the query `keys`, whose columns it names as `:column`.
+    """Yields the rows of `row_query` for each row of the query `keys`, whose columns are its parameters `:column`.
 
     One row at a time is in memory; rows erased meanwhile are skipped.
     """
@@ -170,9 +170,9 @@ def recorded(store: Store, study: str, by: str, names: Names, format: str, cases
 
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes one 1-bit PNG for each case with a mask, byte for byte as stored, and `masks.csv`, which says whether each
-    is the reference or a reader's; {"files", "masks", "burned_in"}. masks: the kind, as in `Masks`.
+    is the reference or a reader's.
 
-    Raises NothingToExport if there is none.
+    masks: the kind, as in `Masks`. Returns {"files", "masks", "burned_in"}. Raises NothingToExport if there is none.
     """
     names, written, lines = Names(store, study, keep_names), list[int](), ["file,kind,reader"]
     of = Masks(store, study, masks)

@@ -33,13 +33,13 @@ IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".d
 
 @dataclass
 class Shape:
-    """One drawn lesion, in pixels or, with `shares`, in shares of the image; or the `problem` why it is not read.
+    """One drawn lesion, in pixels or, with `shares`, in shares of the image; or the `problem` for which it is skipped.
 
     file: the image's name; names: other readings of it, tried in turn. size: width and height of the image as drawn.
-    rings: (N, 2) of x, y; their union counts. box: x0, y0, x1, y1. ellipse: centre and radii. turn: degrees clockwise
-    by which box or ellipse is rotated about its middle, or about the box's upper left `corner`. runs: lengths,
-    background first, of `window` (x, y, width, height), down the columns or along the rows. brush: Label Studio's own
-    run lengths. image: a mask as a file.
+    rings: outlines (N, 2) of x, y; the shape is their union. box: x0, y0, x1, y1. ellipse: centre and radii. turn:
+    degrees clockwise by which box or ellipse is rotated about its middle, or about the box's upper left `corner`. runs:
+    run lengths, background first, of `window` (x, y, width, height), down its columns or along its rows. brush: Label
+    Studio's own run lengths. image: a mask as a file.
     """
 
     file: str
@@ -178,7 +178,8 @@ def _coco_shape(annotation: dict, of: list[dict], labels: dict[str, str]) -> Sha
 
 
 def _run_lengths(text: str) -> list[int]:
-    """Decodes COCO's compressed run lengths: six bits a letter, lowest first, differences from the last but one."""
+    """Decodes COCO's run lengths: each letter holds five bits, lowest first, and whether more follow; from the fourth
+    run on, a value is the difference from the run two before."""
     runs: list[int] = []
     value = shift = 0
     for letter in text.encode("ascii", "replace"):
@@ -293,7 +294,7 @@ def _regions_of(task: dict) -> list[dict]:
 
 
 def _address(task: dict, data: dict) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of a task's image, and variants: without a query, decoded, without an upload's digits."""
+    """Returns the name of a task's image, and variants of it: without a query, and with percent-encoding decoded."""
     texts = [value for value in data.values() if isinstance(value, str) and value]
     likely = (t for t in texts if PurePosixPath(t.split("?d=")[-1].split("?")[0]).suffix.lower() in IMAGES)
     raw = data.get("image") or next(likely, None) or task.get("file_upload") or next(iter(texts), "")
@@ -306,7 +307,7 @@ WORDS = ("textarea", "choices", "taxonomy", "rating", "number", "datetime", "pai
 
 
 def _ls_shape(name: str, names: tuple[str, ...], results: list[dict], who: Any, version: dict) -> Shape:
-    """Reads one region. results: those with its id, or only its value in JSON-MIN."""
+    """Reads one region. results: the results that share its id; in JSON-MIN, its value alone."""
     regions = [result for result in results if result.get("type") not in WORDS]
     kind = str((regions or results)[0].get("type") or "shape").removesuffix("labels")
     values = {key: value for result in regions for key, value in (result.get("value") or result).items()}

@@ -29,8 +29,8 @@ UID_ROOT = "2.25."  # UIDs derived from a UUID-sized number (DICOM PS3.5, B.2)
 def names_for(store: Store, study: str, reader: str, single_user: bool, wanted: bool | None = None) -> Names:
     """Returns the names that a file for `reader` may carry; every export calls this.
 
-    wanted: True asks for real names (Raises NotAllowed unless the reader may administer), False for remapped ones; None
-    gives what the reader may have.
+    wanted: True for real names, False for remapped ones, None for real names if the reader may have them. Raises
+    NotAllowed if `wanted` is True and the reader may not administer.
     """
     if wanted:
         people.demand(store, reader, single_user, "administer")
@@ -89,13 +89,13 @@ class Names:
         return name if self.keep else f"image-{self._digest('file ' + name).hex()[:12]}"
 
     def recording(self, case: dict) -> str:
-        """Names what all frames of one file share, or all slices of one volume (with names kept, its series)."""
+        """Names the recording of a frame or the volume of a slice; if names are kept, by its series or file name."""
         if self.keep:
             return case["series"].split()[0] if case["series"] else Path(case["path"]).stem
         return f"recording-{self._digest('recording ' + str(case['series'] or case['sha256'])).hex()[:12]}"
 
     def reader(self, name: str | None) -> str | None:
-        """Returns a reader's name in a file; None stays None."""
+        """Returns a reader's name as the file carries it; None stays None."""
         return name if self.keep or name is None else f"reader-{self._digest('reader ' + name).hex()[:6]}"
 
     def uid(self, uid: str) -> str:
@@ -141,9 +141,9 @@ COLUMNS = (
 def export_csv(
     store: Store, study: str, target: Path, by: str, keep_names: bool = False, run: str | None = None
 ) -> dict:
-    """Writes a study's decisions as CSV, one line for each review that counts; {"rows", "file", "burned_in"}.
+    """Writes a study's decisions as CSV, one line for each review that counts; returns {"rows", "file", "burned_in"}.
 
-    Score, percentile and flag are those of `run`, else of the run the reader saw, else of the one that Review opens
+    Score, percentile and flag are from `run`, else from the run the reader saw, else from the one that Review opens
     with. The frames of a recording count from 1; a slice of a volume has its instance number. `number` is the case's
     number on the page, in every table.
     """
@@ -187,9 +187,9 @@ SCORES = (
 
 
 def export_scores(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes each score of each run as CSV, a line for each case and run, by case; {"rows", "file", "burned_in"}.
+    """Writes each score of each run as CSV, a line for each case and run, by case.
 
-    threshold: the score above which the run's operating point flags a case.
+    threshold: the score above which the run's operating point flags a case. Returns {"rows", "file", "burned_in"}.
     """
     names, runs = Names(store, study, keep_names), {r["id"]: r for r in scored_runs(store, study)}
     points = in_effect(store, *runs)
@@ -222,10 +222,10 @@ FINDINGS = (
 
 
 def export_findings(store: Store, study: str, target: Path, by: str, keep_names: bool = False) -> dict:
-    """Writes a study's findings and tags as CSV, decided or not; {"rows", "file", "burned_in"}.
+    """Writes the findings and tags of a study's cases as CSV; returns {"rows", "file", "burned_in"}.
 
     A line is a finding (kind "point", "box", "mask" or "case") or a tag of a case (kind "tag"). Corners are in the
-    image's pixels; both corners of a point are the same. mask_version: that of the finding's lesion mask.
+    image's pixels; both corners of a point are the same. mask_version: the version of the finding's lesion mask.
     """
     names = Names(store, study, keep_names)
     rows = store.query(
@@ -253,7 +253,8 @@ def export_findings(store: Store, study: str, target: Path, by: str, keep_names:
 
 
 def _certainty(extra: str | None) -> dict:
-    """Returns how steady the reading is, and the scores of a combined detector's members; empty if unknown."""
+    """Returns the columns on steadiness over views and on the scores of a combined detector's members; empty if
+    unknown."""
     detail = json.loads(extra or "{}")
     steady = detail.get("steady")
     views = sum(steady["flagged"]) if steady else None
@@ -268,7 +269,7 @@ def _certainty(extra: str | None) -> dict:
 
 
 def cell(value):
-    """Marks a CSV cell that a spreadsheet would take for a formula, even after spaces and line breaks."""
+    """Puts ' before text that a spreadsheet would take for a formula, even if it begins with spaces or line breaks."""
     if not isinstance(value, str) or not value:
         return value
     first = value.lstrip().lstrip("\ufeff\u200b\x00")[:1]
