@@ -160,10 +160,7 @@ def _check(images: np.ndarray, roi: np.ndarray | None, config: PretrainConfig, w
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], folder: Path) -> None:
-    """Raises BadCheckpoint unless the checkpoint `old` has the settings and images of `new`.
-
-    Otherwise the stored configuration would no longer describe the weights.
-    """
+    """Raises BadCheckpoint unless the training `new` has the settings and images of the checkpoint `old`."""
     changed = sorted(k for k in new["config"] if old["config"].get(k) != new["config"][k])
     if changed:
         raise checkpoint.BadCheckpoint(

@@ -115,7 +115,7 @@ class Arriving:
         try:
             return place(self._home, token, name)
         except BaseException:
-            used[1] -= 1
+            used[1] -= 1 + sum(not parent.exists() for parent in parents)  # folders that were made still count
             raise
 
     def add(self, token: str, count: int, limited: bool) -> None:

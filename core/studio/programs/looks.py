@@ -104,9 +104,8 @@ class Looks:
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
         """Scores an image uint8 (H, W, 3) with a run's detector.
 
-        Returns {"score", "threshold", "percentile", "flagged"}, of which all but the score are None if the run has not
-        scored its study, and the heat map float32 (h, w). Raises NotFound for an unknown run, ValueError if it is not a
-        finished fit, and Damaged if its files are damaged.
+        Returns {"score", "threshold", "percentile", "flagged"}, the last three None if the run has not scored its study,
+        and the heat map float32 (h, w). Raises NotFound, Damaged, and ValueError if the run is not a finished fit.
         """
         runs.get_run(self._store, run)
         with self._turn:

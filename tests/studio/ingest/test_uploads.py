@@ -14,6 +14,19 @@ def test_names_that_lead_out_are_refused(home, name):
         dropped.place(home, token, name)
 
 
+def test_what_could_not_be_placed_counts_by_the_folders_that_it_left(home, monkeypatch):
+    token, arriving = dropped.new_drop(home), dropped.Arriving(home)
+
+    def fail(*given):
+        (dropped.drop_folder(home, token) / "a").mkdir()
+        raise OSError("no space")
+
+    monkeypatch.setattr(dropped, "place", fail)
+    with pytest.raises(OSError, match="no space"):
+        arriving.place(token, "a/b/c.png", True)
+    assert arriving._of(token) == [*dropped.size(home, token)] == [0, 1]
+
+
 def test_absolute_names_land_inside(home):
     token = dropped.new_drop(home)
     assert dropped.place(home, token, "/etc/x.png").is_relative_to(dropped.drop_folder(home, token))
