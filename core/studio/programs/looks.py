@@ -104,8 +104,8 @@ class Looks:
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
         """Scores an image uint8 (H, W, 3) with a run's detector.
 
-        Returns {"score", "threshold", "percentile", "flagged"}, three of them None if the run has not scored yet,
-        and the heat map float32 (h, w). Raises NotFound, Damaged, and ValueError if the run is not a finished fit.
+        Returns {"score", "threshold", "percentile", "flagged"} and the heat map float32 (h, w). Without a scored study
+        only the score is known. Raises NotFound, Damaged, and ValueError if the run is not a finished fit.
         """
         runs.get_run(self._store, run)
         with self._turn:
