@@ -48,7 +48,7 @@ MOST = {  # room: lines of Python; a room is a folder of a floor, or the files t
     "core/studio/training": 1_040,
     "core/studio/trials": 1_610,
 }
-WHOLE = {"Python": 60_680, "files": 358, "script": 15_900, "tests": 44_180, "benches": 8_300}
+WHOLE = {"Python": 60_680, "files": 358, "script": 15_900, "tests": 44_180, "benches": 8_310}
 
 
 def lines(folder: str, *endings: str) -> dict[str, int]:
