@@ -15,7 +15,6 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Security
-from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import APIKey, APIKeyIn
 from fastapi.routing import APIRoute
@@ -77,24 +76,19 @@ class May(SecurityBase):
 
 
 class _MayRead(May):
-    """Permits anyone who is signed in; it needs no thread unless the address has a study."""
+    """Permits anyone who is signed in, without a thread: it looks nothing up. `Context.reading` checks the study."""
 
     async def __call__(self, request: Request) -> str:  # type: ignore[override]
-        name = _signed_in(request)
-        if _study_of(request):
-            await run_in_threadpool(_demand_study, request)
-        return name
-
-
-def _study_of(request: Request) -> str:
-    """Returns the study that an address has, or "". The audit trail and the bin may name studies that are gone."""
-    gone = request.url.path.startswith(("/api/audit", "/api/bin"))
-    return "" if gone else request.path_params.get("study") or request.query_params.get("study", "")
+        return _signed_in(request)
 
 
 def _demand_study(request: Request) -> None:
-    """Raises NotFound if the address has a study's name or a wrong id, which would be answered as an empty study."""
-    if study := _study_of(request):
+    """Raises NotFound if the address has a study's name or a wrong id, which would be answered as an empty study.
+
+    The audit trail and the bin may be asked about studies that are gone.
+    """
+    study = request.path_params.get("study") or request.query_params.get("study")
+    if study and not request.url.path.startswith(("/api/audit", "/api/bin")):
         study_row(request.app.state.ctx.store(), study)
 
 
@@ -162,7 +156,7 @@ def include(server: FastAPI, router: APIRouter, **options: Any) -> None:
 
 
 def demand_owner(ctx: Context, name: str, kind: str, id: str) -> None:
-    """Raises NotAllowed unless the reader `name` made the thing or is an administrator."""
+    """Raises NotAllowed unless the reader `name` owns the item or is an administrator; never in single-user mode."""
     if ctx.single_user or owners.owner(ctx.store(), kind, id) == name:
         return
     if not people.rights(ctx.store(), name, ctx.single_user)["administer"]:

@@ -18,6 +18,7 @@ from app.routes._shared import Job, StatusOfJob
 from app.routes._types import Answer, Id, Line, Part, binary
 from core.studio.db import limits
 from core.studio.incoming import watch
+from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
 from core.studio.review import masks, sessions
 from core.studio.runs import readings
@@ -141,6 +142,8 @@ async def events(ctx: Studio, who: Reader, request: Request):
 @router.get("/plan", response_model=Plan)
 def planned(ctx: Studio, who: Reader, study: Line = ""):
     """List the jobs of a study, stage by stage, and the time left."""
+    if study:
+        study_row(ctx.store(), study)
     return {"ok": True, **plan.plan(ctx.store(), study or None)}
 
 

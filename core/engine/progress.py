@@ -10,7 +10,7 @@ Stop = Callable[[], bool]
 
 
 def part_of(report: Report | None, done: int, steps: int) -> Report | None:
-    """Wraps `report` for a stage whose steps continue from `done` of `steps` in total. None stays None."""
+    """Wraps `report` for a stage that starts after step `done` of `steps` in total. None if `report` is None."""
     if report is None:
         return None
     return lambda values: report({**values, "step": done + values["step"], "steps": steps})

@@ -94,9 +94,9 @@ PIECE = 300_000  # pixels; of 96 channels at stride 2 they take 29 MB, less than
 
 
 def passed(reader: Encoder, images: np.ndarray, strides: set[int]) -> dict[int, Tensor]:
-    """Computes the maps of images uint8 (B, S, S, 3) by an encoder's inference copy: {stride: (B, C, h, w)}.
+    """Computes the maps of images uint8 (B, S, S, 3) with an encoder's inference copy: {stride: (B, C, h, w)}.
 
-    On a CPU a few images are passed at a time: allocating more memory would take as long as the computation.
+    On a CPU only a few images are processed at a time, because allocating more memory takes as long as computing.
     Inside `keeping` the pooled features are kept.
     """
     device, features = reader.mean.device, _features.get()
@@ -184,7 +184,7 @@ CLOSE = 1e-3  # largest relative difference of a map; folding changes only the l
 
 @torch.inference_mode()
 def inference_copy(encoder: Encoder) -> Encoder:
-    """Returns a copy of an encoder in eval mode for faster inference, with equal maps except for the last digits.
+    """Returns an eval-mode copy of an encoder for faster inference; its maps are equal up to rounding.
 
     Batch norms are folded into the convolutions that feed them, which are found by tracing one pass. If the maps of the
     copy differ by more than CLOSE, for example because a convolution feeds two layers, a plain copy is returned. Inside

@@ -20,7 +20,7 @@ REACH = 9.0
 
 @dataclass
 class Surface:
-    """The surface that S x S pixels see, in camera-independent coordinates, all float32.
+    """The surface behind each of S x S pixels, in world coordinates, all float32.
 
     point, normal, paint: (S, S, 3). gloss, relief: (S, S), wetness and fine bumps. eye: (3,), position of the camera.
     frame: (3, 3), rows right, up and forward of the camera."""

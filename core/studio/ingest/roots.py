@@ -14,7 +14,7 @@ from core.studio.db.store import Store, now
 
 
 class NotNamed(ValueError):
-    """Raised if a path lies outside every named folder; the message says how to name one."""
+    """Raised if a path lies in no folder that may be imported from; the message says how to allow one."""
 
 
 class Within:

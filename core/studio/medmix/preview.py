@@ -144,7 +144,7 @@ def draw_grid(
                 images_n, marks = mixed.images, mixed.masks
                 sources += [] if views else _sources(mixed, n, side)
             if views:
-                images_n, marks = views(images_n, crops, marks)
+                images_n, marks = views.with_masks(images_n, crops, marks)
             mosaic[n] = to_pixels(images_n).transpose(1, 0, 2, 3)
             outlines.append([_outline(m) for m in marks.numpy().astype(np.uint8)])
     return Grid(

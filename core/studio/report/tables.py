@@ -203,7 +203,7 @@ def said(network: Network) -> str:
 
 
 def is_starred(arm: Arm) -> bool:
-    """Returns whether a row does not use ImageNet's weights, which the paper marks by an asterisk."""
+    """Returns whether a row starts from random weights, which the paper marks with an asterisk."""
     return arm.pretrain.get("encoder.init", "random") == "random"
 
 

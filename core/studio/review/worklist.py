@@ -194,7 +194,7 @@ class Worklist:
         return _Part("readings r", f"readings_by_{score}", here, (self.run,), "r.case_id", f"r.{score}", joined)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
-        """Returns the scans that make up the order. splits: used instead of the query's splits."""
+        """Returns the index scans that give the list's order, one after another. splits: replaces the query's."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:

@@ -189,7 +189,7 @@ class Screen:
         return (np.clip((heat - low) / max(high - low, 1e-12), 0, 1) * 255).round().astype(np.uint8)
 
     def frames(self, file: Path) -> Iterator[np.ndarray]:
-        """Yields the frames of an image file, uint8 (H, W, 3), windowed as images of its scanner are in the study.
+        """Yields the frames of an image file, uint8 (H, W, 3), windowed like the study's images from the same scanner.
 
         Most files have one frame. Raises Unreadable, a ValueError, if the file is not an image.
         """

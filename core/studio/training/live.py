@@ -185,7 +185,7 @@ def evaluation(store: Store, run: str) -> dict | None:
 
 
 def total_steps(store: Store, run: dict) -> dict:
-    """Computes the length of a pre-training from its run and study: {"steps", "epochs", "per_epoch", "images"}."""
+    """Computes the length of a pre-training run on its study: {"steps", "epochs", "per_epoch", "images"}."""
     images = store.query("SELECT count(*) AS n FROM cases WHERE study = ? AND split = 'train'", [run["study"]])[0]["n"]
     if run["kind"] != "pretrain" or not run["config"].get("epochs"):
         return {"steps": 0, "epochs": 0, "per_epoch": 0, "images": images}

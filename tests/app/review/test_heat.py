@@ -113,7 +113,7 @@ def test_an_image_that_is_not_flagged_is_outlined_only_when_asked(page, page_url
         page.wait_for_function(f"{WIDGET}.review.detail.id === {case} && {WIDGET}.review.heat")
         settle(page)
         caption = page.locator(".rv-caption").first.inner_text()
-        assert ("Not flagged: no outline" in caption) == (not flagged)
+        assert ("Not flagged: outline hidden" in caption) == (not flagged)
         seen = []
         for _ in range(3):
             page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -82,7 +82,7 @@ export function frame(review, keys) {
       if (kind === 'overlay') {
         const quiet = review.heat && review.show.contour && !review.outlines(review.heat);
         const title = review.panes.length > 1 ? titleOf(review.run) : '';
-        const hint = quiet && `Not flagged: no outline (${label(keys.of('contour'))} shows it)`;
+        const hint = quiet && `Not flagged: outline hidden (${label(keys.of('contour'))} shows it)`;
         caption.textContent = [title, hint].filter(Boolean).join(' · ');
       }
       if (kind === 'nearest')

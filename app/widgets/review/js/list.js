@@ -270,7 +270,7 @@ function markNext(box, rows, id, whole) {
   box.querySelector('.rv-next')?.classList.remove('rv-next');
   const mark = nextUnread(rows, id, whole)?.element.querySelector('.rv-mark');
   mark?.classList.add('rv-next');
-  mark?.setAttribute('title', 'Next unread case (Space)');
+  mark?.setAttribute('title', 'unread, the next one (Space)');
 }
 
 // Above the worklist: the counts of decisions, and unsaved drawings.

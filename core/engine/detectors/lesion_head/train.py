@@ -78,7 +78,7 @@ class LesionTraining(Training):
         self.pairs = Pairs(config.families, config.k)
 
     def losses(self, x: Tensor, roi: Tensor | None, draws: torch.Generator) -> dict[str, Tensor]:
-        """Computes the weighted loss terms of normal images x (B, 3, S, S). roi: on the CPU."""
+        """Computes the weighted loss terms for normal images x (B, 3, S, S). roi: regions of interest, on the CPU."""
         c = self.config
         ease = max(0.0, 1 - self.step / max(1.0, c.ramp * c.steps)) if c.ramp else 0.0
         pair = self.pairs(x, roi, draws, ease=ease)
