@@ -87,7 +87,7 @@ def test_untouched_the_contour_is_the_outline_that_results_count(page, page_url,
         enter(page, page_url)
         page.wait_for_function(f"{WIDGET}.review.counts && {WIDGET}.review.heat.step === null")
         assert page.evaluate(f"[{WIDGET}.review.detail.id, {WIDGET}.review.heat.level]") == pytest.approx([case, level])
-        assert "above 50 % of the way" in page.evaluate(words)
+        assert "above 50 % of the range" in page.evaluate(words)
         area = page.evaluate("Number(document.querySelector('.rv-numbers [title$=\" pixels\"]').title.split(' ')[0])")
         image = read_image(store.one("SELECT path FROM cases WHERE id = ?", [case])["path"], 0)
         heat = upsample(unpack_map(row)[None], image.shape[:2])
