@@ -151,7 +151,7 @@ def slope(curve: Curve, per: float) -> float | None:
 def memory_mb(pid: int, what: str = "VmRSS") -> float | None:
     """Returns the MB that a process holds in memory; None where the system does not say.
 
-    what: "VmRSS" for all, "RssAnon" for all but mapped files.
+    what: "VmRSS" for all, "RssAnon" for all but mapped files, "VmHWM" for the most so far.
     """
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -104,9 +104,7 @@ def one(
     order = np.random.default_rng(seed).permutation(len(lesions.patches))
     few = order[:SHOWN]
     rest = [i for i in order[SHOWN:] if lesions.units[i] not in lesions.units[few]][:REST]
-    search = Search(
-        x, roi, Lesions(lesions.patches[few], lesions.sizes[few], lesions.units[few]), imagenet_features(), seed
-    )
+    search = _search(x, roi, lesions, few, seed)
     found = search.run(seconds, tries)
     others = search.encoded(lesions.patches[rest]) / search.scale
     anywhere = search.encoded(_anywhere(x, search.lesions, seed)) / search.scale
@@ -119,6 +117,11 @@ def one(
     figures = {f"{name}{of}": d / max(base, APART) for of, base in bases.items() for name, d in far.items()}
     return {**figures, "left_out": found.left_out, "shown": found.after, "seconds": found.seconds, "tries": found.tries,
             "preset_name": found.preset, "words": found.words}  # fmt: skip
+
+
+def _search(x: torch.Tensor, roi: torch.Tensor, lesions: Lesions, few: np.ndarray, seed: int) -> Search:
+    chosen = Lesions(lesions.patches[few], lesions.sizes[few], lesions.units[few])
+    return Search(x, roi, chosen, imagenet_features(), seed)
 
 
 def _anywhere(x: torch.Tensor, lesions: Lesions, seed: int) -> np.ndarray:
@@ -195,10 +198,9 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     for kind, arm, other in PAIRS:
         for figure in ("auroc", "pixel_auroc", "dice", "pro"):
             apart = np.array([of[(*d, arm)][kind][figure] - of[(*d, other)][kind][figure] for d in draws])
-            some = bool(apart.any())
             found[f"{kind}: {arm} - {other}, {figure}"] = {
                 "difference": float(apart.mean()), "interval": interval_of_mean(apart), "ahead": int((apart > 0).sum()),
-                "behind": int((apart < 0).sum()), "p": float(wilcoxon(apart).pvalue) if some else 1.0,
+                "behind": int((apart < 0).sum()), "p": float(wilcoxon(apart).pvalue) if apart.any() else 1.0,
             }  # fmt: skip
     return found
 
@@ -207,8 +209,7 @@ def _searched(folder: Path, draw: int, seconds: float, tries: int | None) -> tup
     """Searches by the five lesions of a draw; the result, and the names of all images of their patients."""
     x, roi, lesions, stems = read(folder)
     few = np.random.default_rng(draw).permutation(len(lesions.patches))[:SHOWN]
-    chosen = Lesions(lesions.patches[few], lesions.sizes[few], lesions.units[few])
-    found = Search(x, roi, chosen, imagenet_features(), draw).run(seconds, tries)
+    found = _search(x, roi, lesions, few, draw).run(seconds, tries)
     print(folder.name, draw, found.preset, f"{found.seconds:.0f} s, {found.tries} tries: {found.words}", flush=True)
     return found, {stems[i] for i in np.flatnonzero(np.isin(lesions.units, lesions.units[few]))}
 
@@ -221,8 +222,8 @@ def _trained(config: MedMixConfig, seed: int, quick: bool, train: Part, test: li
     head = DETECTORS.get("lesion-head").fit(_imagenet(seed), train.images, options, _context(train))
     del MEDMIX_PRESETS["_matched"]
     settings = {"seed": seed, "encoder.seed": seed, "medmix": config.to_dict(), **({"steps": 2} if quick else {})}
-    data = Data(train.at(PRETRAINED.size).images, train.at(PRETRAINED.size).roi)
-    training = Pretraining(PRETRAINED.replace(**settings), data, torch.device("cpu"))
+    part = train.at(PRETRAINED.size)
+    training = Pretraining(PRETRAINED.replace(**settings), Data(part.images, part.roi), torch.device("cpu"))
     training.prepare()
     alarms = sum(bool(training.advance()["alarm"]) for _ in range(training.steps))
     figures = {"head": _tested(head, test), "blend": _blended(training.encoder.eval(), train, test)}

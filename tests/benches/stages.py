@@ -13,9 +13,9 @@ from typing import Any
 
 import cv2
 
-from core.studio.db import opening
 from core.studio.programs.studio import Studio
 from tests.benches import ROOT, bench
+from tests.benches._server import memory_mb
 
 STUDY, READER, MARKS = "stages", "reader", 5
 
@@ -78,21 +78,19 @@ def _used(home: str) -> dict[str, tuple[float, float]]:
             if home not in (process / "cmdline").read_text():
                 continue
             ticks = (process / "stat").read_text().rpartition(")")[2].split()[11:13]
-            status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         except OSError:  # it ended
             continue
-        if "VmHWM" in status:
-            busy = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-            used[process.name] = busy, int(status["VmHWM"].split()[0]) / 2**10
+        if peak := memory_mb(int(process.name), "VmHWM"):
+            used[process.name] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), peak
     return used
 
 
 def _mark(home: Path, folder: Path) -> None:
     """Marks five abnormal test images with their reference masks, as a reader would."""
-    store, studio = opening.open(str(home)), Studio(str(home))
+    studio = Studio(home)
     query = "SELECT id, path FROM cases WHERE study = ? AND split = 'test' AND label = 'abnormal' ORDER BY id LIMIT ?"
-    for row in store.query(query, [STUDY, MARKS]):
+    for row in studio.store.query(query, [STUDY, MARKS]):
         file = next((folder / "test/mask").glob(f"{Path(row['path']).stem}.*"))
         studio.mark(row["id"], cv2.imread(str(file), cv2.IMREAD_GRAYSCALE), READER)
         studio.decide(row["id"], "abnormal", READER)
-    store.close()
+    studio.close()

@@ -87,12 +87,12 @@ export class TrainingBoard {
   #figures(data, s) {
     const now = (/** @type {string} */ name) => s[name]?.at(-1)?.[1] ?? null;
     const [rate, speed, memory, auroc] = ['lr', 'images_per_second', 'memory', 'val_auroc'].map(now);
-    const [told, images] = ['val_accuracy', 'val_images'].map(now);
+    const [heldOut, images] = ['val_accuracy', 'val_images'].map(now);
     const pairs = table([
       [metricName('lr'), rate == null ? null : String(Number(rate.toPrecision(3)))],
       ['Views/s', speed == null ? null : fixed(speed, speed < 10 ? 1 : 0)],
       ['Memory', memory == null ? null : bytes(memory)],
-      ['Accuracy, held out', told == null || !images ? null : shareOf(told, images)],
+      ['Accuracy, held out', heldOut == null || !images ? null : shareOf(heldOut, images)],
       [metricName('val_auroc'), auroc == null ? null : fixed(auroc)],
       ...(data.evaluation ? figuresOf(data.evaluation) : []),
     ]);

@@ -149,13 +149,8 @@ def paint(
             # A lesion that readers marked stays as they saw it.
             patch = torch.where((pasted.kind == MARKED).view(-1, 1, 1, 1), patch, clear)
         add(images, pasted.target, group.top, group.left, torch.lerp(under, patch, cover) - under)
-        add(
-            alpha[:, None],
-            pasted.target,
-            group.top,
-            group.left,
-            cover * (1 - read(alpha[:, None], pasted.target, *window)),
-        )
+        before = read(alpha[:, None], pasted.target, *window)
+        add(alpha[:, None], pasted.target, group.top, group.left, cover * (1 - before))
     images.clamp_(0, 1)  # sums may be off by their rounding
 
 
