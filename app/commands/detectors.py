@@ -162,6 +162,7 @@ def _add_learn(subparsers) -> None:
 
 def run_learn(args) -> int:
     from core.engine.tensors import pick_device
+    from core.studio.jobs import queue as jobs
     from core.studio.runs import learnt
     from core.studio.runs import records as runs
 
@@ -171,6 +172,7 @@ def run_learn(args) -> int:
     if args.background:
         return finish(args, {**learning, "status": "queued"}, f"{learning['run']}: queued as job {learning['job']}")
     follow(args, store, learning["job"], "Learning from marks")
+    learning["run"] = jobs.runs_of(jobs.get_job(store, learning["job"]), "score")[-1]  # the fine-tuned one, if better
     run = runs.get_run(store, learning["run"])
     comparison = run["summary"]["comparison"]
     rows = []

@@ -28,7 +28,8 @@ def stages(quick: bool = False, device: str = "auto", data: str = "", only: tupl
     need comes with them. Each verb is a process, and its start counts.
 
     "stages": {stage: {"seconds" by the clock, "cpu_seconds" of all processes that work on the home, "peak_mib" of the
-    largest of them}}, in their order, on Linux; "load": what else the machine did at the start and at the end.
+    largest of them}}, in their order, on Linux; of learning also "first_seconds", until there is a first result, before
+    the encoder is fine-tuned. "load": what else the machine did at the start and at the end.
     """
     if not data:
         raise ValueError("the stages are measured on real images: give --data FOLDER")
@@ -66,8 +67,22 @@ def stages(quick: bool = False, device: str = "auto", data: str = "", only: tupl
             verb("evaluate", "evaluate", fit)
             if not only or "learn" in only:
                 _mark(Path(name), Path(data))
+                began = time.time()
                 verb("learn", "learn", fit)
+                found["learn"]["first_seconds"] = round(_compared(Path(name)) - began, 1)
     return {"set": Path(data).name, "load": [at_start, os.getloadavg()[0]], "stages": found}
+
+
+def _compared(home: Path) -> float:
+    """Returns the time at which the first run that learnt was compared with the run before."""
+    studio = Studio(home)
+    query = (
+        "SELECT min(t.began + t.seconds) FROM step_times t JOIN jobs j ON j.id = t.job "
+        "WHERE json_extract(j.chain, '$[' || t.position || '].step') = 'compare'"
+    )
+    ((ended,),) = studio.store.db.execute(query).fetchall()
+    studio.close()
+    return float(ended)
 
 
 def _used(home: str) -> dict[str, tuple[float, float]]:

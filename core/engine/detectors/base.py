@@ -79,7 +79,8 @@ class FitContext:
     roi: uint8 (N, S, S), 1 inside the region of interest of each image. patients: (N,), the patient of each image, if
     known; a detector that holds images out for validation holds out all images of a patient. report: called after
     every step. should_stop: called before every step. folder: where a long fit saves its state, so that a later call
-    with the same arguments resumes it. marks: the readers' annotations, for a detector that learns from them.
+    with the same arguments resumes it. marks: the readers' annotations, for a detector that learns from them. first:
+    such a detector, which learnt from the same marks and whose encoder is now to be fine-tuned.
     """
 
     roi: np.ndarray | None = None
@@ -89,6 +90,7 @@ class FitContext:
     folder: Path | None = None
     patients: np.ndarray | None = None
     marks: Marks | None = None
+    first: Detector | None = None
 
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with `changes`."""

@@ -304,6 +304,13 @@ def advance(store: Store, job: int) -> dict | None:
         return get_job(store, job)
 
 
+def extend(store: Store, job: int, steps: list[dict]) -> None:
+    """Adds steps [{"step", "run", "args"}] to the end of a running job's chain."""
+    with store.write() as db:
+        chain = [*get_job(store, job)["chain"], *steps]
+        db.execute("UPDATE jobs SET chain = ? WHERE id = ?", [json.dumps(chain), job])
+
+
 def end(store: Store, job: int, status: str, message: str = "", error: str | None = None) -> None:
     """Ends the work on a job that is not done: paused, cancelled, interrupted or failed."""
     with store.write():

@@ -372,23 +372,24 @@ class Studio:
         """Fits a detector that is based on a scored fit and learns from lesions that readers marked.
 
         Only masks of cases that their reader decided to be abnormal are used: call `mark` and `decide`, or do the same
-        on the page. It takes some ten minutes on a CPU.
+        on the page. With four patients or more, the encoder is then fine-tuned, which takes some minutes more on a CPU.
 
         Args:
             run: Id of a fit that was scored and has not itself learnt from marks.
             reader: Reader whose masks are used; None for all readers.
-            settings: Settings that differ from the defaults, such as `tune=0`, which does not fine-tune the encoder and
-                takes a third of the time. The error for an unknown name lists all names.
+            settings: Settings that differ from the defaults, such as `tune=0`, which does not fine-tune the encoder.
+                The error for an unknown name lists all names.
 
         Returns:
-            The id of the new fit, which is scored; the page compares it with the old one on unseen test images.
+            The id of the new fit, which is scored: the fine-tuned one if it is better. The page compares it with the
+            old one on unseen test images.
 
         Raises:
             ValueError: If no mask can be used yet, or the run is not a fit as described above.
             RuntimeError: If the fit fails.
         """
-        learnt_run = learnt.create_learnt(self.store, run, reader, **settings)
-        return self._worked(learnt_run, learnt.steps(learnt_run, self.device))
+        learning = learnt.learn(self.store, run, reader, self.device, start=False, **settings)
+        return jobs.runs_of(self._executed(learning["job"]), "score")[-1]
 
     def worklist(self, study: str, run: str | None = None, reader: str = "reader", **asked: Any) -> pd.DataFrame:
         """Returns the worklist of a study as a reader of the page sees it, most urgent first.
@@ -482,10 +483,15 @@ class Studio:
 
     def _worked(self, run: str, steps: list[dict[str, Any]]) -> str:
         """Executes a job's steps in this process; returns the run's id. Raises RuntimeError with the job's error."""
-        row = worker.execute_here(self.store, jobs.submit(self.store, steps, start=False))
-        if row["status"] != "done":
-            raise RuntimeError(f"{run}: {row['error'] or row['message'] or row['status']}")
+        self._executed(jobs.submit(self.store, steps, start=False))
         return run
+
+    def _executed(self, job: int) -> dict[str, Any]:
+        """Executes a job in this process; returns its row. Raises RuntimeError with the job's error."""
+        row = worker.execute_here(self.store, job)
+        if row["status"] != "done":
+            raise RuntimeError(f"{row['run']}: {row['error'] or row['message'] or row['status']}")
+        return row
 
 
 def _write(file: Path, image: np.ndarray) -> None:

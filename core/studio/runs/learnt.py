@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from core.engine.calibration.percentiles import Calibration
-from core.engine.detectors.learnt.config import LearntConfig, plural
+from core.engine.detectors.learnt.config import ENOUGH, LearntConfig, plural
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
+from core.studio.db import journal
 from core.studio.db.store import Store
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs import queue as jobs
-from core.studio.jobs.steps import Work, step
+from core.studio.jobs.steps import Report, Stop, Work, step
 from core.studio.runs import marks
 from core.studio.runs import records as runs
-from core.studio.runs.pipeline import chain
+from core.studio.runs.pipeline import Timed, chain, save_fit
 from core.studio.runs.preferred import LEARNT
 from core.studio.runs.readings import read_maps, read_scores, size_of
 from core.studio.runs.sides import side_for_marks
+from core.studio.runs.training import fit_detector
+
+if TYPE_CHECKING:
+    from core.engine.detectors.learnt.learnt import Learnt
 
 KEPT = "comparison"
 LEAST = 1  # required number of patients, or of images if patients are unknown
@@ -116,6 +122,7 @@ def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) 
     base_side = size_of(store, base)
     size = side_for_marks(store, base["study"], marks.diameters(cases), base_side)
     config = LearntConfig(base=base["method"], base_run=fit, base_side=base_side).replace(**settings).to_dict()
+    config["tune"] *= available["patients"] >= ENOUGH
     config |= {"size": size, "marks": marks.chosen(store, base["study"], reader)}
     name = f"{DETECTORS.title(base['method'])}, {available['masks']} marked"
     return {
@@ -124,27 +131,53 @@ def planned(store: Store, fit: str, reader: str | None = None, **settings: Any) 
     }  # fmt: skip
 
 
-def create_learnt(store: Store, fit: str, reader: str | None = None, **settings: Any) -> str:
-    """Creates the run that `planned` describes and returns its id."""
-    return runs.create_run(store, **planned(store, fit, reader, **settings))
-
-
 def learn(
-    store: Store, fit: str, reader: str | None = None, device: str = "auto", start: bool = True
+    store: Store, fit: str, reader: str | None = None, device: str = "auto", start: bool = True, **settings: Any
 ) -> dict[str, Any]:
-    """Queues a run that learns from marks, based on the fit `fit`; returns {"job", "run"}."""
-    return submit(store, planned(store, fit, reader), device, start)
+    """Queues learning from marks, based on the fit `fit`; returns {"job", "run"}. settings: see `planned`."""
+    return submit(store, planned(store, fit, reader, **settings), device, start)
 
 
 def submit(store: Store, run: dict[str, Any], device: str = "auto", start: bool = True) -> dict[str, Any]:
-    """Queues a run that `planned` describes; returns {"job", "run"}."""
-    job = jobs.once(store, ["learn", run], lambda: steps(runs.create_run(store, **run), device), start)
+    """Queues a run that `planned` describes; returns {"job", "run"}.
+
+    The run does not fine-tune the encoder, so that there is a result soon. The job then fine-tunes it, which takes
+    longer, and adds a second run if that is better.
+    """
+    rate = run["config"]["tune"]
+    first = {**run, "config": {**run["config"], "tune": 0.0}}
+    job = jobs.once(store, ["learn", run], lambda: steps(runs.create_run(store, **first), device, rate), start)
     return {"job": job["id"], "run": jobs.runs_of(job, "fit")[0]}
 
 
-def steps(run: str, device: str) -> list[dict[str, Any]]:
-    """Lists the steps for `jobs.submit`: fit, score and evaluate, then compare with the run that it is based on."""
-    return [*chain(fits=[run], device=device, aids=False), {"step": "compare", "run": run, "args": {"device": device}}]
+def steps(run: str, device: str, tune: float = 0.0) -> list[dict[str, Any]]:
+    """Lists the steps for `jobs.submit`: fit, score, evaluate, compare with the run that it is based on, and fine-tune.
+
+    tune: learning rate of the fine-tuning; 0 for none.
+    """
+    args: dict[str, Any] = {"device": device}
+    fine_tuning = [{"step": "tune", "run": run, "args": {**args, "rate": tune}}] if tune else []
+    return [*chain(fits=[run], aids=False, **args), {"step": "compare", "run": run, "args": args}, *fine_tuning]
+
+
+def tuned(store: Store, run_id: str, rate: float, device: str, should_stop: Stop, report: Report) -> str | None:
+    """Continues a run that learnt from marks by fine-tuning the encoder; a new run if that helps on held-out marks.
+
+    Returns the id of the new run, which is fitted but not scored; None if it does not help.
+    """
+    from core.engine.tensors import pick_device
+
+    old, torch_device, start = runs.get_run(store, run_id), pick_device(device), time.monotonic()
+    config = {**old["config"], "tune": rate}
+    fitted, images = fit_detector(store, {**old, "config": config}, torch_device, should_stop, report, first=run_id)
+    if not cast("Learnt", fitted).tuned:
+        journal.log(store, run_id, "Fine-tuning the encoder did not help.")
+        return None
+    new = runs.create_run(store, old["study"], "fit", LEARNT, config, old["parent"], f"{old['name']}, fine-tuned")
+    with Timed(store, new, str(torch_device)):
+        save_fit(store, new, fitted, images)
+    runs.update_run(store, new, seconds=time.monotonic() - start)
+    return new
 
 
 def compare(store: Store, run_id: str) -> dict[str, Any]:
@@ -289,6 +322,14 @@ def _words(figures: dict[str, Any]) -> str:
         "worse": f"Worse {on}, in {listed[False]}: keep the old one.",
         "mixed": f"Better {on} in {listed[True]}, worse in {listed[False]}.",
     }[figures["verdict"]]
+
+
+@step("tune", long=True)
+def _tune_step(work: Work) -> None:
+    """Fine-tunes, and has the job score, evaluate and compare the new run, if there is one."""
+    new = tuned(work.store, work.run, work.args["rate"], work.device, work.should_stop, work.report)
+    if new and work.job is not None:
+        jobs.extend(work.store, work.job, steps(new, work.device)[1:])
 
 
 @step("compare")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.config import Config
@@ -25,6 +25,9 @@ from core.studio.runs.results import baseline_row, evaluate_run, has_known_test
 from core.studio.runs.scoring import score_new, score_run
 from core.studio.runs.sides import closer
 from core.studio.runs.training import fit_detector, train_encoder
+
+if TYPE_CHECKING:
+    from core.engine.detectors.base import Detector
 
 UNTRAINED = "untrained"
 
@@ -135,21 +138,23 @@ def fit_run(
     """Fits a run's detector on its encoder and the study's training normals; returns the run."""
     run = runs.get_run(store, run_id)
     torch_device = pick_device(device)
-    folder = runs.run_folder(store, run_id)
     with Timed(store, run_id, str(torch_device)):
         for needed in filter(None, (run["parent"], run["config"].get("base_run"))):
             make_weights(store, needed, device, should_stop, report)
-        fitted, images = fit_detector(store, run, torch_device, should_stop, report)
-        fitted.save(folder)
-        weights.seal(folder)
-        for remark in getattr(fitted, "remarks", ()):
-            journal.log(store, run_id, remark)
-        summary: dict[str, Any] = {"images": images}
-        rule = getattr(fitted, "rule", None)
-        if isinstance(rule, Config):
-            summary["rule"] = rule.to_dict()
-        runs.update_run(store, run_id, summary={**run["summary"], **summary})
+        save_fit(store, run_id, *fit_detector(store, run, torch_device, should_stop, report))
     return runs.get_run(store, run_id)
+
+
+def save_fit(store: Store, run_id: str, fitted: Detector, images: int) -> None:
+    """Saves a fitted detector in its run's folder, and what is said of it. images: number of training images."""
+    folder = runs.run_folder(store, run_id)
+    fitted.save(folder)
+    weights.seal(folder)
+    for remark in getattr(fitted, "remarks", ()):
+        journal.log(store, run_id, remark)
+    rule = getattr(fitted, "rule", None)
+    summary = {"images": images, **({"rule": rule.to_dict()} if isinstance(rule, Config) else {})}
+    runs.update_run(store, run_id, summary={**runs.get_run(store, run_id)["summary"], **summary})
 
 
 def make_weights(

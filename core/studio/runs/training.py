@@ -58,11 +58,13 @@ def train_encoder(
 
 
 def fit_detector(
-    store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing
-) -> tuple[Detector, int]:
+    store: Store, run: dict, device: torch.device, should_stop: Stop = never, report: Report = nothing,
+    first: str | None = None,
+) -> tuple[Detector, int]:  # fmt: skip
     """Fits a run's detector; returns it and the number of training images. Checkpoints are in the run's folder.
 
-    Raises ValueError if the encoder is not trained.
+    first: a run that learnt from the same marks without fine-tuning, from which the fit continues. Raises ValueError if
+    the encoder is not trained.
     """
     from core.engine.backbones.encoder import load_encoder
     from core.engine.tensors import keep_freed_memory
@@ -85,6 +87,7 @@ def fit_detector(
         runs.run_folder(store, run["id"]),
         patients_of(store, run["study"], arrays.case_ids[train]),
         marks_of(store, run, size),
+        detector.load(runs.run_folder(store, first), device) if first else None,
     )
     encoder = load_encoder(runs.run_folder(store, parent["id"]), device)
     with kept(store, run["study"], images):

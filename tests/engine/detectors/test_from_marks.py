@@ -221,6 +221,16 @@ def test_the_encoder_learns_too_where_that_costs_no_marks_left_out_and_the_one_g
     plain = Learnt.fit(encoder, normals(24, SIDE), asked[0].replace(tune=0.0), asked[1])
     assert not stays.tuned and np.array_equal(stays.predict(shown).maps, plain.predict(shown).maps)
 
+    plain.save(tmp_path / "first")
+    later = asked[1].replace(first=Learnt.load(tmp_path / "first"))
+    assert np.array_equal(
+        Learnt.fit(encoder, normals(24, SIDE), asked[0], later).predict(shown).maps, plain.predict(shown).maps
+    )
+    monkeypatch.setattr("core.engine.detectors.learnt.learnt.better", lambda tries: len(tries) - 1)
+    continued = Learnt.fit(encoder, normals(24, SIDE), asked[0], later)
+    assert np.allclose(continued.predict(shown).maps, detector.predict(shown).maps, atol=1e-4), "as without a pause"
+    assert continued.tuned and continued.config == detector.config
+
 
 def test_one_mark_several_kinds_normal_cases_and_places_ignored(encoder, base):
     marks = marked(1)

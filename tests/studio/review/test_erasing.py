@@ -113,7 +113,7 @@ def test_what_was_guarded_is_guarded_again(ward):
 
 def test_a_run_whose_marked_case_was_erased_says_so_and_learns_anew_without_it(ward, no_worker):
     store, mine, theirs, run, _ = ward
-    taught = learnt.create_learnt(store, run)
+    taught = runs.create_run(store, **learnt.planned(store, run))
     runs.update_run(store, taught, status="done")
     assert {*mine, theirs} == {*runs.get_run(store, taught)["config"]["marks"]["cases"]}
     rows = erasing.cases_of(store, NAME)

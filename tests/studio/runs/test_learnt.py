@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.studio.db import journal
 from core.studio.ingest.masks import decode_mask
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
@@ -89,7 +90,7 @@ def test_masks_of_several_readers_kinds_finished_cases_and_places(store, tiny_st
     assert marks.lesion_of(found[0])[25, 25] and not marks.lesion_of(found[0])[15, 15], "what both have marked"
     assert learnt.offered(store, tiny_study)["whole"] == 1 and marks.normal_cases(store, tiny_study) == [well[0]["id"]]
 
-    run = runs.get_run(store, learnt.create_learnt(store, base))
+    run = runs.get_run(store, runs.create_run(store, **learnt.planned(store, base)))
     kept = run["config"]["marks"]
     assert kept["unfinished"] == [sick[0]["id"]] and kept["normals"] == [well[0]["id"]]
     side = run["config"]["size"]
@@ -129,7 +130,7 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     results.evaluate_run(store, base)
     sick = cases_of(store, tiny_study, "abnormal")
     with pytest.raises(ValueError, match="no accepted mask to learn from"):
-        learnt.create_learnt(store, base)
+        learnt.planned(store, base)
     for case in sick[:3]:
         mark(store, case)
     store.execute("UPDATE cases SET patient = 'p' WHERE id IN (?, ?)", [sick[2]["id"], sick[3]["id"]])
@@ -159,7 +160,7 @@ def test_it_learns_beside_the_old_one_and_is_judged_on_what_it_has_not_seen(stor
     assert "learnt from this case" in shown[made["run"]]["words"]
     assert "learnt from" not in shown[base]["words"]
     with pytest.raises(ValueError, match="has learnt from marks itself"):
-        learnt.create_learnt(store, made["run"])
+        learnt.planned(store, made["run"])
 
     again = requests.repeat(store, made["run"], wake=False)
     worker.run_queue(store)
@@ -173,7 +174,7 @@ def test_masks_that_are_gone_are_not_learnt_from(store, tiny_study):
     _, base = scored_padim(store, tiny_study)
     for case in cases_of(store, tiny_study, "abnormal")[:3]:
         mark(store, case)
-    run = runs.get_run(store, learnt.create_learnt(store, base, "ann"))
+    run = runs.get_run(store, runs.create_run(store, **learnt.planned(store, base, "ann")))
     assert marks.marks_of(store, run, 32).masks.shape == (3, 32, 32)
     store.execute("DELETE FROM lesion_masks WHERE id = ?", [run["config"]["marks"]["masks"][0]])
     with pytest.raises(ValueError, match="not all there"):
@@ -235,7 +236,7 @@ def test_readers_who_contradict_each_other_teach_once_it_is_settled(store, tiny_
     mark(store, sick[1])
     decide(store, sick[1]["id"], "bob", "normal")
     with pytest.raises(ValueError, match="In 2 cases readers contradict each other: they teach once they are adjud"):
-        learnt.create_learnt(store, base)
+        learnt.planned(store, base)
     mark(store, sick[2])
     offer = learnt.offered(store, tiny_study)
     assert offer["contradicting"] == 2 and offer["masks"] == 1
@@ -253,7 +254,7 @@ def test_one_mask_alone_and_a_mask_of_all_pixels(store, tiny_study, base):
     sick = cases_of(store, tiny_study, "abnormal")
     mark(store, sick[0], part=slice(None))
     with pytest.raises(ValueError, match="1 mask of a whole image: nothing is learnt from that"):
-        learnt.create_learnt(store, base)
+        learnt.planned(store, base)
     mark(store, sick[1])
     offer = learnt.offered(store, tiny_study)
     assert offer["masks"] == 1 and "Of one mask none can be left out" in offer["notes"][0]
@@ -264,6 +265,43 @@ def test_one_mask_alone_and_a_mask_of_all_pixels(store, tiny_study, base):
     rule = run["summary"]["rule"]
     assert rule["weight"] == 2.0 and rule["interval"] is None and "too few to hold one out" in rule["words"]
     assert store.query("SELECT * FROM next_marks WHERE run = ?", [made["run"]])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("helps", [True, False])
+def test_there_is_a_result_before_the_encoder_is_fine_tuned(store, tiny_study, base, monkeypatch, helps):
+    def quick(**settings):
+        return quick_lessons(**{**settings, "tune_steps": 2})
+
+    monkeypatch.setattr(learnt, "LearntConfig", quick)
+    monkeypatch.setattr("core.engine.detectors.learnt.learnt.better", lambda tries: (len(tries) - 1) * helps)
+    for case in cases_of(store, tiny_study, "abnormal")[:4]:
+        mark(store, case)
+    before = []
+
+    def noted(*args):
+        before.append(runs.get_run(store, made["run"])["summary"].get("comparison"))
+        return tuned(*args)
+
+    tuned = learnt.tuned
+    monkeypatch.setattr(learnt, "tuned", noted)
+    made = learnt.learn(store, base, device="cpu", start=False)
+    assert learnt.learn(store, base, device="cpu", start=False) == made, "the same request is the same job"
+    worker.run_queue(store)
+    job = jobs.get_job(store, made["job"])
+    assert job["status"] == "done", job["error"]
+    assert before[0]["verdict"] == "few", "the first run was scored and compared by then"
+    first, *second = [runs.get_run(store, run) for run in jobs.runs_of(job, "score")]
+    assert first["id"] == made["run"] and first["config"]["tune"] == 0
+    assert len(second) == helps == ("did not help" not in str(journal.read_log(store, first["id"])))
+    for run in second:
+        assert run["name"] == f"{first['name']}, fine-tuned" and run["status"] == "done" and run["seconds"] > 0
+        assert run["config"] == {**first["config"], "tune": quick().tune}
+        assert run["summary"]["comparison"]["base"] == base == first["summary"]["comparison"]["base"]
+        again = requests.repeat(store, run["id"], wake=False)
+        worker.run_queue(store)
+        repeated = runs.get_run(store, again["run"])["summary"]
+        assert repeated["rule"]["dice"] == pytest.approx(run["summary"]["rule"]["dice"], abs=1e-3)
 
 
 @pytest.mark.longest  # a worker's own process, at low priority

@@ -46,7 +46,14 @@ function comparison(run, picture) {
     </details>`;
 }
 
-/** Shows the progress, or the result. may: whether the reader may adopt it for all.
+/** Returns the run that is shown: the newest, or while that has no result, the one that the same job made before it.
+ * @param {Answers.LearntRun[]} learnt newest first */
+function shownOf([newest, ...earlier]) {
+  const before = newest && !newest.comparison && earlier.find((r) => r.comparison && r.job?.id === newest.job?.id);
+  return before || newest;
+}
+
+/** Shows the progress, the result, or both while the encoder is fine-tuned. may: whether the reader may adopt it for all.
  * @param {Answers.LearntRun} run @param {boolean} adopted @param {boolean} may @param {Record<'stop' | 'read' | 'beside' | 'adopt', () => void>} act
  * @param {HTMLElement | null} picture */
 function latest(run, adopted, may, act, picture) {
@@ -63,6 +70,7 @@ function latest(run, adopted, may, act, picture) {
       : el('p', { class: 'dim' }, adopted ? FIRST : 'An administrator can adopt it for all readers.');
   const progress = () => dom`
     <p role="status">${job?.status === 'queued' ? 'Waiting in the queue' : job?.message}</p>
+    ${run.comparison && el('p', { class: 'dim' }, 'Learning goes on. If fine-tuning helps, its result replaces this one here.')}
     <progress max="1" value=${job?.share} aria-label="Learning" />
     ${action('Stop', act.stop, { class: 'danger' })}`;
   const result = () => dom`
@@ -77,8 +85,9 @@ function latest(run, adopted, may, act, picture) {
       ]
     }`;
   return dom`<section class="rv-learnt" aria-label="Last learning">
-    <h3>${(!going && run.headline) || title}</h3>
-    ${going ? progress() : result()}
+    <h3>${run.headline || title}</h3>
+    ${(!going || run.comparison) && result()}
+    ${going && progress()}
   </section>`;
 }
 
@@ -114,15 +123,15 @@ async function open(review) {
       fill(fits, options(found.fits.map((f) => [f.id, `${f.title} · ${f.name}`])));
       if (review.run && found.fits.some((f) => f.id === review.run)) fits.value = review.run;
     }
-    const [run] = found.learnt;
-    const before = now?.learnt[0];
+    const run = shownOf(found.learnt);
+    const before = now && shownOf(now.learnt);
     now = found;
     timed();
     const going = underWay(run?.job?.status);
     fill(offered, offer(found));
     fits.disabled = start.disabled = going || found.patients < found.least || !found.fits.length;
     if (JSON.stringify(run) !== JSON.stringify(before)) fill(last, run && section(run));
-    if (before && run?.comparison && before.id === run.id && !before.comparison) await renew(review, study);
+    if (before && run?.comparison && (before.id !== run.id || !before.comparison)) await renew(review, study);
     waits = going;
   };
   /** @param {Promise<unknown>} work */
@@ -206,13 +215,13 @@ export function learnOffer(review) {
     const found = asks ? await get(`/api/learn/${study}`) : null;
     element.hidden = true;
     if (!found?.ok || study !== review.study || !setup) return; // not for a reader with a blind reading elsewhere
-    const [run] = found.learnt;
+    const run = shownOf(found.learnt);
     const fit = found.fits.find((f) => f.id === review.run) || found.fits[0];
-    if (underWay(run?.job?.status)) {
+    goes = underWay(run?.job?.status);
+    if (goes && !run.comparison) {
       const far = run.job?.status === 'running' ? `: ${Math.round(100 * run.job.share)} %` : ', queued';
       const words = `Learning from ${plural(run.masks, 'mask')}${far}`;
       line(`${run.id} goes`, words, button('Show', run.name, show), 'Hide');
-      goes = true;
     } else if (found.due && fit) {
       const start = async () => {
         await orToast(api(`/api/learn/${study}`, { fit: fit.id }));

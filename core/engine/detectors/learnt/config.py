@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from core.engine.config import BadConfig, Config
 
+ENOUGH = 4  # patients with marks: with fewer, a fine-tuned encoder overfits
+
 
 @dataclass(frozen=True)
 class LearntConfig(Config):

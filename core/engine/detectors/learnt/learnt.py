@@ -29,7 +29,7 @@ from core.engine.calibration.percentiles import Calibration
 from core.engine.calibration.scale import Scale, leave_out
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Marks, Prediction, at_least_one
-from core.engine.detectors.learnt.config import LearntConfig, plural
+from core.engine.detectors.learnt.config import ENOUGH, LearntConfig, plural
 from core.engine.detectors.learnt.teaching import STRIDES, Check, Decoder, Lessons, fine_tune, train_decoders
 from core.engine.detectors.map_detector import maps_of
 from core.engine.metrics import bootstrap
@@ -47,12 +47,12 @@ LEVELS = np.arange(-6.0, 12.01, 0.25)  # candidate thresholds of outlines
 PLATEAU = 0.98  # share of the best mean Dice; the mean of the thresholds that reach it is used
 READ = 1 << 29  # bytes of maps that are cached in prediction: some batches of them
 UNKNOWN = 0.5  # share of an image: a case is unfinished if more of it is ignored
-ENOUGH = 4  # patients with marks: with fewer, a fine-tuned encoder overfits
 LOST = 0.01  # Dice on held-out marks that a larger weight, fine-tuning or no pasting may cost
 SPOTS = np.arange(0, 10.01, 0.5)  # candidate peaks of outlined regions, above the threshold
 FAINT, USUAL = 0.005, 0.9  # Dice that a higher peak may cost; share of held-out normals then without an outline
 DOUBT = 4  # number of marks that the threshold from normal images counts as
 FEW, HALF = 10, 0.5  # with fewer marks that threshold is this quantile of the normal images' maxima, at most 0
+FIRST = "without fine-tuning"
 TUNED = "The encoder was fine-tuned as well."
 LEFT_OUT = "Mean Dice on held-out marks: "
 NOT_PASTED = "Annotated lesions were not pasted: held-out marks are outlined as well without."
@@ -184,7 +184,11 @@ class Learnt(Detector):
     def fit(
         cls, encoder: Encoder, images: np.ndarray, config: LearntConfig, context: FitContext = FitContext()
     ) -> Self:
-        """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks`."""
+        """Fits the base on normal images uint8 (N, S, S, 3), or loads it, and learns from `context.marks`.
+
+        With `context.first`, its decoders are fine-tuned instead of trained anew; unless that helps, the result is the
+        same as `context.first`.
+        """
         kind, side = DETECTORS.get(config.base), config.base_side or images.shape[1]
         if config.base_run:
             base = kind.load(Path(config.base_run), context.device)
@@ -218,21 +222,26 @@ class Learnt(Detector):
         if config.paste and len(sick) >= FEW and patients >= ENOUGH:
             variants["with nothing pasted"] = config.replace(paste=False)
         fine_tunes = config.tune > 0 and patients >= ENOUGH
-        check = Progress(context, 10 * len(variants) + 18 * fine_tunes)
+        check = Progress(context, (0 if context.first else 10 * len(variants)) + 18 * fine_tunes)
         normals = rows_of(images, training_rows), context.of(training_rows).roi
         validation = (rows_of(images, unseen), context.of(unseen).roi), marks, sick, fold_of, fold_count, patients
         tries: dict[str, Self] = {}
         views: list[Lessons] = []
+        if context.first is not None:
+            first, variants = cast(Self, context.first), {}
+            variant = config.replace(paste=first.config.paste)
+            views.append(Lessons(self.reader, *normals, marks, variant, folds).after(config.steps))
+            tries[FIRST] = first
         for name, variant in variants.items():
             views.append(Lessons(self.reader, *normals, marks, variant, folds))
-            tries[name] = self._with(train_decoders(views[-1], fold_count, check("Learning", 9)))
+            tries[name] = self._with(train_decoders(views[-1], fold_count, check("Learning", 9)), variant)
             tries[name]._joined_by_marks(*validation, check("Combining with the base detector", 1))
         chosen = better([attempt.rule.cases for attempt in tries.values()])
         attempt, lessons = list(tries.values())[chosen], views[chosen]
         views.clear()  # those of the other variant take some hundred MB
         if fine_tunes:
             decoders = fine_tune(lessons, self.encoder, attempt.decoders, check("Fine-tuning the encoder", 17))
-            tries["with a fine-tuned encoder"] = attempt = self._with(decoders)
+            tries["with a fine-tuned encoder"] = attempt = self._with(decoders, lessons.config)
             attempt._joined_by_marks(*validation, check("Combining it with the base detector", 1))
         cases = [attempt.rule.cases for attempt in tries.values()]
         best = list(tries.values())[better(cases)]
@@ -247,8 +256,8 @@ class Learnt(Detector):
         best.remarks = (best.rule.words, *comparison, *(remark for remark, holds in remarks.items() if holds))
         return best
 
-    def _with(self, decoders: list[Decoder]) -> Self:
-        return type(self)(self.config, self.base, self.encoder, self.size, decoders)
+    def _with(self, decoders: list[Decoder], config: LearntConfig) -> Self:
+        return type(self)(config, self.base, self.encoder, self.size, decoders)
 
     @property
     def tuned(self) -> bool:

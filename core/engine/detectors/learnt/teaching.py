@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import Self
 
 from core.engine.augment.medmix.donors import pasted
 from core.engine.backbones.encoder import Encoder
@@ -146,6 +147,20 @@ class Lessons:
         self.called_normal = _endless(called_normal, self.draw) if len(called_normal) else None
         self.share = min(0.5, 4 * len(called_normal) / max(len(normals), 1))
 
+    def at(self, step: int) -> Views:
+        """Returns the views of a step, numbered from 0; the steps must be asked for in order."""
+        if len(self.views) <= step < NEW_STEPS:
+            self.views.append(self())
+        elif step and step % NEW_STEPS == 0:
+            self.draw.shuffle(self.views)
+        return self.views[step % NEW_STEPS]
+
+    def after(self, steps: int) -> Self:
+        """Creates the views that a training of `steps` steps leaves behind."""
+        for step in range(steps):
+            self.at(step)
+        return self
+
     @torch.no_grad()
     def __call__(self) -> Views:
         views = [self._view(role, view) for role, view in self.plan]
@@ -250,6 +265,7 @@ def fine_tune(lessons: Lessons, encoder: Encoder, decoders: list[Decoder], check
     config, groups = lessons.config, []
     decoders = [copy.deepcopy(decoder).train().requires_grad_() for decoder in decoders]
     for decoder in decoders:
+        decoder.draws = torch.Generator().manual_seed(config.seed)  # the same noise after a pause as without one
         decoder_group = {"params": list(decoder.parameters()), "lr": TUNE_RATE * config.rate}
         decoder.encoder = copy.deepcopy(encoder).eval().to(memory_format=torch.channels_last)
         late = parameter_groups(decoder.encoder, FROZEN, 1.0, 1.0)[:-1]
@@ -268,11 +284,7 @@ def _trained(
     ]
     for step in range(steps):
         check(step / steps)
-        if len(lessons.views) <= step < NEW_STEPS:
-            lessons.views.append(lessons())
-        elif step and step % NEW_STEPS == 0:
-            lessons.draw.shuffle(lessons.views)
-        views = lessons.views[step % NEW_STEPS]
+        views = lessons.at(step)
         for fold, (decoder, optimiser, schedule) in enumerate(zip(decoders, optimisers, schedules, strict=True)):
             last = fold == len(decoders) - 1
             loss = _loss(decoder, views if last else views.of(torch.nonzero(views.part != fold)[:, 0]))
