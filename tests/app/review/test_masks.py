@@ -96,6 +96,7 @@ def test_a_click_outside_takes_away_what_was_drawn_before_the_region_grew(page, 
     mask, steps = f"{WIDGET}.review.editor.mask", f"{WIDGET}.review.editor.history.length"
     page.keyboard.press("f")
     page.keyboard.press("b")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # in its new place
     x, y = page.evaluate(
         f"(() => {{ const {{ view, panes }} = {WIDGET}.review, box = panes[0].canvas.getBoundingClientRect();"
         "return [box.x + view.dx + 24.5 * view.scale, box.y + view.dy + 24.5 * view.scale]; })()"
