@@ -1,8 +1,8 @@
-"""Benchmarks of our detectors and metrics against anomalib's, with the same weights on the same images and maps.
+"""Benchmarks of our detectors and metrics against anomalib's and AnomaVision's, on the same images, weights and maps.
 
-anomalib lives in an environment of its own: python -m venv .peers && .peers/bin/pip install -r requirements-bench.txt
-(or PMSACL_PEERS, the path of its Python). Images and maps are drawn: speed and agreement do not depend on what they
-show.
+The peers live in an environment of their own: python -m venv .peers && .peers/bin/pip install -r requirements-bench.txt
+&& .peers/bin/pip install --no-deps anomavision==3.6.2 (or PMSACL_PEERS, the path of its Python). Images and maps are
+drawn: speed and agreement do not depend on what they show.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torchvision.models import resnet18
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import Encoder, build_encoder
@@ -29,7 +30,7 @@ from core.engine.detectors.padim import PaDiM, PaDiMConfig
 from core.engine.metrics.localisation import Pixels, pixel_auroc, pro
 from core.engine.metrics.localised import MOST, at_once, by_blocks
 from core.engine.tensors import most_memory, to_batch
-from tests.benches import ROOT, Aim, _anomalib, bench
+from tests.benches import ROOT, Aim, _anomalib, _anomavision, bench
 
 LAYERS = ["blocks.1", "blocks.2", "blocks.4"]  # of EfficientNet-lite in timm: strides 4, 8 and 16
 CPU = torch.device("cpu")
@@ -44,7 +45,8 @@ def peers(quick: bool = False) -> dict[str, Any]:
 
     "ratio": seconds of anomalib's fit of PaDiM, backbone included, over ours. "ratios": the same of each part.
     "padim_difference": the largest relative difference of PaDiM's distances, before either's blur; "auroc_difference"
-    and "pro_difference": of the figures. "ours", "anomalib": seconds.
+    and "pro_difference": of the figures. "ours", "anomalib": seconds. "anomavision": seconds and ratios of PaDiM as
+    AnomaVision fits it: ResNet-18, 50 channels of strides 4 and 8.
 
     Raises ValueError if the peers' environment is not there.
     """
@@ -71,6 +73,11 @@ def peers(quick: bool = False) -> dict[str, Any]:
         }
         np.savez(folder / "inputs.npz", **given)
         torch.save(_weights(encoder), folder / "net.pt")
+        resnet = build_encoder(EncoderConfig(arch="resnet18", init="random")).eval()
+        weights = resnet18().state_dict()  # with a last layer, which no map needs
+        torch.save(weights | {k: v for k, v in _weights(resnet).items() if k in weights}, folder / "resnet18.pt")
+        small = PaDiMConfig(strides=(4, 8), channels=50)
+        beside: list[dict[str, float]] = []
         plan = {"backbone": "tf_efficientnet_lite0", "layers": LAYERS, "batch": padim.config.batch}
         plan |= {"patches": patches.patches, "threads": torch.get_num_threads()}
         (folder / "plan.json").write_text(json.dumps(plan))
@@ -84,6 +91,9 @@ def peers(quick: bool = False) -> dict[str, Any]:
             for key, what in (("auroc", pixel_auroc), ("pro", pro)):
                 ours[f"{key}_seconds"], ours[key] = _anomalib.timed(partial(what, maps, masks))
             rounds.append((ours, theirs))
+            line = [python, _anomavision.__file__, name, str(torch.get_num_threads())]
+            vision, same = _process(line), _detector(PaDiM, resnet, images, fit, small)
+            beside.append({f"ours_{part}": same[f"padim_{part}_seconds"] for part in ("fit", "score")} | vision)
         distances = np.load(folder / "padim.npy")
     mine, others = ({k: statistics.median(r[i][k] for r in rounds) for k in rounds[0][0]} for i in (0, 1))
     ratios = {k.removesuffix("_seconds"): others[k] / mine[k] for k in mine if k.endswith("_seconds")}
@@ -92,6 +102,10 @@ def peers(quick: bool = False) -> dict[str, Any]:
         "padim_difference": float(np.abs(_plain(padim, images[fit:]) / distances - 1).max()),
         **{f"{key}_difference": abs(mine[key] - others[key]) for key in ("auroc", "pro")},
         "ours": mine, "anomalib": others, "threads": torch.get_num_threads(),
+        "anomavision": {
+            **(vision := {k: statistics.median(one[k] for one in beside) for k in beside[0]}),
+            **{f"ratio_{part}": vision[f"{part}_seconds"] / vision[f"ours_{part}"] for part in ("fit", "score")},
+        },
     }  # fmt: skip
 
 
@@ -100,7 +114,8 @@ def peers_python() -> str:
     if not Path(python).exists():
         raise ValueError(
             "the peers have an environment of their own: python -m venv .peers && "
-            ".peers/bin/pip install -r requirements-bench.txt"
+            ".peers/bin/pip install -r requirements-bench.txt && "
+            ".peers/bin/pip install --no-deps anomavision==3.6.2"
         )
     return python
 

@@ -192,14 +192,14 @@ def chain(
 
 
 def begin(store: Store, study: str, config: dict, name: str | None, device: str) -> tuple[str, int]:
-    """Returns (run, queued job) of a training: the oldest unfinished one with this configuration, or a new one.
+    """Returns (run, queued job) of a training: the newest unfinished one with this configuration, or a new one.
 
     Repeating the same command, by torchrun or by hand, thus resumes from the last checkpoint.
     """
     from core.engine.training import checkpoint
 
     stored = json.loads(json.dumps(config))
-    for row in runs.list_runs(store, study, "pretrain"):
+    for row in reversed(runs.list_runs(store, study, "pretrain")):
         same = row["config"] == stored and name in (None, row["name"])
         job = worker.unfinished(store, row["id"]) if same else None
         if job is not None and not checkpoint.has_diverged(runs.run_folder(store, row["id"])):
