@@ -1,4 +1,4 @@
-"""The verbs of `launch.py`, grouped by file: `add(subparsers)` declares a file's verbs, `run_VERB(args)` runs one."""
+"""The verbs of `launch.py`, grouped by file: each is a function with the decorator `verb`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from app.commands._common import UserError, fail
+from app.commands._common import GROUPS, VERBS, UserError, fail
 
 DEFAULT = "app"
 DATABASE = {  # SQLite's message about the disk: our sentence
@@ -37,8 +38,16 @@ def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
     names = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
     names.sort(key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
-    for name in [*(f"{__name__}.{n}" for n in names), *more]:
-        importlib.import_module(name).add(verbs)
+    inner: dict[str, Any] = {}
+    for module in [*(f"{__name__}.{n}" for n in names), *more]:
+        importlib.import_module(module)
+        for verb in VERBS.get(module, ()):
+            first, _, second = verb.name.partition(" ")
+            if second and first not in inner:
+                words = "|".join(v.name.partition(" ")[2] for v in VERBS[module] if v.name.startswith(f"{first} "))
+                group = verbs.add_parser(first, help=GROUPS[first], description=GROUPS[first])
+                inner[first] = group.add_subparsers(dest="what", metavar=words, required=True)
+            verb.add(inner[first] if second else verbs, second or first)
     return top
 
 

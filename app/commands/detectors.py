@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.commands._common import (
     UserError,
+    arg,
     finish,
     follow,
     open_store,
@@ -20,25 +21,6 @@ from app.commands._common import (
 from app.commands.results import COLUMNS
 
 COMPARED = ["measure", "old", "new", "difference", "from", "to", "images"]
-
-
-def add(subparsers) -> None:
-    _add_fit(subparsers)
-    _add_score(subparsers)
-    _add_learn(subparsers)
-    _add_look(subparsers)
-
-
-def _add_fit(subparsers) -> None:
-    parser = verb(subparsers, "fit", "Fit a detector on the encoder of a pre-training run", run_fit)
-    parser.add_argument("run_id", metavar="RUN", help="a pre-training run")
-    parser.add_argument("--detector", default="blend-head", help="blend-head, blend, nearest, padim, ...")
-    parser.add_argument("--preset", help="quick, paper; lesion head: fundus, xray, ...")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--score", action="store_true", help="then score and evaluate, in the same job")
-    parser.add_argument("--name", help="a name for people")
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
 
 
 def detector_config(detector: str, preset: str | None, changes: dict):
@@ -62,7 +44,19 @@ def _encoder_of(store, args) -> str:
     return parent["id"]
 
 
+@verb(
+    "fit",
+    arg("run_id", metavar="RUN", help="a pre-training run"),
+    arg("--detector", default="blend-head", help="blend-head, blend, nearest, padim, ..."),
+    arg("--preset", help="quick, paper; lesion head: fundus, xray, ..."),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector"),
+    arg("--seed", type=int),
+    arg("--score", action="store_true", help="then score and evaluate, in the same job"),
+    arg("--name", help="a name for people"),
+    arg("--background", action="store_true", help="queue it and return at once"),
+)
 def run_fit(args) -> int:
+    """Fit a detector on the encoder of a pre-training run."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs.pipeline import chain, create_fit
@@ -88,23 +82,21 @@ def _fit_done(args, store, run_id: str, job: int) -> int:
     return finish(args, payload, f"Next: {'evaluate' if args.score else 'score'} {run_id}")
 
 
-def _add_score(subparsers) -> None:
-    parser = verb(subparsers, "score", "Score a study's held-out and test cases with a fitted detector", run_score)
-    parser.add_argument("run_id", metavar="RUN", help="a fit")
-    parser.add_argument(
+@verb(
+    "score",
+    arg("run_id", metavar="RUN", help="a fit"),
+    arg(
         "--steady",
         action=argparse.BooleanOptionalAction,
         default=None,
         help="also score each image mirrored and enlarged, to say how steady its score is (four more passes; "
         "default: up to 1000 cases)",
-    )
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
-    parser.add_argument(
-        "--from", dest="source", metavar="DIR", help="take in the Parquet of `screen`; no image is read"
-    )
-
-
+    ),
+    arg("--background", action="store_true", help="queue it and return at once"),
+    arg("--from", dest="source", metavar="DIR", help="take in the Parquet of `screen`; no image is read"),
+)
 def run_score(args) -> int:
+    """Score a study's held-out and test cases with a fitted detector."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
 
@@ -153,14 +145,14 @@ def _score_done(args, store) -> int:
     return finish(args, payload, text + f"{counts['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
 
 
-def _add_learn(subparsers) -> None:
-    parser = verb(subparsers, "learn", "Learn from accepted lesion masks, in addition to an existing fit", run_learn)
-    parser.add_argument("run_id", metavar="RUN", help="a scored fit")
-    parser.add_argument("--reader", metavar="NAME", help="use this reader's masks alone")
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
-
-
+@verb(
+    "learn",
+    arg("run_id", metavar="RUN", help="a scored fit"),
+    arg("--reader", metavar="NAME", help="use this reader's masks alone"),
+    arg("--background", action="store_true", help="queue it and return at once"),
+)
 def run_learn(args) -> int:
+    """Learn from accepted lesion masks, in addition to an existing fit."""
     from core.engine.tensors import pick_device
     from core.studio.runs import learnt
     from core.studio.runs import records as runs
@@ -187,18 +179,16 @@ def run_learn(args) -> int:
     )
 
 
-def _add_look(subparsers) -> None:
-    parser = verb(subparsers, "look", "Score a study with pretrained features, before any training", run_look)
-    parser.add_argument("study", metavar="STUDY")
-    parser.add_argument("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ...")
-    parser.add_argument("--backbone", default=None, help="instead of EfficientNet-lite0")
-    parser.add_argument("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file")
-    parser.add_argument(
-        "--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"
-    )
-
-
+@verb(
+    "look",
+    arg("study", metavar="STUDY"),
+    arg("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ..."),
+    arg("--backbone", default=None, help="instead of EfficientNet-lite0"),
+    arg("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file"),
+    arg("--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"),
+)
 def run_look(args) -> int:
+    """Score a study with pretrained features, before any training."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import look, results
