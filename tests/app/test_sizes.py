@@ -87,7 +87,8 @@ def page_url(sized) -> str:
     return sized.url
 
 
-@pytest.mark.parametrize("size", [(1366, 768), (800, 1100)], ids=lambda size: f"{size[0]}x{size[1]}")
+# The last is a laptop at 200 %.
+@pytest.mark.parametrize("size", [(1366, 768), (800, 1100), (683, 384)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_nothing_is_cut_at(page, page_url, go, size):
     page.set_viewport_size({"width": size[0], "height": size[1]})
     for tab in TABS:
@@ -95,9 +96,9 @@ def test_nothing_is_cut_at(page, page_url, go, size):
         page.wait_for_load_state("networkidle")
         assert page.evaluate(CUT) == page.evaluate(OVER) == [], tab
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
-        if tab == "Training":
+        if tab == "Training" and size[1] > 384:
             assert set(page.evaluate(SEEN)) <= {0, 1}, "no row of check boxes is cut through"
-        if tab == "Review":
+        if tab == "Review" and size[1] > 384:
             of = page.get_by_role("group", name="Detector").get_by_role("button")
             assert of.evaluate("b => getComputedStyle(b).borderRadius") == "5px", "one button alone is round all over"
 
@@ -119,17 +120,6 @@ def test_on_an_upright_tablet_figures_and_reports_keep_their_measure(page, page_
     assert box["height"] < 20, "a drawing is not blown up to the page's width"
     go(page, page_url, "Clusters")
     assert page.locator(".scatter-room > .room-main").bounding_box()["width"] > 500, "the map has the width"
-
-
-def test_at_twice_the_size_all_is_in_sight_or_scrolled_to(browser, page_url, go):
-    context = browser.new_context(viewport={"width": 683, "height": 384}, device_scale_factor=2)
-    page = context.new_page()
-    for tab in TABS:
-        go(page, page_url, tab)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate(CUT) == page.evaluate(OVER) == [], tab
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
-    context.close()
 
 
 def test_on_a_laptop_all_keys_are_in_sight_at_once(page, page_url, go):
