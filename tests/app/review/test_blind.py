@@ -8,18 +8,9 @@ from core.studio.review import people, sessions
 from core.studio.review.agreement import agreement
 from tests.app.conftest import Served
 from tests.app.review.conftest import STUDY, enter, make_home, settle
+from tests.app.test_accounts import PASSWORD
+from tests.app.test_accounts import enter as sign_in
 from tests.studio.review.conftest import asks
-
-
-def sign_in(browser, url, name):
-    context = browser.new_context(viewport={"width": 1366, "height": 768})
-    page = context.new_page()
-    page.goto(f"{url}sign-in")
-    page.locator("input[name=name]").fill(name)
-    page.locator("input[name=password]").fill("a long password")
-    page.locator("button[type=submit], button").first.click()
-    page.wait_for_url(lambda address: not address.endswith("/sign-in"))
-    return context, page
 
 
 @pytest.mark.long
@@ -27,13 +18,13 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
     home = make_home(tmp_path, 6)
     store = opening.open(str(home))
     for name in ("ann", "ben"):
-        people.add_reader(store, name, "a long password")
+        people.add_reader(store, name, PASSWORD)
     sessions.set_blind(store, STUDY, True, "root")
     cases = store.query("SELECT * FROM cases WHERE split = 'test'")
     server = Served(home, "--readers")
     try:
-        pages = [sign_in(browser, server.url, name) for name in ("ann", "ben")]
-        for _, page in pages:
+        pages = [sign_in(browser, server.url, name, PASSWORD) for name in ("ann", "ben")]
+        for page in pages:
             enter(page, server.url)
             html = page.content()
             assert not page.locator(".rv-ai").is_visible() and page.locator(".rv-veil").is_visible()
@@ -50,7 +41,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
             assert not {r["id"] for r in listed} & {c["id"] for c in cases} and len(listed) == len(cases)
         words = {"ann": "nanann", "ben": "naaaun"}
         for i in range(6):
-            for (_, page), name in zip(pages, words, strict=True):
+            for page, name in zip(pages, words, strict=True):
                 page.keyboard.press(words[name][i])
                 settle(page)
                 assert page.locator(".rv-ai").is_visible(), "after the commit the reading is shown"
@@ -63,13 +54,13 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
         assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 24
         long = {"n": "normal", "a": "abnormal", "u": "unsure"}
         said = []
-        for (_, page), name in zip(pages, words, strict=True):  # each in an order of the reader's own
+        for page, name in zip(pages, words, strict=True):  # each in an order of the reader's own
             numbers = [r["id"] for r in page.request.get(f"{server.url}api/review/list?study={STUDY}").json()["rows"]]
             own = [asks(store, name, number=n).asked_case["id"] for n in numbers]
             said.append([long[word] for _, word in sorted(zip(own, words[name], strict=True))])
         assert agreement(store, STUDY)["pairs"][0]["kappa"] == pytest.approx(cohen_kappa_score(*said), abs=1e-12)
         assert audit.verify(store)["ok"]
-        for context, _ in pages:
-            context.close()
+        for page in pages:
+            page.context.close()
     finally:
         server.stop()
