@@ -21,7 +21,7 @@ from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.incoming import dicomweb
 from core.studio.ingest import burned_in
-from core.studio.review import people, sessions
+from core.studio.review import sessions
 from core.studio.review.exports.annotations import LARGEST, import_annotations
 from core.studio.review.exports.formats import SUFFIXES, write_form
 from core.studio.review.exports.tables import names_for
@@ -105,7 +105,7 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
     """Warn of likely burned-in text before an export, in words and with the cases to check."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study, look=False)
-    servers = dicomweb.servers(store) if people.rights(store, who, ctx.single_user)["administer"] else {}
+    servers = dicomweb.servers(store) if ctx.administers(who) else {}
     return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*servers]}
 
 
