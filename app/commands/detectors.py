@@ -23,27 +23,6 @@ from app.commands.results import COLUMNS
 COMPARED = ["measure", "old", "new", "difference", "from", "to", "images"]
 
 
-def detector_config(detector: str, preset: str | None, changes: dict):
-    """Returns a detector's configuration: the preset (by default `quick`, if there is one) with `changes` applied."""
-    from core.engine.registry import DETECTORS
-
-    return DETECTORS.get(detector).preset(preset).replace(**changes)
-
-
-def _fit_config(args):
-    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
-    return detector_config(args.detector, args.preset, changes)
-
-
-def _encoder_of(store, args) -> str:
-    from core.studio.runs import records as runs
-
-    parent = runs.get_run(store, args.run_id)
-    if parent["kind"] != "pretrain":
-        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
-    return parent["id"]
-
-
 @verb(
     "fit",
     arg("run_id", metavar="RUN", help="a pre-training run"),
@@ -57,24 +36,25 @@ def _encoder_of(store, args) -> str:
 )
 def run_fit(args) -> int:
     """Fit a detector on the encoder of a pre-training run."""
+    from core.engine.registry import DETECTORS
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
+    from core.studio.runs import records as runs
     from core.studio.runs.pipeline import chain, create_fit
 
     pick_device(args.device)
     store = open_store(args)
-    run_id = create_fit(store, _encoder_of(store, args), args.detector, _fit_config(args), args.name)
+    parent = runs.get_run(store, args.run_id)
+    if parent["kind"] != "pretrain":
+        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
+    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
+    config = DETECTORS.get(args.detector).preset(args.preset).replace(**changes)
+    run_id = create_fit(store, parent["id"], args.detector, config, args.name)
     steps = chain(fits=[run_id], score=args.score, device=args.device)
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
     follow(args, store, job, f"Fitting {args.detector}")
-    return _fit_done(args, store, run_id, job)
-
-
-def _fit_done(args, store, run_id: str, job: int) -> int:
-    from core.studio.runs import records as runs
-
     row = runs.get_run(store, run_id)
     say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s")
     payload = {"run": run_id, "job": job, "status": row["status"], "seconds": row["seconds"]}
@@ -99,29 +79,28 @@ def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
-
-    if args.source:
-        return _score_from(args)
+    from core.studio.runs.exported import take_in
+    from core.studio.runs.results import flagged_counts
 
     pick_device(args.device)
     store = open_store(args)
     _fit_of(store, args)
+    if args.source:
+        counts = take_in(store, args.run_id, Path(args.source).expanduser())
+        text = f"{counts['taken']} readings taken in; {counts['unknown']} files are no test case of the study"
+        return finish(args, {"run": args.run_id, **counts}, text)
     steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
     follow(args, store, job, "Scoring")
-    return _score_done(args, store)
-
-
-def _score_from(args) -> int:
-    from core.studio.runs.exported import take_in
-
-    store = open_store(args)
-    run = _fit_of(store, args)["id"]
-    counts = take_in(store, run, Path(args.source).expanduser())
-    text = f"{counts['taken']} readings taken in; {counts['unknown']} files are no test case of the study"
-    return finish(args, {"run": run, **counts}, text)
+    row = _fit_of(store, args)
+    summary = row["summary"]
+    counts = flagged_counts(store, args.run_id)
+    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **counts}
+    payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
+    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {counts['test']} test cases "
+    return finish(args, payload, text + f"{counts['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
 
 
 def _fit_of(store, args) -> dict:
@@ -131,18 +110,6 @@ def _fit_of(store, args) -> dict:
     if row["kind"] != "fit" or row["status"] != "done":
         raise UserError(f"{args.run_id} is not a finished fit (it is a {row['kind']}, {row['status']})")
     return row
-
-
-def _score_done(args, store) -> int:
-    from core.studio.runs.results import flagged_counts
-
-    row = _fit_of(store, args)
-    summary = row["summary"]
-    counts = flagged_counts(store, args.run_id)
-    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **counts}
-    payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
-    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {counts['test']} test cases "
-    return finish(args, payload, text + f"{counts['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
 
 
 @verb(

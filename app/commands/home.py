@@ -14,8 +14,6 @@ from app.commands._common import BY, UserError, arg, finish, follow, open_store,
 @verb("setup", arg("--imagenet", action="store_true", help="also download torchvision's ImageNet weights"))
 def run_setup(args) -> int:
     """Prepare the environment and the home, and say what they hold."""
-    import sys
-
     from core.engine.tensors import pick_device
     from core.studio.db import opening
     from core.studio.db.home import Home

@@ -133,12 +133,21 @@ def run_study_import(args) -> int:
         if args.dry_run:
             layout, groups = plan(args.folder, args.layout, answers)
             return finish(args, {"layout": layout, "groups": _groups(args, layout, groups)}, "Nothing was stored.")
-        return _import(args, answers, import_study)
+        with progress(args, f"Importing {args.name}") as show:
+            report = import_study(
+                open_store(args), args.name, args.folder, args.copy, args.size, lambda i, n: show(i, n, ""), args.layout,
+                _sampling_of(args), args.patients, by=BY, again=args.again, answers=answers,
+                on_plan=lambda layout, groups: _groups(args, layout, groups),
+            )  # fmt: skip
     except Unclear as question:
         listed = _groups(args, question.layout, question.groups)
         unclear = [group["name"] for group in listed if not group["meaning"]]
         say(args, f"Answer with --class '{unclear[0]}={'|'.join(ANSWERS)}', or --layout flat if all are normal.")
         raise UserError(str(question), 1) from None
+    counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
+    read_as = report.layout if report.study == args.name else f"{report.study}, {report.layout}"
+    say(args, f"{args.name} ({read_as}): {report.accepted} images ({counts}), {report.masks} lesion masks")
+    return _print_report(args, report)
 
 
 def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
@@ -149,29 +158,6 @@ def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
         why = f" ({group.why})" if group.why else ""
         say(args, f"  {group.images:6,} {group.meaning or 'ASKED'}: {group.name}{masks}{why}")
     return [{k: v for k, v in vars(group).items() if k != "samples"} for group in groups]
-
-
-def _import(args, answers: dict[str, str], import_study) -> int:
-    with progress(args, f"Importing {args.name}") as show:
-        report = import_study(
-            open_store(args),
-            args.name,
-            args.folder,
-            args.copy,
-            args.size,
-            lambda i, n: show(i, n, ""),
-            args.layout,
-            _sampling_of(args),
-            args.patients,
-            by=BY,
-            again=args.again,
-            answers=answers,
-            on_plan=lambda layout, groups: _groups(args, layout, groups),
-        )
-    counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
-    read_as = report.layout if report.study == args.name else f"{report.study}, {report.layout}"
-    say(args, f"{args.name} ({read_as}): {report.accepted} images ({counts}), {report.masks} lesion masks")
-    return _print_report(args, report)
 
 
 def _print_report(args, report) -> int:

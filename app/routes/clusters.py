@@ -14,7 +14,7 @@ from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
 from app.context import Context
 from app.routes import _pixels as pixels
-from app.routes._shared import Decision, JobAsked, JobStatus, Polygons, SampleCase, StatusOfJob, Values
+from app.routes._shared import Decision, JobAsked, JobStatus, NamedRun, Polygons, SampleCase, StatusOfJob, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Name, Part, Settings, Side, binary
 from core.studio.clusters import config, explore, library, projected
 from core.studio.clusters.features import has_centres
@@ -68,16 +68,13 @@ class View(Body):
     state: Settings
 
 
-class EncoderRun(Part):
+class EncoderRun(NamedRun):
     """An encoder that a map can be drawn of.
 
     k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
     with it, from which features can then be measured.
     """
 
-    id: str
-    name: str
-    method: str
     status: str
     epochs: list[int]
     k: int
@@ -168,10 +165,7 @@ class PointIdentities(Part):
     lesions: list[int]
 
 
-class FitOfMap(Part):
-    id: str
-    name: str
-    method: str
+class FitOfMap(NamedRun):
     parent: str | None
 
 
@@ -253,17 +247,17 @@ class PointDetail(Answer):
     reviews: list[ReviewOfPoint]
 
 
-class Tagged(Answer):
-    """A tag that was added to cases or removed. left_out: number of points that are MedMix versions, not cases."""
+class OnWorklist(Answer):
+    """left_out: number of points that are MedMix versions, not cases."""
+
+    cases: int
+    left_out: int
+
+
+class Tagged(OnWorklist):
+    """A tag that was added to cases or removed."""
 
     tag: str
-    cases: int
-    left_out: int
-
-
-class OnWorklist(Answer):
-    cases: int
-    left_out: int
 
 
 def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:

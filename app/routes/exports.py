@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.access.permissions import Administrator, Reader, Studio
 from app.context import Context
+from app.routes._shared import JobNumber
 from app.routes._types import Answer, Body, Int, Name, Part, binary
 from core.studio.bundle import BundleWriter, Limits, import_bundle
 from core.studio.db import leftovers
@@ -86,10 +87,6 @@ class Send(Body):
     run: Name = ""
 
 
-class Sending(Answer):
-    job: int
-
-
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
     """Returns the store. Raises NotFound for an unknown study or run, and Hidden if a blind reader may not export."""
     with ctx.reading(request, study=study, run=run or None) as context:
@@ -109,7 +106,7 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
     return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*servers]}
 
 
-@router.post("/{study}/send", response_model=Sending)
+@router.post("/{study}/send", response_model=JobNumber)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
     """Queue the sending of masks, heat maps and reports to a DICOMweb server named on this machine, not to a URL."""
     store = exportable(ctx, request, study, body.run)
