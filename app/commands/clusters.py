@@ -25,8 +25,8 @@ NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_
     arg("--only", action="append", metavar="CLASS", help="draw this class (may be given several times)"),
     arg("--out", action="append", default=[], metavar="FILE", help=".svg .pdf .png .csv .parquet"),
     one_of(
-        arg("--place", metavar="FOLDER", help="put the images of a folder on the map, which stays as it is"),
-        arg("--study", metavar="STUDY", help="the same with the cases of a study that are not on the map yet"),
+        arg("--place", metavar="FOLDER", help="project the images of a folder onto the map, which does not change"),
+        arg("--study", metavar="STUDY", help="project the cases of a study that are not on the map yet"),
     ),
     arg("--set", action="append", default=[], metavar="KEY=VALUE", help="as perplexity=50"),
 )

@@ -30,9 +30,9 @@ COMPARED = ["measure", "old", "new", "difference", "from", "to", "images"]
     arg("--preset", help="quick, paper; lesion head: fundus, xray, ..."),
     arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector"),
     arg("--seed", type=int),
-    arg("--score", action="store_true", help="then score and evaluate, in the same job"),
-    arg("--name", help="a name for people"),
-    arg("--background", action="store_true", help="queue it and return at once"),
+    arg("--score", action="store_true", help="also score and evaluate, in the same job"),
+    arg("--name", help="name of the run"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
 )
 def run_fit(args) -> int:
     """Fit a detector on the encoder of a pre-training run."""
@@ -72,8 +72,8 @@ def run_fit(args) -> int:
         help="also score each image mirrored and enlarged, to say how steady its score is (four more passes; "
         "default: up to 1000 cases)",
     ),
-    arg("--background", action="store_true", help="queue it and return at once"),
-    arg("--from", dest="source", metavar="DIR", help="take in the Parquet of `screen`; no image is read"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
+    arg("--from", dest="source", metavar="DIR", help="import the Parquet files of `screen` instead of reading images"),
 )
 def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
@@ -87,7 +87,7 @@ def run_score(args) -> int:
     _fit_of(store, args)
     if args.source:
         counts = take_in(store, args.run_id, Path(args.source).expanduser())
-        text = f"{counts['taken']} readings taken in; {counts['unknown']} files are no test case of the study"
+        text = f"{counts['taken']} readings imported; {counts['unknown']} files are no test case of the study"
         return finish(args, {"run": args.run_id, **counts}, text)
     steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
     job = jobs.submit(store, steps, start=args.background)
@@ -115,8 +115,8 @@ def _fit_of(store, args) -> dict:
 @verb(
     "learn",
     arg("run_id", metavar="RUN", help="a scored fit"),
-    arg("--reader", metavar="NAME", help="use this reader's masks alone"),
-    arg("--background", action="store_true", help="queue it and return at once"),
+    arg("--reader", metavar="NAME", help="use only this reader's masks"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
 )
 def run_learn(args) -> int:
     """Learn from accepted lesion masks, in addition to an existing fit."""
@@ -152,7 +152,7 @@ def run_learn(args) -> int:
     arg("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ..."),
     arg("--backbone", default=None, help="instead of EfficientNet-lite0"),
     arg("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file"),
-    arg("--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"),
+    arg("--size", type=int, default=None, help="side of the images (default: 224, or more for few and large images)"),
 )
 def run_look(args) -> int:
     """Score a study with pretrained features, before any training."""

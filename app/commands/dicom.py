@@ -11,23 +11,23 @@ FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", 
            "series-uid": "SeriesInstanceUID"}  # fmt: skip
 SERVER = (
     arg("study"),
-    arg("url", metavar="URL", help="of the server, as https://HOST/dicom-web; to send: or its name"),
+    arg("url", metavar="URL", help="URL of the server, such as https://HOST/dicom-web; to send also its name"),
     arg("--user", help=f"sign in by name; the password is read from {PASSWORD}"),
 )
 
-verb_group("dicom", "DICOM over the network: take images in, send masks, heat maps and reports")
+verb_group("dicom", "DICOM over the network: receive images, send masks, heat maps and reports")
 
 
 @verb(
     "dicom serve",
     arg("study"),
-    arg("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; repeat it"),
+    arg("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; may be given several times"),
     arg("--aet", default="PMSACL", help="the AE title that senders call"),
     arg("--host", default="127.0.0.1", help="the address to listen on"),
     arg("--port", type=int, default=11112),
 )
 def run_serve(args) -> int:
-    """Listen as a DICOM node and take what is sent into a watched study."""
+    """Listen as a DICOM node and import received images into a watched study."""
     from core.studio.incoming.dicom_node import Node, Peer
     from core.studio.incoming.watch import Lookout
     from core.studio.jobs import queue as jobs
@@ -48,7 +48,7 @@ def run_serve(args) -> int:
     arg("--limit", type=int, metavar="N", help="fetch at most N new images"),
 )
 def run_fetch(args) -> int:
-    """Ask a DICOMweb server for images and put them into a watched study."""
+    """Fetch images from a DICOMweb server into a watched study."""
     from core.studio.incoming.dicomweb import fetch, sign_in_of
 
     store = open_store(args)
@@ -58,7 +58,8 @@ def run_fetch(args) -> int:
         result = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
     for refused in result["refused"]:
         say(args, f"  left out {refused['uid']}: {refused['reason']}")
-    words = f"{result['fetched']} images fetched, {result['again']} were there; the app or `watch --once` takes them in"
+    counts = f"{result['fetched']} images fetched, {result['again']} were already there"
+    words = f"{counts}; the app or `watch --once` imports them"
     return finish(args, {"study": args.study, **result}, words)
 
 
@@ -66,7 +67,12 @@ def run_fetch(args) -> int:
     "dicom send",
     *SERVER,
     arg("--kinds", default=",".join(KINDS), help="of seg, map and sr"),
-    arg("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with"),
+    arg(
+        "--run",
+        dest="run_id",
+        metavar="RUN",
+        help="run of the maps and scores (default: the one that Review opens with)",
+    ),
     arg("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS"),
 )
 def run_send(args) -> int:

@@ -13,7 +13,7 @@ from app.commands._common import BY, UserError, arg, finish, follow, open_store,
 
 @verb("setup", arg("--imagenet", action="store_true", help="also download torchvision's ImageNet weights"))
 def run_setup(args) -> int:
-    """Prepare the environment and the home, and say what they hold."""
+    """Prepare the environment and the home, and list what they contain."""
     from core.engine.tensors import pick_device
     from core.studio.db import opening
     from core.studio.db.home import Home
@@ -98,12 +98,12 @@ def as_json(row: dict) -> dict:
     return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}
 
 
-verb_group("bin", "Runs and studies that were removed: list them, bring one back, delete them for good")
+verb_group("bin", "Removed runs and studies: list them, restore one, or delete them permanently")
 
 
 @verb("bin list")
 def run_bin_list(args) -> int:
-    """What is in the bin."""
+    """List what is in the bin."""
     from core.studio.runs import bin
 
     rows = bin.contents(open_store(args))
@@ -113,7 +113,7 @@ def run_bin_list(args) -> int:
 
 @verb("bin restore", arg("kind", choices=("run", "study")), arg("id"))
 def run_bin_restore(args) -> int:
-    """Bring a run with its fits, or a study, back."""
+    """Restore a run with its fits, or a study."""
     from core.studio.runs import bin
 
     bin.restore(open_store(args), args.kind, args.id, BY)
@@ -122,7 +122,7 @@ def run_bin_restore(args) -> int:
 
 @verb("bin empty")
 def run_bin_empty(args) -> int:
-    """Delete for good all that is in the bin."""
+    """Delete everything in the bin permanently."""
     from core.studio.runs import bin
 
     count = bin.empty(open_store(args), days=0)
@@ -131,12 +131,12 @@ def run_bin_empty(args) -> int:
 
 @verb(
     "erase",
-    arg("patient", nargs="?", default="", help="as the import knew it: the table's, the pattern's, DICOM's"),
-    arg("--case", type=int, metavar="N", help="instead: the number of a case of the patient"),
-    arg("--yes", action="store_true", help="erase; without it the data are only listed"),
+    arg("patient", nargs="?", default="", help="the identifier at import: from the table, the file names or DICOM"),
+    arg("--case", type=int, metavar="N", help="instead: the number of one of the patient's cases"),
+    arg("--yes", action="store_true", help="erase the data; without it they are only listed"),
 )
 def run_erase(args) -> int:
-    """List a patient's data, delete it, mark what learnt from it."""
+    """List a patient's data, or delete it and mark the runs trained on it."""
     from core.studio.review import erasing
 
     store = open_store(args)
@@ -154,12 +154,12 @@ def run_erase(args) -> int:
     text = (
         f"Erased. Still named in: {', '.join(result['still'])}"
         if result["still"]
-        else "Erased; no file of this home names it"
+        else "Erased; no file of this home names the patient"
     )
     return finish(args, {"erased": True, **result}, text)
 
 
-verb_group("reader", "Accounts of readers who sign in")
+verb_group("reader", "Accounts of readers")
 
 
 @verb(
@@ -169,7 +169,7 @@ verb_group("reader", "Accounts of readers who sign in")
     arg("--password-stdin", action="store_true", help="read the password from standard input"),
 )
 def run_reader_add(args) -> int:
-    """Make an account, or give one a new password and role."""
+    """Create an account, or give one a new password and role."""
     from core.studio.review import people
 
     if args.password_stdin:
@@ -179,14 +179,14 @@ def run_reader_add(args) -> int:
         if getpass.getpass("Once more: ") != password:
             raise UserError("the two passwords differ; try again")
     else:
-        raise UserError("there is no terminal to ask for a password; pipe it in with --password-stdin")
+        raise UserError("there is no terminal to ask for a password on; pipe it in with --password-stdin")
     people.keep_account(open_store(args), args.name, password, args.role, BY)
     return finish(args, {"name": args.name, "role": args.role}, f"{args.name} can sign in as {args.role}")
 
 
 @verb("reader list")
 def run_reader_list(args) -> int:
-    """Show the accounts."""
+    """List the accounts."""
     from core.studio.review import people
 
     rows = people.list_readers(open_store(args))
@@ -197,7 +197,7 @@ def run_reader_list(args) -> int:
 
 @verb("reader remove", arg("name"))
 def run_reader_remove(args) -> int:
-    """Nobody signs in by this account any more; its reviews stay."""
+    """Remove an account; its reviews are kept."""
     from core.studio.review import people
 
     people.remove_account(open_store(args), args.name, BY)
@@ -206,12 +206,12 @@ def run_reader_remove(args) -> int:
 
 @verb(
     "backup",
-    arg("--to", metavar="DIR", help="where to (default: backups/ in the home; better another disk)"),
-    arg("--keep", type=int, default=14, help="how many are kept, the newest"),
-    arg("--list", action="store_true", help="list them, and make none"),
+    arg("--to", metavar="DIR", help="folder (default: backups/ in the home; another disk is safer)"),
+    arg("--keep", type=int, default=14, help="number of newest backups to keep"),
+    arg("--list", action="store_true", help="list the backups instead of making one"),
 )
 def run_backup(args) -> int:
-    """Copy the database while people work, and read the copy back."""
+    """Back up the database while people work, and check the copy."""
     from core.studio.db import backup
 
     if args.keep < 1:
@@ -223,13 +223,13 @@ def run_backup(args) -> int:
         text = table(rows, ["file", "created", "bytes", "events"]) if rows else f"There are none in {folder}"
         return finish(args, {"folder": str(folder), "backups": rows}, text)
     backed = backup.backup(home, folder, args.keep)
-    text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, read back and sound"
+    text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, checked"
     return finish(args, {"folder": str(folder), **asdict(backed)}, text)
 
 
 @verb("restore", arg("file", metavar="FILE", help="a backup's file, its name in the home's backups, or 'latest'"))
 def run_restore(args) -> int:
-    """Put a backup in the place of the database, which is kept aside."""
+    """Replace the database with a backup; the old one is kept."""
     from core.studio.db import backup
     from core.studio.db.home import Home
     from core.studio.review import erasing
@@ -246,7 +246,7 @@ def run_restore(args) -> int:
     aside = backup.restore(home, file)
     for problem in erasing.go_on(open_store(args)):  # a patient who was erased after the backup stays erased
         say(args, problem)
-    ending = f"; what was there is kept as {aside}" if aside else ""
+    ending = f"; the previous database is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")
 
 

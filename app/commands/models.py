@@ -13,7 +13,7 @@ from app.commands._common import UserError, arg, finish, open_store, study_named
     arg("--out", metavar="DIR", help="a new folder (default: exports/RUN in the home folder)"),
 )
 def run_export(args) -> int:
-    """Write a fitted detector as a folder that runs without the studio."""
+    """Export a fitted detector to a folder that runs without the studio."""
     from core.studio.runs.exported import export_run
 
     store = open_store(args)
@@ -29,9 +29,9 @@ def run_export(args) -> int:
     return finish(args, payload, f"Written to {out} ({text}). Next: python {out}/screen.py IMAGES --out SCORES")
 
 
-@verb("import", arg("folder", metavar="FOLDER"), arg("--study", required=True), arg("--name", help="a name for people"))
+@verb("import", arg("folder", metavar="FOLDER"), arg("--study", required=True), arg("--name", help="name of the run"))
 def run_import(args) -> int:
-    """Take a folder that `export` wrote into this home, as a run."""
+    """Import a folder that `export` wrote as a run of this home."""
     from core.studio.runs.exported import import_model
 
     store = open_store(args)
@@ -45,8 +45,8 @@ def run_import(args) -> int:
     arg("source", metavar="IMAGES", help="an image, a folder, or a Parquet list of paths (--parquet)"),
     arg("--out", metavar="DIR", required=True),
     arg("--processes", type=int, default=1),
-    arg("--no-maps", action="store_true", help="leave out the heat maps"),
-    arg("--watch", type=float, default=0, metavar="SECONDS", help="look again every so often"),
+    arg("--no-maps", action="store_true", help="write no heat maps"),
+    arg("--watch", type=float, default=0, metavar="SECONDS", help="look for new images every SECONDS seconds"),
     arg("--parquet", action="store_true", help="scores and maps as Parquet, for `score --from`"),
     arg("--ray", metavar="ADDRESS", help="on a Ray cluster, as Parquet: auto, ray://HOST:PORT, local"),
 )

@@ -22,7 +22,7 @@ WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
     arg("--port", type=int, default=7860),
     arg("--host", default="127.0.0.1"),
     arg("--readers", action="store_true", help="readers sign in with their accounts"),
-    arg("--window", action="store_true", help="a separate window instead of the browser"),
+    arg("--window", action="store_true", help="a separate window instead of a browser tab"),
     arg(
         "--demo",
         action=argparse.BooleanOptionalAction,
@@ -30,7 +30,7 @@ WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
         help="open the ready demo study if the home has no study yet",
     ),
     arg("--no-browser", action="store_true", help="only serve"),
-    arg("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint"),
+    arg("--stop-jobs", action="store_true", help="pause all jobs at a checkpoint when the app is closed"),
     arg(
         "--proxy",
         action="store_true",
@@ -129,7 +129,7 @@ def _until_up(url: str, seconds: float = 60) -> None:
             time.sleep(0.1)
 
 
-@verb("demo", arg("--show", action="store_true", help="a guided tour of the page: six minutes"))
+@verb("demo", arg("--show", action="store_true", help="show the guided tour of the page: six minutes"))
 def run_demo(args) -> int:
     """Open the page with the ready demo study."""
     return open_page(args, tour=args.show, demo_study=not args.show)

@@ -54,10 +54,10 @@ def run_believe(args) -> int:
     arg("--pixel-rule", choices=("held-out", "best-dice"), default="held-out"),
     MASKS,
     arg("--format", choices=("text", "csv"), default="text"),
-    arg("--bootstrap", type=int, default=1000, help="draws for the intervals"),
+    arg("--bootstrap", type=int, default=1000, help="bootstrap draws for the intervals"),
 )
 def run_evaluate(args) -> int:
-    """Metrics of scored runs: of one, or of all of a study."""
+    """Compute the metrics of a scored run, or of all scored runs of a study."""
     from core.studio.ingest.studies import show_study
     from core.studio.runs import records as runs
     from core.studio.runs import results
@@ -122,7 +122,7 @@ def as_csv(rows: list[dict]) -> str:
     arg("--worst", type=int, default=12),
 )
 def run_sheet(args) -> int:
-    """Best and worst cases of a scored run by Dice, as one picture."""
+    """Draw a scored run's best and worst cases by Dice, as one picture."""
     from core.studio.runs import records as runs
     from core.studio.runs.sheet import draw_sheet
 
@@ -149,14 +149,14 @@ def run_sheet(args) -> int:
     ),
     arg("--weights", metavar="FILE", help="that network from this file, or imagenet: torchvision's"),
     arg("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)"),
-    arg("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from"),
-    arg("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)"),
+    arg("--protocol", default="paper", choices=("paper", "held-out"), help="source of the thresholds"),
+    arg("--dataset", help="dataset of the published numbers: hyperkvasir, lag, liu, covidx (default: by name)"),
     arg("--bootstrap", type=int, default=1000),
-    arg("--background", action="store_true", help="queue it and return at once"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
     arg("--out", metavar="DIR", help="default: reports/STUDY in the home folder"),
 )
 def run_report(args) -> int:
-    """The paper's tables on a study, next to the published numbers."""
+    """Make the paper's tables on a study, next to the published numbers."""
     from core.studio.report import board
     from core.studio.report.board import missing
     from core.studio.report.report import make_asked

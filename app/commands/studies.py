@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 AGAIN = arg("--again", action="store_true", help="also take images that were erased from this home")
 SAMPLING = one_of(
-    arg("--fps", type=float, help="frames a second taken of a recording (default: 1, or as imported)"),
+    arg("--fps", type=float, help="frames to take from each second of a recording (default: 1, or as imported)"),
     arg("--every", type=int, metavar="N", help="take every N-th frame of a recording"),
 )
 
@@ -78,7 +78,7 @@ def run_study_add(args) -> int:
     arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
 )
 def run_study_recipe(args) -> int:
-    """Make one of the paper's studies of its official download, as it unpacks.
+    """Make one of the paper's studies from its unpacked official download.
 
     The splits are written to a CSV that can be shared.
     """
@@ -103,7 +103,7 @@ def run_study_recipe(args) -> int:
     arg("--copy", action="store_true", help="copy the images into the home instead of referring to them"),
     arg(
         "--layout",
-        help="table, flat (all images are normal), plain, loco, bmad, mvtec, visa or classes; found by looking",
+        help="table, flat (all images are normal), plain, loco, bmad, mvtec, visa or classes (default: detected)",
     ),
     arg(
         "--class",
@@ -111,9 +111,9 @@ def run_study_recipe(args) -> int:
         action="append",
         default=[],
         metavar="GROUP=LABEL",
-        help="say what a group of images is that the folder does not explain: normal, abnormal or out; repeatable",
+        help="what an unclear group of images is: normal, abnormal or out; may be given several times",
     ),
-    arg("--dry-run", action="store_true", help="show what the folder means and store nothing"),
+    arg("--dry-run", action="store_true", help="show how the folder is read, and store nothing"),
     arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
     SAMPLING,
     arg(
@@ -124,7 +124,7 @@ def run_study_recipe(args) -> int:
     AGAIN,
 )
 def run_study_import(args) -> int:
-    """Make a study of a folder, or of a CSV of path, split, label, mask."""
+    """Make a study from a folder, or from a CSV of path, split, label, mask."""
     from core.studio.ingest.layouts import ANSWERS, Unclear
     from core.studio.ingest.studies import import_study, plan
 
@@ -135,8 +135,8 @@ def run_study_import(args) -> int:
             return finish(args, {"layout": layout, "groups": _groups(args, layout, groups)}, "Nothing was stored.")
         with progress(args, f"Importing {args.name}") as show:
             report = import_study(
-                open_store(args), args.name, args.folder, args.copy, args.size, lambda i, n: show(i, n, ""), args.layout,
-                _sampling_of(args), args.patients, by=BY, again=args.again, answers=answers,
+                open_store(args), args.name, args.folder, args.copy, args.size, lambda i, n: show(i, n, ""),
+                args.layout, _sampling_of(args), args.patients, by=BY, again=args.again, answers=answers,
                 on_plan=lambda layout, groups: _groups(args, layout, groups),
             )  # fmt: skip
     except Unclear as question:
@@ -186,7 +186,7 @@ def _print_report(args, report) -> int:
     arg("--format", required=True, help="coco, cvat, label-studio, png or yolo"),
 )
 def run_study_annotations(args) -> int:
-    """Take in lesions drawn in another tool, by names of files."""
+    """Import lesions drawn in another tool, matched by file name."""
     from pathlib import Path
 
     from core.studio.ingest.studies import show_study
@@ -211,18 +211,23 @@ def run_study_annotations(args) -> int:
         help="csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-labelmap, dicom-map, dicom-sr or "
         "anomalib",
     ),
-    arg("--out", required=True, metavar="PATH", help="a file; of many files a zip, or a new folder"),
-    arg("--run", dest="run_id", metavar="RUN", help="of scores and maps; else the one Review opens with"),
+    arg("--out", required=True, metavar="PATH", help="a file; for several files a zip, or a new folder"),
+    arg(
+        "--run",
+        dest="run_id",
+        metavar="RUN",
+        help="run of the scores and maps (default: the one that Review opens with)",
+    ),
     arg(
         "--masks",
         choices=("reference", "readers"),
         default="",
-        help="lesion masks of this kind alone; else a case's reference mask, or the newest that a reader saved",
+        help="only lesion masks of this kind (default: a case's reference mask, or the newest that a reader saved)",
     ),
     arg("--names", action="store_true", help="keep names, dates and UIDs as they are"),
 )
 def run_study_export(args) -> int:
-    """Write decisions, masks, maps or images in a form of other tools."""
+    """Export decisions, masks, maps or images in a format of other tools."""
     from pathlib import Path
 
     from core.studio.ingest.studies import show_study
@@ -256,7 +261,7 @@ def run_study_list(args) -> int:
 
 @verb("study show", arg("name"))
 def run_study_show(args) -> int:
-    """What a study holds."""
+    """Show what a study holds."""
     from core.studio.ingest.studies import show_study
     from core.studio.runs.records import list_runs
 
@@ -275,15 +280,15 @@ def run_study_show(args) -> int:
 
 @verb(
     "watch",
-    arg("study", nargs="?", help="its folder is set, shown or switched; all that are watched if left out"),
+    arg("study", nargs="?", help="the study whose folder is set or switched off (default: all watched studies)"),
     arg("folder", nargs="?", help="the folder to watch from now on"),
-    arg("--run", metavar="RUN", dest="run_id", help="the fit that scores; else the one Review opens with"),
+    arg("--run", metavar="RUN", dest="run_id", help="the fit that scores (default: the one that Review opens with)"),
     arg("--copy", action="store_true", help="copy the files into the home instead of referring to them"),
-    arg("--off", action="store_true", help="watch this study's folder no longer"),
-    arg("--once", action="store_true", help="import the files that are there now, then end"),
+    arg("--off", action="store_true", help="stop watching this study's folder"),
+    arg("--once", action="store_true", help="import the present files, then end"),
 )
 def run_watch(args) -> int:
-    """Watch a folder: what is dropped into it is imported, scored and shown."""
+    """Watch a folder: new files in it are imported, scored and shown."""
     from core.studio.incoming import watch
     from core.studio.jobs import queue as jobs
 
@@ -291,7 +296,7 @@ def run_watch(args) -> int:
     if args.study:
         _set_watch(args, store)
     if args.off:
-        return finish(args, watch.shown(store, args.study), f"{args.study}: watched no longer")
+        return finish(args, watch.shown(store, args.study), f"{args.study}: no longer watched")
     rows = watch.watched(store)
     if not rows:
         raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
@@ -339,7 +344,7 @@ def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
     return endings
 
 
-verb_group("roots", "Folders that administrators may import from on the page, where people sign in")
+verb_group("roots", "Folders that administrators may import from on the page, if readers sign in")
 
 
 @verb("roots add", arg("folder"))
@@ -353,11 +358,11 @@ def run_roots_add(args) -> int:
 
 @verb("roots remove", arg("folder"))
 def run_roots_remove(args) -> int:
-    """Take a folder from the list."""
+    """Remove a folder from the list."""
     from core.studio.ingest import roots
 
     roots.forget(open_store(args), args.folder, BY)
-    return finish(args, {"removed": args.folder}, "Nobody imports from there by the page any more")
+    return finish(args, {"removed": args.folder}, "The page no longer imports from there")
 
 
 @verb("roots list")
@@ -368,4 +373,4 @@ def run_roots_list(args) -> int:
     folders = roots.named(open_store(args))
     for folder in folders:
         say(args, folder)
-    return finish(args, {"roots": folders}, None if folders else "None is named; `roots add FOLDER` names one")
+    return finish(args, {"roots": folders}, None if folders else "No folder is named; `roots add FOLDER` names one")

@@ -21,7 +21,7 @@ from core.studio.trials.options import TrialPlan
 FLAGS = ("design", "cases", "normal", "abnormal", "seed", "washout", "repeats", "scale", "rule", "reference")
 
 
-verb_group("trial", "Reader trials: does the machine help these readers, whom does it harm")
+verb_group("trial", "Reader trials: whether the detector helps readers")
 
 
 @verb(
@@ -29,10 +29,10 @@ verb_group("trial", "Reader trials: does the machine help these readers, whom do
     arg("name"),
     arg("--study", required=True),
     arg("--readers", required=True, metavar="A,B,C", help="accounts of plain readers"),
-    arg("--run", default="", dest="of_run", metavar="RUN", help="whose readings the aided arm shows"),
-    arg("--panel", default="", metavar="D,E", help="who sits on the panel, for --reference panel"),
+    arg("--run", default="", dest="of_run", metavar="RUN", help="the run whose results the aided arm shows"),
+    arg("--panel", default="", metavar="D,E", help="members of the panel, for --reference panel"),
     arg("--marks", action="store_true", help="readers mark the place of each lesion"),
-    arg("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan is changed"),
+    arg("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan this one replaces"),
     arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan"),
     option_flags(TrialPlan, *FLAGS),
 )
@@ -57,11 +57,11 @@ def run_plan(args) -> int:
 @verb(
     "trial sizes",
     arg("--difference", type=float, default=0.05),
-    arg("--area", type=float, default=0.85, help="that is expected without the machine"),
+    arg("--area", type=float, default=0.85, help="expected AUROC without the detector"),
     arg("--abnormal", type=float, default=0.5, help="share of abnormal cases"),
 )
 def run_sizes(args) -> int:
-    """The chance that so many readers and cases find a difference of areas."""
+    """Compute the power to find a difference of AUROC, by the numbers of readers and cases."""
     from core.studio.trials.report import sizes
 
     rows = sizes(args.difference, args.area, args.abnormal)
@@ -96,7 +96,7 @@ def run_close(args) -> int:
 
 @verb("trial status", arg("--study", required=True))
 def run_status(args) -> int:
-    """Trials of a study, and how far their readers are."""
+    """List a study's trials and their readers' progress."""
     from core.studio.trials import plan
 
     store = open_store(args)
