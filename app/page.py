@@ -36,8 +36,8 @@ THEME = """<button id="theme" type="button" title="Light or dark; the viewer sta
 OUT = """<a href="tokens" title="For programs that sign in as you">Tokens</a> <a href="password">Password</a>
 <form method="post" action="sign-out"><button>Sign out</button></form>"""
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
-kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
-normal.</p>"""
+kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not
+necessarily normal.</p>"""
 LIBRARIES = {  # modules that scripts import by name, in app/static/vendor
     "preact": "preact",
     "preact/hooks": "preact-hooks",

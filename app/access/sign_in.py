@@ -39,24 +39,25 @@ SIGN_IN = """<label>Name<input name="name" autocomplete="username" required auto
 <p role="alert">{message}</p>
 <button>Sign in</button>"""
 PASSWORD = """<p class="note">Password of <strong>{name}</strong></p>
-<label>Password of today<input name="old" type="password" autocomplete="current-password" required autofocus></label>
+<label>Current password<input name="old" type="password" autocomplete="current-password" required autofocus></label>
 <label>New password<input name="new" type="password" autocomplete="new-password" minlength="{least}" required></label>
-<label>New password, once more<input name="again" type="password" autocomplete="new-password" required></label>
+<label>New password again<input name="again" type="password" autocomplete="new-password" required></label>
 <p role="alert">{message}</p>
-<button>Change it</button>
+<button>Change password</button>
 <a href="./">Back to the studio</a>"""
-CHANGED = """<p role="status">The password of <strong>{name}</strong> is changed. Every other browser is signed out.</p>
+CHANGED = """<p role="status">The password of <strong>{name}</strong> has been changed. All other browsers are signed
+out.</p>
 <a href="./">Back to the studio</a>"""
 
-TOKENS = """<p class="note">Programs sign in as <strong>{name}</strong> by a token, in the header
-<code>Authorization: Bearer ...</code>. Whoever has it may do what you may. A new password ends all tokens.</p>
-<label>What a new token is for<input name="name" maxlength="64" autofocus></label>
+TOKENS = """<p class="note">Programs sign in as <strong>{name}</strong> with a token in the header
+<code>Authorization: Bearer ...</code>. Anyone who has it can do what you can. A new password revokes all tokens.</p>
+<label>Purpose of the new token<input name="name" maxlength="64" autofocus></label>
 <p role="alert">{message}</p>
 <button name="act" value="make">Make a token</button>
 <!--rows-->
 <a href="./">Back to the studio</a>"""
-TOKEN = """<p class="note">Token for <strong>{purpose}</strong>. It is shown only now: put it where nobody else
-reads it.</p>
+TOKEN = """<p class="note">Token for <strong>{purpose}</strong>. It is shown only once: store it where
+nobody else reads it.</p>
 <input readonly aria-label="Token" value="{token}" autofocus>
 <a href="tokens">All tokens</a>"""
 TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
@@ -125,7 +126,7 @@ def sign_in_router(door: Door) -> APIRouter:
     return router
 
 
-WRONG_OLD = "That is not the password of today."
+WRONG_OLD = "That is not the current password."
 
 
 def password_router(door: Door) -> APIRouter:
@@ -174,7 +175,7 @@ def _form(name: str, message: str = "", status: int = 200, headers: dict[str, st
     return form_page("password", PASSWORD, status, headers, name=name, message=message, least=people.SHORTEST)
 
 
-BY_HAND = "Tokens are made and revoked in a browser, by whoever has signed in with a password."
+BY_HAND = "Tokens are made and revoked in a browser, after signing in with a password."
 ONCE = {"Cache-Control": "no-store"}
 
 

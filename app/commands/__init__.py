@@ -18,8 +18,8 @@ from app.commands._common import GROUPS, VERBS, UserError, fail
 DEFAULT = "app"
 DATABASE = {  # SQLite's message about the disk: our sentence
     "database or disk is full": "The disk is full; nothing was stored. Free some space and try again",
-    "attempt to write a readonly database": "The home cannot be written to: look at its disk and its rights",
-    "unable to open database file": "The database cannot be opened: look at the home's disk and its rights",
+    "attempt to write a readonly database": "The home cannot be written to: check its disk and permissions",
+    "unable to open database file": "The database cannot be opened: check the home's disk and permissions",
     "database is locked": "Another process has kept the database locked for too long; try again",
 }
 INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
@@ -103,5 +103,5 @@ def _broken(args, error: Exception) -> int:
         with file.open("a", encoding="utf-8") as out:
             out.write(logged.trace_of(error) + "\n")
     except (OSError, ValueError) as also:
-        return fail(args, f"{text}; no details could be kept: {getattr(also, 'strerror', None) or also}", 1)
+        return fail(args, f"{text}; the details could not be saved: {getattr(also, 'strerror', None) or also}", 1)
     return fail(args, f"{text}; the details are in {file}", 1)

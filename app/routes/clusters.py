@@ -406,7 +406,7 @@ def file(
     ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
     new = [projected.open_projected(store, key, k) for k in ready]
     if format not in MEDIA:
-        raise ValueError(f"a map goes out as one of {', '.join(MEDIA)}, not {format!r}")
+        raise ValueError(f"a map is exported as one of {', '.join(MEDIA)}, not {format!r}")
     if format in explore.TABLE_FORMATS:
         data = explore.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
     else:

@@ -123,7 +123,7 @@ def export(
     A bundle keeps names, and is for administrators. masks: reference or readers, for only that kind of lesion mask.
     """
     if kind != "bundle" and kind not in SUFFIXES:
-        raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
+        raise ValueError(f"a study is exported as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
     store = exportable(ctx, request, study, run)
     keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
     if kind == "bundle":

@@ -1,4 +1,4 @@
-"""The verbs `test` and `bench`, which `launch.py` has in a clone of the source."""
+"""The verbs `test` and `bench`, which `launch.py` offers in a clone of the source."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from app.commands._common import UserError, arg, finish, one_of, say, verb
 
 @dataclasses.dataclass(frozen=True)
 class Tier:
-    """A choice of tests. markers: pytest's expression (pyproject.toml); minutes: that two cores may take for it.
+    """A selection of tests. markers: pytest's expression (pyproject.toml); minutes: the most that two cores may take.
 
-    alone: what its tests are, where they are run after the default ones and without the checks.
+    alone: describes the tests of a tier that is run separately, without the checks.
     """
 
     markers: str
@@ -68,9 +68,9 @@ def present() -> str | None:
 
 
 def find_browser(report: Callable[[str], None]) -> str:
-    """Returns the browser's path, which is installed if need be.
+    """Returns the path of a browser, which is installed if necessary.
 
-    Raises UserError (status 1) when none can be had: the tests must not skip.
+    Raises UserError (status 1) if none can be installed: the tests must not be skipped.
     """
     program = present()
     if program:
@@ -91,14 +91,14 @@ def find_browser(report: Callable[[str], None]) -> str:
         if program:
             return program
     raise UserError(
-        "the page's tests need a browser and none could be had: install one (Debian: apt-get install chromium), "
+        "the page's tests need a browser and none could be installed: install one (Debian: apt-get install chromium), "
         "or name one in the environment variable PMSACL_BROWSER",
         1,
     )
 
 
 def _playwrights() -> str | None:
-    """Where Playwright would have put its Chromium."""
+    """Returns where Playwright has installed its Chromium, or None."""
     code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     try:
         answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -277,7 +277,7 @@ def test_it_is_changed_and_this_browser_alone_stays_signed_in(served):
     form = here.get("/password")
     assert "<strong>ann</strong>" in form.text and form.headers["cache-control"] == "no-store"
     answer = ask(here, PASSWORD)
-    assert answer.status_code == 200 and "is changed" in answer.text and NEW not in answer.text
+    assert answer.status_code == 200 and "has been changed" in answer.text and NEW not in answer.text
     assert here.get("/api/status").status_code == 200 and there.get("/api/status").status_code == 401
     assert people.verify(store, "ann", NEW) and not people.verify(store, "ann", PASSWORD)
     assert people.role_of(store, "ann") == "adjudicator"
@@ -289,7 +289,7 @@ def test_it_is_changed_and_this_browser_alone_stays_signed_in(served):
 @pytest.mark.parametrize(
     ("old", "new", "again", "said"),
     [
-        ("a wrong one", NEW, NEW, "That is not the password of today."),
+        ("a wrong one", NEW, NEW, "That is not the current password."),
         (PASSWORD, NEW, "something else", "differ"),
         (PASSWORD, "short", "short", "at least 8 characters"),
         (PASSWORD, PASSWORD, PASSWORD, "The new password is the old one."),
