@@ -185,7 +185,7 @@ def test_an_option_declared_in_one_place_is_a_flag_with_its_words():
         how_many: int = option(3, "At 50 %, fewer are enough.", low=1, high=7, unit="pixels", label="How many")
 
     command = ArgumentParser()
-    option_flags(command, Sample, "how_many")
+    option_flags(Sample, "how_many")(command)
     assert "How many, in pixels, within 1..7. At 50 %, fewer are enough." in " ".join(command.format_help().split())
     assert command.parse_args(["--how-many", "5"]).how_many == 5
 
@@ -228,7 +228,6 @@ def test_the_last_administrator_stays_and_each_act_is_in_the_audit_trail(reader,
     assert sorted(kinds) == sorted((kind, "command line") for kind in acts)
 
 
-@pytest.mark.slow
-def test_a_short_password_is_named_in_a_sentence(tmp_path):
+def test_a_short_password_is_named_in_a_sentence(reader):
     code, _, said = reader("add", "Ada", "--password-stdin", given="short\n")
     assert code == 2 and "at least 8" in said and "Traceback" not in said
