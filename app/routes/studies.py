@@ -353,7 +353,7 @@ def start(ctx: Studio, who: Administrator, body: Import):
 
     def bring(progress, top: Path | None, within: roots.Within) -> dict:
         plan = demand_plain if body.ask and not reply.given else None
-        place = folder if drop is None else dropped.root_of(ctx.home, drop)
+        place: str | Path = folder if drop is None else dropped.root_of(ctx.home, drop)
         return studies.import_study(
             store, name, place, body.keep or drop is not None, on_progress=progress, within=within,
             answers=reply.answers, on_plan=plan, again=_erased(body, reply), **options,
