@@ -44,6 +44,11 @@ TIERS = {
     "longest": Tier("longest", alone="tests that take half a minute or more"),
     "all": Tier(""),
 }
+FLAGS = {  # of `test`: help
+    "quick": f"without a browser and slow tests: {TIERS['quick'].minutes} minutes on two cores",
+    "all": f"all tests; without a flag those that are not long, {TIERS['default'].minutes} minutes on two cores",
+    **{name: f"only {tier.alone}" for name, tier in TIERS.items() if tier.alone},
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -121,25 +126,7 @@ def _starts(path: str) -> bool:
     arg("paths", nargs="*", help="only the tests in these files or folders, without the checks"),
     arg("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks"),
     one_of(
-        arg(
-            "--quick",
-            dest="tier",
-            action="store_const",
-            const="quick",
-            help=f"without a browser and all that takes long: {TIERS['quick'].minutes} minutes on two cores",
-        ),
-        arg(
-            "--all",
-            dest="tier",
-            action="store_const",
-            const="all",
-            help=f"everything; without a flag all that takes a moment, {TIERS['default'].minutes} minutes on two cores",
-        ),
-        *(
-            arg(f"--{name}", dest="tier", action="store_const", const=name, help=f"only {tier.alone}")
-            for name, tier in TIERS.items()
-            if tier.alone
-        ),
+        *(arg(f"--{name}", dest="tier", action="store_const", const=name, help=help) for name, help in FLAGS.items())
     ),
 )
 def run_test(args) -> int:
