@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Entry point. `python launch.py` prepares the environment and opens the page; `launch.py --help` lists the verbs.
 
-Only Python's own library is used here: the interpreter at hand may have nothing else. When it lacks what
-requirements.txt names, `.venv` is made, filled once, and everything goes on inside it.
+Only Python's standard library is used here: the interpreter may have nothing else. If it lacks what requirements.txt
+lists, `.venv` is created and filled once, and the command continues in it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
 INSIDE = "PMSACL_STUDIO_INSIDE"
-ROOM = 10  # GB that an installation takes while it runs, torch with its CUDA libraries; 7 stay
+ROOM = 10  # GB needed during an installation of torch with its CUDA libraries; 7 afterwards
 
 
 class Cannot(Exception):
-    """Raised with what stands in the way, in a sentence that says what to do."""
+    """Raised with a sentence that says what is wrong and what to do."""
 
 
 def say(text):
@@ -82,16 +82,16 @@ def make_venv():
         # Debian keeps this part of Python in a separate package.
         package = "python3-venv"
         if not (hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("apt-get")):
-            raise Cannot(f"this Python cannot make environments; as root: apt-get install {package}")
+            raise Cannot(f"this Python cannot create environments; as root: apt-get install {package}")
         say(f"Installing {package}")
         subprocess.call(["apt-get", "update", "-q"], stdout=sys.stderr)
         run(["apt-get", "install", "-y", "-q", package], f"apt-get could not install {package}")
-    say(f"Making the environment in {VENV} (once)")
-    run([sys.executable, "-m", "venv", VENV], f"the environment {VENV} could not be made; is the disk full?")
+    say(f"Creating the environment in {VENV} (once)")
+    run([sys.executable, "-m", "venv", VENV], f"the environment {VENV} could not be created; is the disk full?")
 
 
 def install(file):
-    """Fills .venv with a requirements file, unless that has been done. An interrupted one is simply done again."""
+    """Installs a requirements file into .venv, unless that is done already. An interrupted installation is repeated."""
     if os.path.exists(stamp(file)):
         return
     say(f"Installing {os.path.relpath(file, ROOT)} (once; this needs the network)")
@@ -106,7 +106,7 @@ def install(file):
 
 
 def project_stamp():
-    return os.path.join(VENV, "studio-project")  # links do not age, whatever the files become
+    return os.path.join(VENV, "studio-project")  # links stay valid when the files change
 
 
 def install_project():
@@ -128,7 +128,7 @@ def reenter(argv):
 
 
 def prepare(argv):
-    """Make sure that what is needed can be imported; does not return when that takes another interpreter."""
+    """Makes sure that all requirements can be imported; does not return if that takes another interpreter."""
     needed = [requirements()] + ([requirements("tests")] if argv[:1] == ["test"] else [])
     if os.environ.get(INSIDE) != "1" or "test" in argv[:1]:
         ours = os.path.realpath(sys.prefix) == os.path.realpath(VENV)
@@ -145,7 +145,7 @@ def prepare(argv):
 
 
 def main():
-    if sys.version_info < (3, 10):  # noqa: UP036 - said in a sentence instead of a traceback
+    if sys.version_info < (3, 10):  # noqa: UP036 - a sentence instead of a traceback
         say(f"PMSACL Studio needs Python 3.10 or newer; this is {sys.version.split()[0]}")
         return 2
     argv = sys.argv[1:]
@@ -155,7 +155,7 @@ def main():
         say(f"Error: {error}")
         return 1
     except KeyboardInterrupt:
-        say("Stopped; the same command goes on")
+        say("Stopped; run the same command to continue")
         return 1
     sys.path.insert(0, ROOT)
     if os.path.isdir(os.path.join(ROOT, "tests", "tools")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from app.context import APP, Context
 from app.endpoints import Routes, add_endpoints
 from app.routes.errors import log_fault
 from app.theme import variables
+from core.studio.ingest import studies
+from core.studio.review.cases import scored_runs
 
 TABS = {  # widget in app/widgets: title
     "study": "Study",
@@ -33,8 +36,8 @@ THEME = """<button id="theme" type="button" title="Light or dark; the viewer sta
 OUT = """<a href="tokens" title="For programs that sign in as you">Tokens</a> <a href="password">Password</a>
 <form method="post" action="sign-out"><button>Sign out</button></form>"""
 INTENDED_USE = """<p class="intended-use">For research: to study how normal images of one kind can screen others of that
-kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not thereby
-normal.</p>"""
+kind. Not a medical device: no diagnosis or treatment may rest on it, and a case that is not flagged is not
+necessarily normal.</p>"""
 LIBRARIES = {  # modules that scripts import by name, in app/static/vendor
     "preact": "preact",
     "preact/hooks": "preact-hooks",
@@ -70,11 +73,38 @@ def _import_map() -> str:
     return f'<script type="importmap">{json.dumps({"imports": versioned})}</script>'
 
 
+def widget(name: str, **props: Any) -> gr.HTML:
+    """Makes the component of a hand-written widget from app/widgets/NAME: NAME.html is its frame, NAME.js runs it.
+
+    NAME.js is an ES module that exports `mount(element, studio, props)`. The frame is static: Python never re-renders
+    it, so canvas, sliders and selection stay. The page's head links its style sheet NAME.css.
+    """
+    frame = (APP / "widgets" / name / f"{name}.html").read_text()
+    encoded = html.escape(json.dumps(props), quote=True)
+    load = f"""
+        const root = element.querySelector('.widget-{name}');
+        window.Studio.mount(root, '{Context.asset(f"widgets/{name}/{name}.js")}', JSON.parse(root.dataset.props));
+    """
+    return gr.HTML(
+        value="",
+        html_template=f'<div class="widget widget-{name}" data-props="{encoded}">{frame}</div>',
+        js_on_load=load,
+        apply_default_css=False,
+        padding=False,
+        elem_id=f"widget-{name}",
+    )
+
+
+def _study_choices(ctx: Context) -> list[tuple[str, str]]:
+    """Returns (label, id) of every study, newest first."""
+    return [(row["name"] or row["id"], row["id"]) for row in studies.list_studies(ctx.store())]
+
+
 def _start(ctx: Context):
     def start(request: gr.Request):
         """Returns the picker's studies, and the study and tab in the address (?study=...&tab=...) or defaults."""
         query = dict(request.query_params)
-        choices = ctx.study_choices()
+        choices = _study_choices(ctx)
         ids = [value for _, value in choices]
         study = query.get("study") if query.get("study") in ids else (ids[0] if ids else None)
         tab = query.get("tab") if query.get("tab") in TABS else _usual_tab(ctx, study)
@@ -85,15 +115,13 @@ def _start(ctx: Context):
 
 def _usual_tab(ctx: Context, study: str | None) -> str:
     """Returns the tab that a study opens with: Review if a run has scored it, else Study."""
-    from core.studio.review.cases import scored_runs
-
     return "review" if study and scored_runs(ctx.store(), study) else "study"
 
 
 def _renew(ctx: Context):
     def renew(wanted: str, current: str | None):
         """Refreshes the choices after an import or a removal, and selects `wanted` ('id#nonce') if it exists."""
-        choices = ctx.study_choices()
+        choices = _study_choices(ctx)
         ids = [value for _, value in choices]
         wanted = (wanted or "").rpartition("#")[0]
         chosen = wanted if wanted in ids else current if current in ids else (ids[0] if ids else None)
@@ -138,7 +166,7 @@ def build_page(ctx: Context) -> gr.Blocks:
         ctx.demo = demo
         with gr.Row(elem_id="top", equal_height=True):
             gr.HTML(BRAND, elem_id="brand", padding=False)
-            ctx.study_picker = gr.Dropdown(
+            study_picker = gr.Dropdown(
                 choices=[], label="Study", container=False, filterable=False, elem_id="study-picker", interactive=True
             )
             who = "" if ctx.single_user else OUT
@@ -146,27 +174,27 @@ def build_page(ctx: Context) -> gr.Blocks:
         bridge = gr.HTML(
             "", html_template="", js_on_load="window.Studio.bridge(props, trigger)", elem_id="bridge", padding=False
         )
-        with gr.Tabs(elem_id="rooms") as ctx.tabs:
+        with gr.Tabs(elem_id="rooms") as tabs:
             for name, title in TABS.items():
                 with gr.Tab(title, id=name, elem_id=f"tab-{name}"):
-                    ctx.widget(name, single_user=ctx.single_user)
+                    widget(name, single_user=ctx.single_user)
                     if name not in FULL:
                         gr.HTML(INTENDED_USE, padding=False, apply_default_css=False)
         follow = "(study) => window.Studio.setStudy(study)"
         loaded = demo.load(
             _start(ctx),
             None,
-            [ctx.study_picker, ctx.tabs],
+            [study_picker, tabs],
             api_visibility="private",
             show_progress="hidden",
             queue=False,  # one request and its answer: the page shows nothing before it
         )
-        loaded.then(None, ctx.study_picker, None, js=follow)
-        ctx.study_picker.change(None, ctx.study_picker, None, js=follow)
+        loaded.then(None, study_picker, None, js=follow)
+        study_picker.change(None, study_picker, None, js=follow)
         bridge.submit(
             _renew(ctx),
-            [bridge, ctx.study_picker],
-            ctx.study_picker,
+            [bridge, study_picker],
+            study_picker,
             api_visibility="private",
             show_progress="hidden",
             queue=False,

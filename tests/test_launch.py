@@ -124,4 +124,4 @@ def test_a_full_disk_does_not_hide_what_broke(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(opening, "open", broken)
     assert commands.main(["study", "list", "--home", str(tmp_path)]) == 1
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "RuntimeError: inside" in said and "no details could be kept" in said
+    assert said.count("\n") == 1 and "RuntimeError: inside" in said and "the details could not be saved" in said

@@ -159,5 +159,5 @@ def demand_owner(ctx: Context, name: str, kind: str, id: str) -> None:
     """Raises NotAllowed unless the reader `name` owns the item or is an administrator; never in single-user mode."""
     if ctx.single_user or owners.owner(ctx.store(), kind, id) == name:
         return
-    if not people.rights(ctx.store(), name, ctx.single_user)["administer"]:
+    if not ctx.administers(name):
         raise people.NotAllowed("Only an administrator, or the reader who made it, may do that.")

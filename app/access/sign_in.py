@@ -10,6 +10,7 @@ token.
 from __future__ import annotations
 
 import asyncio
+import html
 import math
 import threading
 import time
@@ -24,11 +25,61 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from app.access import forms
 from app.access.sessions import KNOWN_DAYS
-from app.context import Context, token_of
+from app.context import APP, Context, token_of
+from app.theme import variables
 from core.studio.db.store import NotFound
 from core.studio.review import people
+
+# Stand-alone pages with one form each. They need no script.
+FRAME = (APP / "static" / "door.html").read_text()
+LONGEST_NAME, LONGEST_PASSWORD = 64, 1024
+SIGN_IN = """<label>Name<input name="name" autocomplete="username" required autofocus></label>
+<label>Password<input name="password" type="password" autocomplete="current-password" required></label>
+<p role="alert">{message}</p>
+<button>Sign in</button>"""
+PASSWORD = """<p class="note">Password of <strong>{name}</strong></p>
+<label>Current password<input name="old" type="password" autocomplete="current-password" required autofocus></label>
+<label>New password<input name="new" type="password" autocomplete="new-password" minlength="{least}" required></label>
+<label>New password again<input name="again" type="password" autocomplete="new-password" required></label>
+<p role="alert">{message}</p>
+<button>Change password</button>
+<a href="./">Back to the studio</a>"""
+CHANGED = """<p role="status">The password of <strong>{name}</strong> has been changed. All other browsers are signed
+out.</p>
+<a href="./">Back to the studio</a>"""
+
+TOKENS = """<p class="note">Programs sign in as <strong>{name}</strong> with a token in the header
+<code>Authorization: Bearer ...</code>. Anyone who has it can do what you can. A new password revokes all tokens.</p>
+<label>Purpose of the new token<input name="name" maxlength="64" autofocus></label>
+<p role="alert">{message}</p>
+<button name="act" value="make">Make a token</button>
+<!--rows-->
+<a href="./">Back to the studio</a>"""
+TOKEN = """<p class="note">Token for <strong>{purpose}</strong>. It is shown only once: store it where
+nobody else reads it.</p>
+<input readonly aria-label="Token" value="{token}" autofocus>
+<a href="tokens">All tokens</a>"""
+TOKEN_ROW = """<div class="row"><span>{name}<br><i>made {created}</i></span>
+<button class="plain" name="revoke" value="{id}" formnovalidate aria-label="Revoke {name}">Revoke</button></div>"""
+
+
+def _filled(form: str, **values: object) -> str:
+    """Fills the {placeholders} of `form` with `values`, each escaped as HTML."""
+    return form.format(**{key: html.escape(str(value)) for key, value in values.items()})
+
+
+def form_page(
+    title: str, form: str, status: int = 200, headers: dict | None = None, rows: str = "", **values: object
+) -> HTMLResponse:
+    """Returns the page of a form: its {placeholders} filled with `values`, in the frame that all these pages share.
+
+    rows: HTML to insert as the form's rows.
+    """
+    inner = _filled(form, **values).replace("<!--rows-->", rows)
+    text = FRAME.replace("/*variables*/", variables()).replace("<!--title-->", title).replace("<!--form-->", inner)
+    return HTMLResponse(text, status, headers)
+
 
 WRONG = "That name and password do not belong together."
 
@@ -38,7 +89,7 @@ def sign_in_router(door: Door) -> APIRouter:
     ctx = door.ctx
 
     def page(message: str = "", status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
-        return forms.page("sign in", forms.SIGN_IN, status, headers, message=message)
+        return form_page("sign in", SIGN_IN, status, headers, message=message)
 
     def session(name: str, password: str) -> str | None:
         """Returns the cookie of a new session; None if the password is wrong or has just been changed."""
@@ -56,7 +107,7 @@ def sign_in_router(door: Door) -> APIRouter:
     async def enter(request: Request) -> Response:
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
         name, password = form.get("name", [""])[0].strip(), form.get("password", [""])[0]
-        if len(name) > forms.LONGEST_NAME or len(password) > forms.LONGEST_PASSWORD:
+        if len(name) > LONGEST_NAME or len(password) > LONGEST_PASSWORD:
             return page(WRONG, 401)
         answer = await door.check(request, name, lambda: session(name, password), page, WRONG)
         if isinstance(answer, Response):
@@ -75,7 +126,7 @@ def sign_in_router(door: Door) -> APIRouter:
     return router
 
 
-WRONG_OLD = "That is not the password of today."
+WRONG_OLD = "That is not the current password."
 
 
 def password_router(door: Door) -> APIRouter:
@@ -97,8 +148,8 @@ def password_router(door: Door) -> APIRouter:
 
         form = parse_qs((await request.body()).decode("utf-8", "replace"))
         old, new, repeated = (form.get(field, [""])[0] for field in ("old", "new", "again"))
-        if max(len(old), len(new)) > forms.LONGEST_PASSWORD:
-            return page(f"A password has at most {forms.LONGEST_PASSWORD} characters.", 400)
+        if max(len(old), len(new)) > LONGEST_PASSWORD:
+            return page(f"A password has at most {LONGEST_PASSWORD} characters.", 400)
         if new != repeated:
             return page("The new password and its repetition differ.", 400)
 
@@ -115,16 +166,16 @@ def password_router(door: Door) -> APIRouter:
             return page(f"{error}.".capitalize(), 400)
         if isinstance(answer, Response):
             return answer
-        return door.admit(forms.page("password", forms.CHANGED, name=name), request, name, answer)
+        return door.admit(form_page("password", CHANGED, name=name), request, name, answer)
 
     return router
 
 
 def _form(name: str, message: str = "", status: int = 200, headers: dict[str, str] | None = None) -> HTMLResponse:
-    return forms.page("password", forms.PASSWORD, status, headers, name=name, message=message, least=people.SHORTEST)
+    return form_page("password", PASSWORD, status, headers, name=name, message=message, least=people.SHORTEST)
 
 
-BY_HAND = "Tokens are made and revoked in a browser, by whoever has signed in with a password."
+BY_HAND = "Tokens are made and revoked in a browser, after signing in with a password."
 ONCE = {"Cache-Control": "no-store"}
 
 
@@ -134,9 +185,9 @@ def tokens_router(ctx: Context) -> APIRouter:
     def page(name: str, message: str = "", status: int = 200) -> HTMLResponse:
         tokens = people.list_tokens(ctx.store(), name)
         rows = "".join(
-            forms.filled(forms.TOKEN_ROW, id=row["id"], name=row["name"], created=row["created"][:10]) for row in tokens
+            _filled(TOKEN_ROW, id=row["id"], name=row["name"], created=row["created"][:10]) for row in tokens
         )
-        return forms.page("tokens", forms.TOKENS, status, ONCE, rows, name=name, message=message)
+        return form_page("tokens", TOKENS, status, ONCE, rows, name=name, message=message)
 
     def refused(request: Request) -> Response | None:
         if ctx.single_user:
@@ -164,7 +215,7 @@ def tokens_router(ctx: Context) -> APIRouter:
                 token = people.make_token(ctx.store(), name, purpose)
             except (ValueError, OverflowError, NotFound) as error:
                 return page(name, str(error) if "revoke" not in fields else "There is no such token.", 400)
-            return forms.page("token", forms.TOKEN, 200, ONCE, purpose=purpose, token=token)
+            return form_page("token", TOKEN, 200, ONCE, purpose=purpose, token=token)
 
         return await run_in_threadpool(done)
 

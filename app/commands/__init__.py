@@ -1,4 +1,4 @@
-"""The verbs of `launch.py`, grouped by file: `add(subparsers)` declares a file's verbs, `run_VERB(args)` runs one."""
+"""The verbs of `launch.py`, grouped by file: each is a function with the decorator `verb`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from app.commands._common import UserError, fail
+from app.commands._common import GROUPS, VERBS, UserError, fail
 
 DEFAULT = "app"
 DATABASE = {  # SQLite's message about the disk: our sentence
     "database or disk is full": "The disk is full; nothing was stored. Free some space and try again",
-    "attempt to write a readonly database": "The home cannot be written to: look at its disk and its rights",
-    "unable to open database file": "The database cannot be opened: look at the home's disk and its rights",
+    "attempt to write a readonly database": "The home cannot be written to: check its disk and permissions",
+    "unable to open database file": "The database cannot be opened: check the home's disk and permissions",
     "database is locked": "Another process has kept the database locked for too long; try again",
 }
 INSTALLED = "pmsacl-studio"  # the command that `pip install` makes (pyproject.toml)
@@ -37,8 +38,16 @@ def parser(more: Sequence[str] = ()) -> argparse.ArgumentParser:
     verbs = top.add_subparsers(dest="verb", metavar="VERB")
     names = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
     names.sort(key=lambda n: (ORDER.index(n) if n in ORDER else len(ORDER), n))
-    for name in [*(f"{__name__}.{n}" for n in names), *more]:
-        importlib.import_module(name).add(verbs)
+    inner: dict[str, Any] = {}
+    for module in [*(f"{__name__}.{n}" for n in names), *more]:
+        importlib.import_module(module)
+        for verb in VERBS.get(module, ()):
+            first, _, second = verb.name.partition(" ")
+            if second and first not in inner:
+                words = "|".join(v.name.partition(" ")[2] for v in VERBS[module] if v.name.startswith(f"{first} "))
+                group = verbs.add_parser(first, help=GROUPS[first], description=GROUPS[first])
+                inner[first] = group.add_subparsers(dest="what", metavar=words, required=True)
+            verb.add(inner[first] if second else verbs, second or first)
     return top
 
 
@@ -94,5 +103,5 @@ def _broken(args, error: Exception) -> int:
         with file.open("a", encoding="utf-8") as out:
             out.write(logged.trace_of(error) + "\n")
     except (OSError, ValueError) as also:
-        return fail(args, f"{text}; no details could be kept: {getattr(also, 'strerror', None) or also}", 1)
+        return fail(args, f"{text}; the details could not be saved: {getattr(also, 'strerror', None) or also}", 1)
     return fail(args, f"{text}; the details are in {file}", 1)

@@ -7,8 +7,8 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 BY = "command line"  # the author in the audit trail
 
@@ -29,37 +29,77 @@ class _Defaults(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if unsaid else super()._get_help_string(action)
 
 
-def verb(subparsers, name: str, help: str, run: Callable | None, **options: Any) -> argparse.ArgumentParser:
-    """Adds the parser of a verb, with the options common to all: --home, --device, --json."""
-    parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults, **options)
-    parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
-    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    if run is not None:
-        parser.set_defaults(run=run)
-    return parser
+Argument = Callable[[Any], object]  # adds an argument to a parser or to a group of arguments
+Run = Callable[[argparse.Namespace], int]
 
 
-def verb_group(subparsers, name: str, help: str, verbs: str) -> Any:
-    """Adds a verb with sub-verbs, such as `dicom serve`; returns their subparsers. verbs: names, as "add|list"."""
-    parser = subparsers.add_parser(name, help=help, description=help)
-    return parser.add_subparsers(dest="what", metavar=verbs, required=True)
+class Verb(NamedTuple):
+    """A verb of `launch.py`; a name of two words, such as `bin list`, belongs to a group."""
+
+    name: str
+    arguments: Sequence[Argument]
+    run: Run
+
+    def add(self, subparsers: Any, name: str) -> None:
+        """Adds the verb's parser, with the options common to all: --home, --device, --json."""
+        help = (self.run.__doc__ or "").partition("\n")[0].rstrip(".")
+        parser = subparsers.add_parser(name, help=help, description=help, formatter_class=_Defaults)
+        parser.add_argument("--home", metavar="DIR", help="where everything is kept (default: the user-data folder)")
+        parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:i")
+        parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+        for add_argument in self.arguments:
+            add_argument(parser)
+        parser.set_defaults(run=self.run)
 
 
-def option_flags(parser: argparse.ArgumentParser, kind: Any, *names: str) -> None:
-    """Adds a flag for each named option of a configuration class, with the type and help that the class declares."""
+VERBS: dict[str, list[Verb]] = {}  # by module
+GROUPS: dict[str, str] = {}  # first word of verbs with two: help
+
+
+def verb(name: str, *arguments: Argument) -> Callable[[Run], Run]:
+    """Declares the decorated function as a verb; the first line of its docstring is the verb's help."""
+
+    def declared(run: Run) -> Run:
+        VERBS.setdefault(run.__module__, []).append(Verb(name, arguments, run))
+        return run
+
+    return declared
+
+
+def verb_group(name: str, help: str) -> None:
+    """Declares a group of verbs, such as `bin` for `bin list`."""
+    GROUPS[name] = help
+
+
+def arg(*names: str, **options: Any) -> Argument:
+    """Declares an argument of a verb, as `add_argument` of argparse does."""
+    return lambda parser: parser.add_argument(*names, **options)
+
+
+def one_of(*arguments: Argument, required: bool = False) -> Argument:
+    """Declares arguments of which at most one may be given, or exactly one if `required`."""
+
+    def add(parser: Any) -> None:
+        exclusive = parser.add_mutually_exclusive_group(required=required)
+        for add_argument in arguments:
+            add_argument(exclusive)
+
+    return add
+
+
+def option_flags(kind: Any, *names: str) -> Argument:
+    """Declares a flag for each named option of a configuration class, with the type and help of the option."""
     from core.engine.config import options, types_of
 
-    declared, types = options(kind), types_of(kind)
-    for name in names:
-        declared_option = declared[name]
-        limits = [
-            declared_option.label or name,
-            declared_option.unit and f"in {declared_option.unit}",
-            declared_option.bounds,
-        ]
-        words = f"{', '.join(w for w in limits if w)}. {declared_option.sentence}"
-        parser.add_argument(f"--{name.replace('_', '-')}", type=types[name], help=words.replace("%", "%%"))
+    def add(parser: Any) -> None:
+        declared, types = options(kind), types_of(kind)
+        for name in names:
+            option = declared[name]
+            limits = [option.label or name, option.unit and f"in {option.unit}", option.bounds]
+            words = f"{', '.join(w for w in limits if w)}. {option.sentence}"
+            parser.add_argument(f"--{name.replace('_', '-')}", type=types[name], help=words.replace("%", "%%"))
+
+    return add
 
 
 def open_store(args):

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.commands._common import UserError, finish, follow, open_store, options_of, table, verb
+from app.commands._common import UserError, arg, finish, follow, one_of, open_store, options_of, table, verb
 
 NUMBERS = ("silhouette", "davies_bouldin", "knn_purity", "knn_chance", "between_within")
 
 
-def add(subparsers) -> None:
-    parser = verb(subparsers, "embed", "Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table", run)
-    parser.add_argument("--run", dest="run_id", required=True, metavar="RUN", help="a pre-training (or a fit on one)")
-    parser.add_argument("--method", default="tsne", choices=("tsne", "umap", "pca"))
-    parser.add_argument(
-        "--features", default="centred", choices=("centred", "projected", "backbone"), help="what is mapped"
-    )
-    parser.add_argument("--epochs", default="last", help="last, ends (first and last), all, or numbers as 0,4,12")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--points", type=int, metavar="N", help="at most N images of each class")
-    parser.add_argument(
+@verb(
+    "embed",
+    arg("--run", dest="run_id", required=True, metavar="RUN", help="a pre-training (or a fit on one)"),
+    arg("--method", default="tsne", choices=("tsne", "umap", "pca")),
+    arg("--features", default="centred", choices=("centred", "projected", "backbone"), help="what is mapped"),
+    arg("--epochs", default="last", help="last, ends (first and last), all, or numbers as 0,4,12"),
+    arg("--seed", type=int, default=0),
+    arg("--points", type=int, metavar="N", help="at most N images of each class"),
+    arg(
         "--colour",
         default="pseudo",
         help="pseudo (normal and pseudo classes alone), or a column of the study: class (all of them), split, ...",
-    )
-    parser.add_argument("--only", action="append", metavar="CLASS", help="draw this class (may be given several times)")
-    parser.add_argument("--out", action="append", default=[], metavar="FILE", help=".svg .pdf .png .csv .parquet")
-    new = parser.add_mutually_exclusive_group()
-    new.add_argument("--place", metavar="FOLDER", help="put the images of a folder on the map, which stays as it is")
-    new.add_argument("--study", metavar="STUDY", help="the same with the cases of a study that are not on the map yet")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as perplexity=50")
-
-
+    ),
+    arg("--only", action="append", metavar="CLASS", help="draw this class (may be given several times)"),
+    arg("--out", action="append", default=[], metavar="FILE", help=".svg .pdf .png .csv .parquet"),
+    one_of(
+        arg("--place", metavar="FOLDER", help="project the images of a folder onto the map, which does not change"),
+        arg("--study", metavar="STUDY", help="project the cases of a study that are not on the map yet"),
+    ),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="as perplexity=50"),
+)
 def run(args) -> int:
+    """Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table."""
     from core.engine.tensors import pick_device
     from core.studio.clusters import explore, figure, library
     from core.studio.clusters.features import chosen

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.commands._common import (
     UserError,
+    arg,
     finish,
     follow,
     open_store,
@@ -22,65 +23,38 @@ from app.commands.results import COLUMNS
 COMPARED = ["measure", "old", "new", "difference", "from", "to", "images"]
 
 
-def add(subparsers) -> None:
-    _add_fit(subparsers)
-    _add_score(subparsers)
-    _add_learn(subparsers)
-    _add_look(subparsers)
-
-
-def _add_fit(subparsers) -> None:
-    parser = verb(subparsers, "fit", "Fit a detector on the encoder of a pre-training run", run_fit)
-    parser.add_argument("run_id", metavar="RUN", help="a pre-training run")
-    parser.add_argument("--detector", default="blend-head", help="blend-head, blend, nearest, padim, ...")
-    parser.add_argument("--preset", help="quick, paper; lesion head: fundus, xray, ...")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--score", action="store_true", help="then score and evaluate, in the same job")
-    parser.add_argument("--name", help="a name for people")
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
-
-
-def detector_config(detector: str, preset: str | None, changes: dict):
-    """Returns a detector's configuration: the preset (by default `quick`, if there is one) with `changes` applied."""
-    from core.engine.registry import DETECTORS
-
-    return DETECTORS.get(detector).preset(preset).replace(**changes)
-
-
-def _fit_config(args):
-    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
-    return detector_config(args.detector, args.preset, changes)
-
-
-def _encoder_of(store, args) -> str:
-    from core.studio.runs import records as runs
-
-    parent = runs.get_run(store, args.run_id)
-    if parent["kind"] != "pretrain":
-        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
-    return parent["id"]
-
-
+@verb(
+    "fit",
+    arg("run_id", metavar="RUN", help="a pre-training run"),
+    arg("--detector", default="blend-head", help="blend-head, blend, nearest, padim, ..."),
+    arg("--preset", help="quick, paper; lesion head: fundus, xray, ..."),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of the detector"),
+    arg("--seed", type=int),
+    arg("--score", action="store_true", help="also score and evaluate, in the same job"),
+    arg("--name", help="name of the run"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
+)
 def run_fit(args) -> int:
+    """Fit a detector on the encoder of a pre-training run."""
+    from core.engine.registry import DETECTORS
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
+    from core.studio.runs import records as runs
     from core.studio.runs.pipeline import chain, create_fit
 
     pick_device(args.device)
     store = open_store(args)
-    run_id = create_fit(store, _encoder_of(store, args), args.detector, _fit_config(args), args.name)
+    parent = runs.get_run(store, args.run_id)
+    if parent["kind"] != "pretrain":
+        raise UserError(f"{args.run_id} is not an encoder; its encoder is {parent['parent']}")
+    changes = options_of(args.set) | ({} if args.seed is None else {"seed": args.seed})
+    config = DETECTORS.get(args.detector).preset(args.preset).replace(**changes)
+    run_id = create_fit(store, parent["id"], args.detector, config, args.name)
     steps = chain(fits=[run_id], score=args.score, device=args.device)
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": run_id, "job": job, "status": "queued"}, f"{run_id}: queued as job {job}")
     follow(args, store, job, f"Fitting {args.detector}")
-    return _fit_done(args, store, run_id, job)
-
-
-def _fit_done(args, store, run_id: str, job: int) -> int:
-    from core.studio.runs import records as runs
-
     row = runs.get_run(store, run_id)
     say(args, f"{run_id}: {row['status']} in {row['seconds']:.1f} s")
     payload = {"run": run_id, "job": job, "status": row["status"], "seconds": row["seconds"]}
@@ -88,48 +62,45 @@ def _fit_done(args, store, run_id: str, job: int) -> int:
     return finish(args, payload, f"Next: {'evaluate' if args.score else 'score'} {run_id}")
 
 
-def _add_score(subparsers) -> None:
-    parser = verb(subparsers, "score", "Score a study's held-out and test cases with a fitted detector", run_score)
-    parser.add_argument("run_id", metavar="RUN", help="a fit")
-    parser.add_argument(
+@verb(
+    "score",
+    arg("run_id", metavar="RUN", help="a fit"),
+    arg(
         "--steady",
         action=argparse.BooleanOptionalAction,
         default=None,
         help="also score each image mirrored and enlarged, to say how steady its score is (four more passes; "
         "default: up to 1000 cases)",
-    )
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
-    parser.add_argument(
-        "--from", dest="source", metavar="DIR", help="take in the Parquet of `screen`; no image is read"
-    )
-
-
+    ),
+    arg("--background", action="store_true", help="queue the job and return at once"),
+    arg("--from", dest="source", metavar="DIR", help="import the Parquet files of `screen` instead of reading images"),
+)
 def run_score(args) -> int:
+    """Score a study's held-out and test cases with a fitted detector."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
-
-    if args.source:
-        return _score_from(args)
+    from core.studio.runs.exported import take_in
+    from core.studio.runs.results import flagged_counts
 
     pick_device(args.device)
     store = open_store(args)
     _fit_of(store, args)
+    if args.source:
+        counts = take_in(store, args.run_id, Path(args.source).expanduser())
+        text = f"{counts['taken']} readings imported; {counts['unknown']} files are no test case of the study"
+        return finish(args, {"run": args.run_id, **counts}, text)
     steps = [{"step": "score", "run": args.run_id, "args": {"device": args.device, "steady": args.steady}}]
     job = jobs.submit(store, steps, start=args.background)
     if args.background:
         return finish(args, {"run": args.run_id, "job": job, "status": "queued"}, f"queued as job {job}")
     follow(args, store, job, "Scoring")
-    return _score_done(args, store)
-
-
-def _score_from(args) -> int:
-    from core.studio.runs.exported import take_in
-
-    store = open_store(args)
-    run = _fit_of(store, args)["id"]
-    counts = take_in(store, run, Path(args.source).expanduser())
-    text = f"{counts['taken']} readings taken in; {counts['unknown']} files are no test case of the study"
-    return finish(args, {"run": run, **counts}, text)
+    row = _fit_of(store, args)
+    summary = row["summary"]
+    counts = flagged_counts(store, args.run_id)
+    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **counts}
+    payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
+    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {counts['test']} test cases "
+    return finish(args, payload, text + f"{counts['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
 
 
 def _fit_of(store, args) -> dict:
@@ -141,26 +112,14 @@ def _fit_of(store, args) -> dict:
     return row
 
 
-def _score_done(args, store) -> int:
-    from core.studio.runs.results import flagged_counts
-
-    row = _fit_of(store, args)
-    summary = row["summary"]
-    counts = flagged_counts(store, args.run_id)
-    payload = {"run": args.run_id, "study": row["study"], "scored": summary["scored"], **counts}
-    payload |= {"seconds": summary["score_seconds"]} | {k: summary[k] for k in ("threshold", "threshold_roi")}
-    text = f"{summary['scored']} cases scored in {summary['score_seconds']:.1f} s; of {counts['test']} test cases "
-    return finish(args, payload, text + f"{counts['flagged_roi']} are flagged. Next: evaluate {args.run_id}")
-
-
-def _add_learn(subparsers) -> None:
-    parser = verb(subparsers, "learn", "Learn from accepted lesion masks, in addition to an existing fit", run_learn)
-    parser.add_argument("run_id", metavar="RUN", help="a scored fit")
-    parser.add_argument("--reader", metavar="NAME", help="use this reader's masks alone")
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
-
-
+@verb(
+    "learn",
+    arg("run_id", metavar="RUN", help="a scored fit"),
+    arg("--reader", metavar="NAME", help="use only this reader's masks"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
+)
 def run_learn(args) -> int:
+    """Learn from accepted lesion masks, in addition to an existing fit."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import learnt
@@ -189,18 +148,16 @@ def run_learn(args) -> int:
     )
 
 
-def _add_look(subparsers) -> None:
-    parser = verb(subparsers, "look", "Score a study with pretrained features, before any training", run_look)
-    parser.add_argument("study", metavar="STUDY")
-    parser.add_argument("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ...")
-    parser.add_argument("--backbone", default=None, help="instead of EfficientNet-lite0")
-    parser.add_argument("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file")
-    parser.add_argument(
-        "--size", type=int, default=None, help="side of the images (default: 224; more where few and larger ones are)"
-    )
-
-
+@verb(
+    "look",
+    arg("study", metavar="STUDY"),
+    arg("--detector", default="blend", help="blend, padim, nearest, mahalanobis, ..."),
+    arg("--backbone", default=None, help="instead of EfficientNet-lite0"),
+    arg("--init", default="imagenet", help="weights: imagenet, a name of `weights list`, or a file"),
+    arg("--size", type=int, default=None, help="side of the images (default: 224, or more for few and large images)"),
+)
 def run_look(args) -> int:
+    """Score a study with pretrained features, before any training."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
     from core.studio.runs import look, results

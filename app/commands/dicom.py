@@ -4,47 +4,30 @@ from __future__ import annotations
 
 import time
 
-from app.commands._common import BY, UserError, finish, open_store, progress, say, verb, verb_group
+from app.commands._common import BY, UserError, arg, finish, open_store, progress, say, verb, verb_group
 from core.studio.incoming import KINDS, PASSWORD
-
-
-def add(subparsers) -> None:
-    help = "DICOM over the network: take images in, send masks, heat maps and reports"
-    inner = verb_group(subparsers, "dicom", help, "serve|fetch|send|server")
-    serve = verb(inner, "serve", "Listen as a DICOM node and take what is sent into a watched study", run_serve)
-    serve.add_argument("study")
-    serve.add_argument("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; repeat it")
-    serve.add_argument("--aet", default="PMSACL", help="the AE title that senders call")
-    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on")
-    serve.add_argument("--port", type=int, default=11112)
-    fetch = verb(inner, "fetch", "Ask a DICOMweb server for images and put them into a watched study", run_fetch)
-    _add_server(fetch)
-    for flag, keyword in FILTERS.items():
-        fetch.add_argument(f"--{flag}", metavar="TEXT", help=f"{keyword}, as QIDO takes it")
-    fetch.add_argument("--limit", type=int, metavar="N", help="fetch at most N new images")
-    send = verb(inner, "send", "Store masks, heat maps and reports of a study on a DICOMweb server", run_send)
-    _add_server(send)
-    send.add_argument("--kinds", default=",".join(KINDS), help="of seg, map and sr")
-    send.add_argument("--run", dest="run_id", metavar="RUN", help="of maps and scores; else the one Review opens with")
-    send.add_argument("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS")
-    server = verb(inner, "server", "List, name or remove the DICOMweb servers that the page may send to", run_server)
-    server.add_argument("name", nargs="?")
-    server.add_argument("url", nargs="?", metavar="URL")
-    server.add_argument("--user", help=f"sign in by name; the password is read from {PASSWORD} when something is sent")
-    server.add_argument("--remove", action="store_true")
-
 
 FILTERS = {"patient": "PatientID", "date": "StudyDate", "modality": "Modality", "study-uid": "StudyInstanceUID",
            "series-uid": "SeriesInstanceUID"}  # fmt: skip
+SERVER = (
+    arg("study"),
+    arg("url", metavar="URL", help="URL of the server, such as https://HOST/dicom-web; to send also its name"),
+    arg("--user", help=f"sign in by name; the password is read from {PASSWORD}"),
+)
+
+verb_group("dicom", "DICOM over the network: receive images, send masks, heat maps and reports")
 
 
-def _add_server(parser) -> None:
-    parser.add_argument("study")
-    parser.add_argument("url", metavar="URL", help="of the server, as https://HOST/dicom-web; to send: or its name")
-    parser.add_argument("--user", help=f"sign in by name; the password is read from {PASSWORD}")
-
-
+@verb(
+    "dicom serve",
+    arg("study"),
+    arg("--allow", action="append", default=[], metavar="AET@ADDRESS", help="who may send; may be given several times"),
+    arg("--aet", default="PMSACL", help="the AE title that senders call"),
+    arg("--host", default="127.0.0.1", help="the address to listen on"),
+    arg("--port", type=int, default=11112),
+)
 def run_serve(args) -> int:
+    """Listen as a DICOM node and import received images into a watched study."""
     from core.studio.incoming.dicom_node import Node, Peer
     from core.studio.incoming.watch import Lookout
     from core.studio.jobs import queue as jobs
@@ -58,7 +41,14 @@ def run_serve(args) -> int:
                 jobs.reap(store)
 
 
+@verb(
+    "dicom fetch",
+    *SERVER,
+    *(arg(f"--{flag}", metavar="TEXT", help=f"{keyword}, as QIDO takes it") for flag, keyword in FILTERS.items()),
+    arg("--limit", type=int, metavar="N", help="fetch at most N new images"),
+)
 def run_fetch(args) -> int:
+    """Fetch images from a DICOMweb server into a watched study."""
     from core.studio.incoming.dicomweb import fetch, sign_in_of
 
     store = open_store(args)
@@ -68,11 +58,25 @@ def run_fetch(args) -> int:
         result = fetch(store, args.study, args.url, BY, filters, sign_in_of(args.user), args.limit, show)
     for refused in result["refused"]:
         say(args, f"  left out {refused['uid']}: {refused['reason']}")
-    words = f"{result['fetched']} images fetched, {result['again']} were there; the app or `watch --once` takes them in"
+    counts = f"{result['fetched']} images fetched, {result['again']} were already there"
+    words = f"{counts}; the app or `watch --once` imports them"
     return finish(args, {"study": args.study, **result}, words)
 
 
+@verb(
+    "dicom send",
+    *SERVER,
+    arg("--kinds", default=",".join(KINDS), help="of seg, map and sr"),
+    arg(
+        "--run",
+        dest="run_id",
+        metavar="RUN",
+        help="run of the maps and scores (default: the one that Review opens with)",
+    ),
+    arg("--names", action="store_true", help="keep names, dates and UIDs, for the images' own PACS"),
+)
 def run_send(args) -> int:
+    """Store masks, heat maps and reports of a study on a DICOMweb server."""
     from core.studio.incoming import dicomweb
     from core.studio.ingest import burned_in
     from core.studio.ingest.studies import show_study
@@ -93,7 +97,15 @@ def run_send(args) -> int:
     return finish(args, {"study": study, "sent": sent}, f"Stored on {url}: {words}")
 
 
+@verb(
+    "dicom server",
+    arg("name", nargs="?"),
+    arg("url", nargs="?", metavar="URL"),
+    arg("--user", help=f"sign in by name; the password is read from {PASSWORD} when something is sent"),
+    arg("--remove", action="store_true"),
+)
 def run_server(args) -> int:
+    """List, name or remove the DICOMweb servers that the page may send to."""
     from core.studio.incoming import dicomweb
 
     store = open_store(args)

@@ -8,29 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.commands._common import BY, UserError, finish, follow, open_store, say, table, verb, verb_group
+from app.commands._common import BY, UserError, arg, finish, follow, open_store, say, table, verb, verb_group
 
 
-def add(subparsers) -> None:
-    _add_setup(subparsers)
-    _add_doctor(subparsers)
-    _add_jobs(subparsers)
-    _add_bin(subparsers)
-    _add_erase(subparsers)
-    _add_reader(subparsers)
-    _add_backup(subparsers)
-    _add_restore(subparsers)
-    _add_schema(subparsers)
-
-
-def _add_setup(subparsers) -> None:
-    parser = verb(subparsers, "setup", "Prepare the environment and the home, and say what they hold", run_setup)
-    parser.add_argument("--imagenet", action="store_true", help="also download torchvision's ImageNet weights")
-
-
+@verb("setup", arg("--imagenet", action="store_true", help="also download torchvision's ImageNet weights"))
 def run_setup(args) -> int:
-    import sys
-
+    """Prepare the environment and the home, and list what they contain."""
     from core.engine.tensors import pick_device
     from core.studio.db import opening
     from core.studio.db.home import Home
@@ -56,11 +39,9 @@ def run_setup(args) -> int:
     return finish(args, payload)
 
 
-def _add_doctor(subparsers) -> None:
-    verb(subparsers, "doctor", "Check the installation, the database, the images and the audit trail", run_doctor)
-
-
+@verb("doctor")
 def run_doctor(args) -> int:
+    """Check the installation, the database, the images and the audit trail."""
     from core.studio.doctor.checks import examine
 
     findings = examine(open_store(args), args.device)
@@ -72,15 +53,13 @@ def run_doctor(args) -> int:
     return 1 if bad else 0
 
 
-def _add_jobs(subparsers) -> None:
-    parser = verb(subparsers, "jobs", "List the jobs; pause, resume, cancel or follow one; stop: pause all", run_jobs)
-    parser.add_argument(
-        "what", nargs="?", default="list", choices=("list", "pause", "resume", "cancel", "follow", "stop")
-    )
-    parser.add_argument("job", nargs="?", type=int)
-
-
+@verb(
+    "jobs",
+    arg("what", nargs="?", default="list", choices=("list", "pause", "resume", "cancel", "follow", "stop")),
+    arg("job", nargs="?", type=int),
+)
 def run_jobs(args) -> int:
+    """List the jobs; pause, resume, cancel or follow one; stop: pause all."""
     from core.studio.jobs import queue as jobs
 
     store = open_store(args)
@@ -119,17 +98,12 @@ def as_json(row: dict) -> dict:
     return {**other, "verb": row["step"], "lane": row["queue"], "chain": chain}
 
 
-def _add_bin(subparsers) -> None:
-    help = "Runs and studies that were removed: list them, bring one back, delete them for good"
-    inner = verb_group(subparsers, "bin", help, "list|restore|empty")
-    verb(inner, "list", "What is in the bin", run_bin_list)
-    restore = verb(inner, "restore", "Bring a run with its fits, or a study, back", run_bin_restore)
-    restore.add_argument("kind", choices=("run", "study"))
-    restore.add_argument("id")
-    verb(inner, "empty", "Delete for good all that is in the bin", run_bin_empty)
+verb_group("bin", "Removed runs and studies: list them, restore one, or delete them permanently")
 
 
+@verb("bin list")
 def run_bin_list(args) -> int:
+    """List what is in the bin."""
     from core.studio.runs import bin
 
     rows = bin.contents(open_store(args))
@@ -137,30 +111,32 @@ def run_bin_list(args) -> int:
     return finish(args, {"bin": rows}, text)
 
 
+@verb("bin restore", arg("kind", choices=("run", "study")), arg("id"))
 def run_bin_restore(args) -> int:
+    """Restore a run with its fits, or a study."""
     from core.studio.runs import bin
 
     bin.restore(open_store(args), args.kind, args.id, BY)
     return finish(args, {"restored": args.id}, f"{args.kind} {args.id} is back")
 
 
+@verb("bin empty")
 def run_bin_empty(args) -> int:
+    """Delete everything in the bin permanently."""
     from core.studio.runs import bin
 
     count = bin.empty(open_store(args), days=0)
     return finish(args, {"deleted": count}, f"{count} deleted for good")
 
 
-def _add_erase(subparsers) -> None:
-    parser = verb(subparsers, "erase", "List a patient's data, delete it, mark what learnt from it", run_erase)
-    parser.add_argument(
-        "patient", nargs="?", default="", help="as the import knew it: the table's, the pattern's, DICOM's"
-    )
-    parser.add_argument("--case", type=int, metavar="N", help="instead: the number of a case of the patient")
-    parser.add_argument("--yes", action="store_true", help="erase; without it the data are only listed")
-
-
+@verb(
+    "erase",
+    arg("patient", nargs="?", default="", help="the identifier at import: from the table, the file names or DICOM"),
+    arg("--case", type=int, metavar="N", help="instead: the number of one of the patient's cases"),
+    arg("--yes", action="store_true", help="erase the data; without it they are only listed"),
+)
 def run_erase(args) -> int:
+    """List a patient's data, or delete it and mark the runs trained on it."""
     from core.studio.review import erasing
 
     store = open_store(args)
@@ -178,24 +154,22 @@ def run_erase(args) -> int:
     text = (
         f"Erased. Still named in: {', '.join(result['still'])}"
         if result["still"]
-        else "Erased; no file of this home names it"
+        else "Erased; no file of this home names the patient"
     )
     return finish(args, {"erased": True, **result}, text)
 
 
-def _add_reader(subparsers) -> None:
-    parser = verb(subparsers, "reader", "Accounts of readers who sign in", None)
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
-    adding = verb(actions, "add", "Make an account, or give one a new password and role", run_reader_add)
-    adding.add_argument("name")
-    adding.add_argument("--role", default="reader", help="reader, adjudicator or administrator")
-    adding.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
-    verb(actions, "list", "Show the accounts", run_reader_list)
-    gone = verb(actions, "remove", "Nobody signs in by this account any more; its reviews stay", run_reader_remove)
-    gone.add_argument("name")
+verb_group("reader", "Accounts of readers")
 
 
+@verb(
+    "reader add",
+    arg("name"),
+    arg("--role", default="reader", help="reader, adjudicator or administrator"),
+    arg("--password-stdin", action="store_true", help="read the password from standard input"),
+)
 def run_reader_add(args) -> int:
+    """Create an account, or give one a new password and role."""
     from core.studio.review import people
 
     if args.password_stdin:
@@ -205,12 +179,14 @@ def run_reader_add(args) -> int:
         if getpass.getpass("Once more: ") != password:
             raise UserError("the two passwords differ; try again")
     else:
-        raise UserError("there is no terminal to ask for a password; pipe it in with --password-stdin")
+        raise UserError("there is no terminal to ask for a password on; pipe it in with --password-stdin")
     people.keep_account(open_store(args), args.name, password, args.role, BY)
     return finish(args, {"name": args.name, "role": args.role}, f"{args.name} can sign in as {args.role}")
 
 
+@verb("reader list")
 def run_reader_list(args) -> int:
+    """List the accounts."""
     from core.studio.review import people
 
     rows = people.list_readers(open_store(args))
@@ -219,21 +195,23 @@ def run_reader_list(args) -> int:
     return finish(args, {"readers": rows}, None if rows else "No accounts yet: reader add NAME makes one")
 
 
+@verb("reader remove", arg("name"))
 def run_reader_remove(args) -> int:
+    """Remove an account; its reviews are kept."""
     from core.studio.review import people
 
     people.remove_account(open_store(args), args.name, BY)
     return finish(args, {"name": args.name, "removed": True}, f"{args.name} can no longer sign in")
 
 
-def _add_backup(subparsers) -> None:
-    parser = verb(subparsers, "backup", "Copy the database while people work, and read the copy back", run_backup)
-    parser.add_argument("--to", metavar="DIR", help="where to (default: backups/ in the home; better another disk)")
-    parser.add_argument("--keep", type=int, default=14, help="how many are kept, the newest")
-    parser.add_argument("--list", action="store_true", help="list them, and make none")
-
-
+@verb(
+    "backup",
+    arg("--to", metavar="DIR", help="folder (default: backups/ in the home; another disk is safer)"),
+    arg("--keep", type=int, default=14, help="number of newest backups to keep"),
+    arg("--list", action="store_true", help="list the backups instead of making one"),
+)
 def run_backup(args) -> int:
+    """Back up the database while people work, and check the copy."""
     from core.studio.db import backup
 
     if args.keep < 1:
@@ -245,16 +223,13 @@ def run_backup(args) -> int:
         text = table(rows, ["file", "created", "bytes", "events"]) if rows else f"There are none in {folder}"
         return finish(args, {"folder": str(folder), "backups": rows}, text)
     backed = backup.backup(home, folder, args.keep)
-    text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, read back and sound"
+    text = f"{folder / backed.file}: {backed.bytes / 2**20:.1f} MiB, {backed.events} events, checked"
     return finish(args, {"folder": str(folder), **asdict(backed)}, text)
 
 
-def _add_restore(subparsers) -> None:
-    parser = verb(subparsers, "restore", "Put a backup in the place of the database, which is kept aside", run_restore)
-    parser.add_argument("file", metavar="FILE", help="a backup's file, its name in the home's backups, or 'latest'")
-
-
+@verb("restore", arg("file", metavar="FILE", help="a backup's file, its name in the home's backups, or 'latest'"))
 def run_restore(args) -> int:
+    """Replace the database with a backup; the old one is kept."""
     from core.studio.db import backup
     from core.studio.db.home import Home
     from core.studio.review import erasing
@@ -271,16 +246,13 @@ def run_restore(args) -> int:
     aside = backup.restore(home, file)
     for problem in erasing.go_on(open_store(args)):  # a patient who was erased after the backup stays erased
         say(args, problem)
-    ending = f"; what was there is kept as {aside}" if aside else ""
+    ending = f"; the previous database is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")
 
 
-def _add_schema(subparsers) -> None:
-    parser = verb(subparsers, "schema", "Print the database's tables as Markdown", run_schema)
-    parser.add_argument("--out", metavar="FILE", help="write the page here instead of printing it")
-
-
+@verb("schema", arg("--out", metavar="FILE", help="write the page here instead of printing it"))
 def run_schema(args) -> int:
+    """Print the database's tables as Markdown."""
     from core.studio.db import migrations
 
     page = migrations.markdown()

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.commands._common import UserError, finish, open_store, study_named, verb
+from app.commands._common import UserError, arg, finish, open_store, study_named, verb
 
 
-def add(subparsers) -> None:
-    _add_export(subparsers)
-    _add_import(subparsers)
-    _add_screen(subparsers)
-
-
-def _add_export(subparsers) -> None:
-    parser = verb(subparsers, "export", "Write a fitted detector as a folder that runs without the studio", run_export)
-    parser.add_argument("run_id", metavar="RUN", help="a finished fit")
-    parser.add_argument("--out", metavar="DIR", help="a new folder (default: exports/RUN in the home folder)")
-
-
+@verb(
+    "export",
+    arg("run_id", metavar="RUN", help="a finished fit"),
+    arg("--out", metavar="DIR", help="a new folder (default: exports/RUN in the home folder)"),
+)
 def run_export(args) -> int:
+    """Export a fitted detector to a folder that runs without the studio."""
     from core.studio.runs.exported import export_run
 
     store = open_store(args)
@@ -35,14 +29,9 @@ def run_export(args) -> int:
     return finish(args, payload, f"Written to {out} ({text}). Next: python {out}/screen.py IMAGES --out SCORES")
 
 
-def _add_import(subparsers) -> None:
-    parser = verb(subparsers, "import", "Take a folder that `export` wrote into this home, as a run", run_import)
-    parser.add_argument("folder", metavar="FOLDER")
-    parser.add_argument("--study", required=True)
-    parser.add_argument("--name", help="a name for people")
-
-
+@verb("import", arg("folder", metavar="FOLDER"), arg("--study", required=True), arg("--name", help="name of the run"))
 def run_import(args) -> int:
+    """Import a folder that `export` wrote as a run of this home."""
     from core.studio.runs.exported import import_model
 
     store = open_store(args)
@@ -50,19 +39,19 @@ def run_import(args) -> int:
     return finish(args, imported, f"Imported as {imported['fit']}. Next: score {imported['fit']}")
 
 
-def _add_screen(subparsers) -> None:
-    parser = verb(subparsers, "screen", "Score a folder of images with an exported model, without a study", run_screen)
-    parser.add_argument("model", metavar="MODEL", help="a folder that `export` wrote")
-    parser.add_argument("source", metavar="IMAGES", help="an image, a folder, or a Parquet list of paths (--parquet)")
-    parser.add_argument("--out", metavar="DIR", required=True)
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--no-maps", action="store_true", help="leave out the heat maps")
-    parser.add_argument("--watch", type=float, default=0, metavar="SECONDS", help="look again every so often")
-    parser.add_argument("--parquet", action="store_true", help="scores and maps as Parquet, for `score --from`")
-    parser.add_argument("--ray", metavar="ADDRESS", help="on a Ray cluster, as Parquet: auto, ray://HOST:PORT, local")
-
-
+@verb(
+    "screen",
+    arg("model", metavar="MODEL", help="a folder that `export` wrote"),
+    arg("source", metavar="IMAGES", help="an image, a folder, or a Parquet list of paths (--parquet)"),
+    arg("--out", metavar="DIR", required=True),
+    arg("--processes", type=int, default=1),
+    arg("--no-maps", action="store_true", help="write no heat maps"),
+    arg("--watch", type=float, default=0, metavar="SECONDS", help="look for new images every SECONDS seconds"),
+    arg("--parquet", action="store_true", help="scores and maps as Parquet, for `score --from`"),
+    arg("--ray", metavar="ADDRESS", help="on a Ray cluster, as Parquet: auto, ray://HOST:PORT, local"),
+)
 def run_screen(args) -> int:
+    """Score a folder of images with an exported model, without a study."""
     from core.studio.runs import screen, screened
 
     model, source, out = (Path(value).expanduser() for value in (args.model, args.source, args.out))

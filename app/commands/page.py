@@ -12,31 +12,33 @@ import threading
 import time
 import webbrowser
 
-from app.commands._common import UserError, finish, open_store, say, verb
+from app.commands._common import UserError, arg, finish, open_store, say, verb
 
 WINDOWED = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge", "brave-browser")
 
 
-def add(subparsers) -> None:
-    _add_app(subparsers)
-    _add_demo(subparsers)
-
-
-def _add_app(subparsers) -> None:
-    parser = verb(subparsers, "app", "Open the page (the default)", run_app)
-    parser.add_argument("--port", type=int, default=7860)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--readers", action="store_true", help="readers sign in with their accounts")
-    parser.add_argument("--window", action="store_true", help="a separate window instead of the browser")
-    demo_help = "open the ready demo study if the home has no study yet"
-    parser.add_argument("--demo", action=argparse.BooleanOptionalAction, default=False, help=demo_help)
-    parser.add_argument("--no-browser", action="store_true", help="only serve")
-    parser.add_argument("--stop-jobs", action="store_true", help="when it is closed, pause all jobs at a checkpoint")
-    help = "a reverse proxy on this machine stands before it, and names who asks (X-Forwarded-For, X-Forwarded-Proto)"
-    parser.add_argument("--proxy", action="store_true", help=help)
-
-
+@verb(
+    "app",
+    arg("--port", type=int, default=7860),
+    arg("--host", default="127.0.0.1"),
+    arg("--readers", action="store_true", help="readers sign in with their accounts"),
+    arg("--window", action="store_true", help="a separate window instead of a browser tab"),
+    arg(
+        "--demo",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="open the ready demo study if the home has no study yet",
+    ),
+    arg("--no-browser", action="store_true", help="only serve"),
+    arg("--stop-jobs", action="store_true", help="pause all jobs at a checkpoint when the app is closed"),
+    arg(
+        "--proxy",
+        action="store_true",
+        help="a reverse proxy on this machine stands before it, and names the client (X-Forwarded-For and -Proto)",
+    ),
+)
 def run_app(args) -> int:
+    """Open the page (the default)."""
     return open_page(args)
 
 
@@ -127,10 +129,7 @@ def _until_up(url: str, seconds: float = 60) -> None:
             time.sleep(0.1)
 
 
-def _add_demo(subparsers) -> None:
-    parser = verb(subparsers, "demo", "Open the page with the ready demo study", run_demo)
-    parser.add_argument("--show", action="store_true", help="a guided tour of the page: six minutes")
-
-
+@verb("demo", arg("--show", action="store_true", help="show the guided tour of the page: six minutes"))
 def run_demo(args) -> int:
+    """Open the page with the ready demo study."""
     return open_page(args, tour=args.show, demo_study=not args.show)

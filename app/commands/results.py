@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.commands._common import UserError, finish, open_store, progress, say, study_named, table, verb
+from app.commands._common import UserError, arg, finish, open_store, progress, say, study_named, table, verb
 
 COLUMNS = [
     "encoder",
@@ -23,21 +23,18 @@ COLUMNS = [
     "pixel_auroc",
 ]
 COLUMNS += ["dice", "iou", "pro", "pro_all", "seconds"]
+MASKS = arg(
+    "--masks",
+    choices=("reference", "readers"),
+    default="",
+    help="lesion masks to compute against: reference masks (the default if there are any), or those that readers "
+    "drew on cases they called abnormal",
+)
 
 
-def add(subparsers) -> None:
-    _add_evaluate(subparsers)
-    _add_sheet(subparsers)
-    _add_report(subparsers)
-    _add_believe(subparsers)
-
-
-def _add_believe(subparsers) -> None:
-    words = "Plant lesions into held-out normals and compare new images with them: what a run's threshold misses"
-    verb(subparsers, "believe", words, run_believe).add_argument("run_id", metavar="RUN")
-
-
+@verb("believe", arg("run_id", metavar="RUN"))
 def run_believe(args) -> int:
+    """Plant lesions into held-out normals and compare new images with them: what a run's threshold misses."""
     from core.studio.review import believe
     from core.studio.runs.records import get_run
 
@@ -49,28 +46,18 @@ def run_believe(args) -> int:
     )
 
 
-def _add_evaluate(subparsers) -> None:
-    parser = verb(subparsers, "evaluate", "Metrics of scored runs: of one, or of all of a study", run_evaluate)
-    parser.add_argument("what", metavar="RUN|STUDY")
-    parser.add_argument("--roi", choices=("yes", "no", "both"), default="both", help="inside the region of interest")
-    parser.add_argument("--protocol", choices=("held-out", "paper", "both"), default="held-out")
-    parser.add_argument("--pixel-rule", choices=("held-out", "best-dice"), default="held-out")
-    _masks_option(parser)
-    parser.add_argument("--format", choices=("text", "csv"), default="text")
-    parser.add_argument("--bootstrap", type=int, default=1000, help="draws for the intervals")
-
-
-def _masks_option(parser) -> None:
-    parser.add_argument(
-        "--masks",
-        choices=("reference", "readers"),
-        default="",
-        help="lesion masks to compute against: reference masks (the default if there are any), or those that readers "
-        "drew on cases they called abnormal",
-    )
-
-
+@verb(
+    "evaluate",
+    arg("what", metavar="RUN|STUDY"),
+    arg("--roi", choices=("yes", "no", "both"), default="both", help="inside the region of interest"),
+    arg("--protocol", choices=("held-out", "paper", "both"), default="held-out"),
+    arg("--pixel-rule", choices=("held-out", "best-dice"), default="held-out"),
+    MASKS,
+    arg("--format", choices=("text", "csv"), default="text"),
+    arg("--bootstrap", type=int, default=1000, help="bootstrap draws for the intervals"),
+)
 def run_evaluate(args) -> int:
+    """Compute the metrics of a scored run, or of all scored runs of a study."""
     from core.studio.ingest.studies import show_study
     from core.studio.runs import records as runs
     from core.studio.runs import results
@@ -126,18 +113,16 @@ def as_csv(rows: list[dict]) -> str:
     return out.getvalue().rstrip("\n")
 
 
-def _add_sheet(subparsers) -> None:
-    parser = verb(subparsers, "sheet", "Best and worst cases of a scored run by Dice, as one picture", run_sheet)
-    parser.add_argument("run_id", metavar="RUN")
-    parser.add_argument(
-        "--out", metavar="FILE", help="PNG, JPEG, SVG or PDF (default: sheets/RUN.png in the home folder)"
-    )
-    _masks_option(parser)
-    parser.add_argument("--best", type=int, default=12)
-    parser.add_argument("--worst", type=int, default=12)
-
-
+@verb(
+    "sheet",
+    arg("run_id", metavar="RUN"),
+    arg("--out", metavar="FILE", help="PNG, JPEG, SVG or PDF (default: sheets/RUN.png in the home folder)"),
+    MASKS,
+    arg("--best", type=int, default=12),
+    arg("--worst", type=int, default=12),
+)
 def run_sheet(args) -> int:
+    """Draw a scored run's best and worst cases by Dice, as one picture."""
     from core.studio.runs import records as runs
     from core.studio.runs.sheet import draw_sheet
 
@@ -149,31 +134,29 @@ def run_sheet(args) -> int:
     return finish(args, payload, f"Written: {payload['out']}, {payload['against']}")
 
 
-def _add_report(subparsers) -> None:
-    parser = verb(subparsers, "report", "The paper's tables on a study, next to the published numbers", run_report)
-    parser.add_argument("--study", required=True)
-    parser.add_argument(
-        "--tables", help="detection,localisation,ssl,ablation,augment,classes,centres,temperature (default: all)"
-    )
-    parser.add_argument("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM")
-    parser.add_argument("--seeds", type=int, default=5, help="the paper runs five")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--budget", default="quick", help="quick (short trainings) or paper (its own settings)")
-    parser.add_argument(
+@verb(
+    "report",
+    arg("--study", required=True),
+    arg("--tables", help="detection,localisation,ssl,ablation,augment,classes,centres,temperature (default: all)"),
+    arg("--rows", help="only rows with these labels: DAE,PANDA,PMSACL - PaDiM"),
+    arg("--seeds", type=int, default=5, help="the paper runs five"),
+    arg("--first-seed", type=int, default=0),
+    arg("--budget", default="quick", help="quick (short trainings) or paper (its own settings)"),
+    arg(
         "--network",
         help="of all rows: narrow (0.4 million weights, from random; quick's own), lite0 (EfficientNet-lite0 from "
         "ImageNet's weights), resnet18 (from ImageNet's weights; paper's own)",
-    )  # fmt: skip
-    parser.add_argument("--weights", metavar="FILE", help="that network from this file, or imagenet: torchvision's")
-    parser.add_argument("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)")
-    parser.add_argument("--protocol", default="paper", choices=("paper", "held-out"), help="where thresholds come from")
-    parser.add_argument("--dataset", help="whose published numbers: hyperkvasir, lag, liu, covidx (default: by name)")
-    parser.add_argument("--bootstrap", type=int, default=1000)
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
-    parser.add_argument("--out", metavar="DIR", help="default: reports/STUDY in the home folder")
-
-
+    ),
+    arg("--weights", metavar="FILE", help="that network from this file, or imagenet: torchvision's"),
+    arg("--size", type=int, help="side of the images (default: 64 for quick, 256 for paper)"),
+    arg("--protocol", default="paper", choices=("paper", "held-out"), help="source of the thresholds"),
+    arg("--dataset", help="dataset of the published numbers: hyperkvasir, lag, liu, covidx (default: by name)"),
+    arg("--bootstrap", type=int, default=1000),
+    arg("--background", action="store_true", help="queue the job and return at once"),
+    arg("--out", metavar="DIR", help="default: reports/STUDY in the home folder"),
+)
 def run_report(args) -> int:
+    """Make the paper's tables on a study, next to the published numbers."""
     from core.studio.report import board
     from core.studio.report.board import missing
     from core.studio.report.report import make_asked

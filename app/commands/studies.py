@@ -6,99 +6,29 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from app.commands._common import BY, UserError, finish, follow, open_store, progress, say, verb, verb_group
+from app.commands._common import (
+    BY,
+    UserError,
+    arg,
+    finish,
+    follow,
+    one_of,
+    open_store,
+    progress,
+    say,
+    verb,
+    verb_group,
+)
 
 if TYPE_CHECKING:
     from core.studio.ingest.layouts import Group
 
 
-def add(subparsers) -> None:
-    _add_study(subparsers)
-    _add_watch(subparsers)
-    _add_roots(subparsers)
-
-
-def _add_study(subparsers) -> None:
-    parser = subparsers.add_parser("study", help="import images as a study; add to one; list and show studies")
-    inner = parser.add_subparsers(dest="what", metavar="import|recipe|add|annotations|export|list|show", required=True)
-    importing = verb(
-        inner, "import", "Make a study of a folder, or of a CSV of path, split, label, mask", run_study_import
-    )
-    importing.add_argument("name")
-    importing.add_argument("folder")
-    importing.add_argument(
-        "--copy", action="store_true", help="copy the images into the home instead of referring to them"
-    )
-    importing.add_argument(
-        "--layout",
-        help="table, flat (all images are normal), plain, loco, bmad, mvtec, visa or classes; found by looking",
-    )
-    importing.add_argument(
-        "--class",
-        dest="answers",
-        action="append",
-        default=[],
-        metavar="GROUP=LABEL",
-        help="say what a group of images is that the folder does not explain: normal, abnormal or out; repeatable",
-    )
-    importing.add_argument("--dry-run", action="store_true", help="show what the folder means and store nothing")
-    importing.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
-    _add_sampling(importing)
-    importing.add_argument(
-        "--patients",
-        metavar="PATTERN",
-        help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
-    )
-    recipe = verb(
-        inner, "recipe", "Make one of the paper's studies of its official download, as it unpacks", run_study_recipe
-    )
-    recipe.add_argument("recipe", help="hyperkvasir, lag, liu or covidx")
-    recipe.add_argument("folder", help="where the download was unpacked")
-    recipe.add_argument("--name", help="of the study (default: the recipe's)")
-    recipe.add_argument("--size", type=int, help="also prepare the arrays of this size, in pixels")
-    adding = verb(
-        inner, "add", "Add files, folders or recordings to a study, as test cases without a label", run_study_add
-    )
-    adding.add_argument("name")
-    adding.add_argument("paths", nargs="+", metavar="PATH")
-    adding.add_argument("--copy", action="store_true", help="copy them into the home instead of referring to them")
-    for parser in (importing, adding):
-        parser.add_argument("--again", action="store_true", help="also take images that were erased from this home")
-    _add_sampling(adding)
-    annotations = verb(
-        inner, "annotations", "Take in lesions drawn in another tool, by names of files", run_study_annotations
-    )
-    annotations.add_argument("name")
-    annotations.add_argument("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks")
-    annotations.add_argument("--format", required=True, help="coco, cvat, label-studio, png or yolo")
-    exporting = verb(
-        inner, "export", "Write decisions, masks, maps or images in a form of other tools", run_study_export
-    )
-    exporting.add_argument("name")
-    forms = (
-        "csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-labelmap, dicom-map, dicom-sr or anomalib"
-    )
-    exporting.add_argument("form", metavar="FORM", help=forms)
-    exporting.add_argument("--out", required=True, metavar="PATH", help="a file; of many files a zip, or a new folder")
-    exporting.add_argument(
-        "--run", dest="run_id", metavar="RUN", help="of scores and maps; else the one Review opens with"
-    )
-    exporting.add_argument(
-        "--masks",
-        choices=("reference", "readers"),
-        default="",
-        help="lesion masks of this kind alone; else a case's reference mask, or the newest that a reader saved",
-    )
-    exporting.add_argument("--names", action="store_true", help="keep names, dates and UIDs as they are")
-    verb(inner, "list", "List the studies", run_study_list)
-    showing = verb(inner, "show", "What a study holds", run_study_show)
-    showing.add_argument("name")
-
-
-def _add_sampling(parser) -> None:
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--fps", type=float, help="frames a second taken of a recording (default: 1, or as imported)")
-    which.add_argument("--every", type=int, metavar="N", help="take every N-th frame of a recording")
+AGAIN = arg("--again", action="store_true", help="also take images that were erased from this home")
+SAMPLING = one_of(
+    arg("--fps", type=float, help="frames to take from each second of a recording (default: 1, or as imported)"),
+    arg("--every", type=int, metavar="N", help="take every N-th frame of a recording"),
+)
 
 
 def _sampling_of(args):
@@ -109,7 +39,19 @@ def _sampling_of(args):
     return None if args.fps is None else Sampling(per_second=args.fps)
 
 
+verb_group("study", "import images as a study; add to one; list and show studies")
+
+
+@verb(
+    "study add",
+    arg("name"),
+    arg("paths", nargs="+", metavar="PATH"),
+    arg("--copy", action="store_true", help="copy them into the home instead of referring to them"),
+    AGAIN,
+    SAMPLING,
+)
 def run_study_add(args) -> int:
+    """Add files, folders or recordings to a study, as test cases without a label."""
     from core.studio.ingest.studies import add_cases, files_at
 
     files = [file for path in args.paths for file in files_at(path)]
@@ -128,8 +70,18 @@ def run_study_add(args) -> int:
     return _print_report(args, report)
 
 
+@verb(
+    "study recipe",
+    arg("recipe", help="hyperkvasir, lag, liu or covidx"),
+    arg("folder", help="where the download was unpacked"),
+    arg("--name", help="of the study (default: the recipe's)"),
+    arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
+)
 def run_study_recipe(args) -> int:
-    """Makes a study by a recipe, and writes its splits next to it as a CSV that can be shared."""
+    """Make one of the paper's studies from its unpacked official download.
+
+    The splits are written to a CSV that can be shared.
+    """
     from pathlib import Path
 
     from core.studio.ingest import recipes
@@ -144,7 +96,35 @@ def run_study_recipe(args) -> int:
     return run_study_import(args)
 
 
+@verb(
+    "study import",
+    arg("name"),
+    arg("folder"),
+    arg("--copy", action="store_true", help="copy the images into the home instead of referring to them"),
+    arg(
+        "--layout",
+        help="table, flat (all images are normal), plain, loco, bmad, mvtec, visa or classes (default: detected)",
+    ),
+    arg(
+        "--class",
+        dest="answers",
+        action="append",
+        default=[],
+        metavar="GROUP=LABEL",
+        help="what an unclear group of images is: normal, abnormal or out; may be given several times",
+    ),
+    arg("--dry-run", action="store_true", help="show how the folder is read, and store nothing"),
+    arg("--size", type=int, help="also prepare the arrays of this size, in pixels"),
+    SAMPLING,
+    arg(
+        "--patients",
+        metavar="PATTERN",
+        help="regular expression over file names; its first group is the patient (DICOM files name theirs)",
+    ),
+    AGAIN,
+)
 def run_study_import(args) -> int:
+    """Make a study from a folder, or from a CSV of path, split, label, mask."""
     from core.studio.ingest.layouts import ANSWERS, Unclear
     from core.studio.ingest.studies import import_study, plan
 
@@ -153,12 +133,21 @@ def run_study_import(args) -> int:
         if args.dry_run:
             layout, groups = plan(args.folder, args.layout, answers)
             return finish(args, {"layout": layout, "groups": _groups(args, layout, groups)}, "Nothing was stored.")
-        return _import(args, answers, import_study)
+        with progress(args, f"Importing {args.name}") as show:
+            report = import_study(
+                open_store(args), args.name, args.folder, args.copy, args.size, lambda i, n: show(i, n, ""),
+                args.layout, _sampling_of(args), args.patients, by=BY, again=args.again, answers=answers,
+                on_plan=lambda layout, groups: _groups(args, layout, groups),
+            )  # fmt: skip
     except Unclear as question:
         listed = _groups(args, question.layout, question.groups)
         unclear = [group["name"] for group in listed if not group["meaning"]]
         say(args, f"Answer with --class '{unclear[0]}={'|'.join(ANSWERS)}', or --layout flat if all are normal.")
         raise UserError(str(question), 1) from None
+    counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
+    read_as = report.layout if report.study == args.name else f"{report.study}, {report.layout}"
+    say(args, f"{args.name} ({read_as}): {report.accepted} images ({counts}), {report.masks} lesion masks")
+    return _print_report(args, report)
 
 
 def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
@@ -169,29 +158,6 @@ def _groups(args, layout: str, groups: Sequence[Group]) -> list[dict]:
         why = f" ({group.why})" if group.why else ""
         say(args, f"  {group.images:6,} {group.meaning or 'ASKED'}: {group.name}{masks}{why}")
     return [{k: v for k, v in vars(group).items() if k != "samples"} for group in groups]
-
-
-def _import(args, answers: dict[str, str], import_study) -> int:
-    with progress(args, f"Importing {args.name}") as show:
-        report = import_study(
-            open_store(args),
-            args.name,
-            args.folder,
-            args.copy,
-            args.size,
-            lambda i, n: show(i, n, ""),
-            args.layout,
-            _sampling_of(args),
-            args.patients,
-            by=BY,
-            again=args.again,
-            answers=answers,
-            on_plan=lambda layout, groups: _groups(args, layout, groups),
-        )
-    counts = ", ".join(f"{n} {group}" for group, n in report.counts.items())
-    read_as = report.layout if report.study == args.name else f"{report.study}, {report.layout}"
-    say(args, f"{args.name} ({read_as}): {report.accepted} images ({counts}), {report.masks} lesion masks")
-    return _print_report(args, report)
 
 
 def _print_report(args, report) -> int:
@@ -213,7 +179,14 @@ def _print_report(args, report) -> int:
     return finish(args, report.to_dict())
 
 
+@verb(
+    "study annotations",
+    arg("name"),
+    arg("file", metavar="FILE", help="JSON, XML, or a zip of YOLO's labels or of PNG masks"),
+    arg("--format", required=True, help="coco, cvat, label-studio, png or yolo"),
+)
 def run_study_annotations(args) -> int:
+    """Import lesions drawn in another tool, matched by file name."""
     from pathlib import Path
 
     from core.studio.ingest.studies import show_study
@@ -229,7 +202,32 @@ def run_study_annotations(args) -> int:
     return finish(args, {"study": study, **done}, words)
 
 
+@verb(
+    "study export",
+    arg("name"),
+    arg(
+        "form",
+        metavar="FORM",
+        help="csv, scores, coco, cvat, label-studio, yolo, png, dicom-seg, dicom-labelmap, dicom-map, dicom-sr or "
+        "anomalib",
+    ),
+    arg("--out", required=True, metavar="PATH", help="a file; for several files a zip, or a new folder"),
+    arg(
+        "--run",
+        dest="run_id",
+        metavar="RUN",
+        help="run of the scores and maps (default: the one that Review opens with)",
+    ),
+    arg(
+        "--masks",
+        choices=("reference", "readers"),
+        default="",
+        help="only lesion masks of this kind (default: a case's reference mask, or the newest that a reader saved)",
+    ),
+    arg("--names", action="store_true", help="keep names, dates and UIDs as they are"),
+)
 def run_study_export(args) -> int:
+    """Export decisions, masks, maps or images in a format of other tools."""
     from pathlib import Path
 
     from core.studio.ingest.studies import show_study
@@ -249,7 +247,9 @@ def run_study_export(args) -> int:
     return finish(args, {"study": study, "form": args.form, **result, "out": str(out)}, f"Written: {out}")
 
 
+@verb("study list")
 def run_study_list(args) -> int:
+    """List the studies."""
     from core.studio.ingest.studies import list_studies
 
     rows = list_studies(open_store(args))
@@ -259,7 +259,9 @@ def run_study_list(args) -> int:
     return finish(args, {"studies": rows}, None if rows else "No studies yet; `study import NAME FOLDER` makes one")
 
 
+@verb("study show", arg("name"))
 def run_study_show(args) -> int:
+    """Show what a study holds."""
     from core.studio.ingest.studies import show_study
     from core.studio.runs.records import list_runs
 
@@ -276,23 +278,17 @@ def run_study_show(args) -> int:
     return finish(args, {**study, "runs": rows})
 
 
-def _add_watch(subparsers) -> None:
-    parser = verb(
-        subparsers, "watch", "Watch a folder: what is dropped into it is imported, scored and shown", run_watch
-    )
-    parser.add_argument(
-        "study", nargs="?", help="its folder is set, shown or switched; all that are watched if left out"
-    )
-    parser.add_argument("folder", nargs="?", help="the folder to watch from now on")
-    parser.add_argument(
-        "--run", metavar="RUN", dest="run_id", help="the fit that scores; else the one Review opens with"
-    )
-    parser.add_argument("--copy", action="store_true", help="copy the files into the home instead of referring to them")
-    parser.add_argument("--off", action="store_true", help="watch this study's folder no longer")
-    parser.add_argument("--once", action="store_true", help="import the files that are there now, then end")
-
-
+@verb(
+    "watch",
+    arg("study", nargs="?", help="the study whose folder is set or switched off (default: all watched studies)"),
+    arg("folder", nargs="?", help="the folder to watch from now on"),
+    arg("--run", metavar="RUN", dest="run_id", help="the fit that scores (default: the one that Review opens with)"),
+    arg("--copy", action="store_true", help="copy the files into the home instead of referring to them"),
+    arg("--off", action="store_true", help="stop watching this study's folder"),
+    arg("--once", action="store_true", help="import the present files, then end"),
+)
 def run_watch(args) -> int:
+    """Watch a folder: new files in it are imported, scored and shown."""
     from core.studio.incoming import watch
     from core.studio.jobs import queue as jobs
 
@@ -300,7 +296,7 @@ def run_watch(args) -> int:
     if args.study:
         _set_watch(args, store)
     if args.off:
-        return finish(args, watch.shown(store, args.study), f"{args.study}: watched no longer")
+        return finish(args, watch.shown(store, args.study), f"{args.study}: no longer watched")
     rows = watch.watched(store)
     if not rows:
         raise UserError("no folder is watched yet: watch STUDY FOLDER begins")
@@ -348,35 +344,33 @@ def _print_ended(args, store, printed: dict[tuple, str]) -> dict[tuple, str]:
     return endings
 
 
-def _add_roots(subparsers) -> None:
-    help = "Folders that administrators may import from on the page, where people sign in"
-    inner = verb_group(subparsers, "roots", help, "add|remove|list")
-    for name, title, work in (
-        ("add", "Name a folder", run_roots_add),
-        ("remove", "Take a folder from the list", run_roots_remove),
-    ):
-        verb(inner, name, title, work).add_argument("folder")
-    verb(inner, "list", "List the folders", run_roots_list)
+verb_group("roots", "Folders that administrators may import from on the page, if readers sign in")
 
 
+@verb("roots add", arg("folder"))
 def run_roots_add(args) -> int:
+    """Name a folder."""
     from core.studio.ingest import roots
 
     folder = roots.name(open_store(args), args.folder, BY)
     return finish(args, {"folder": folder}, f"Administrators may import from {folder}")
 
 
+@verb("roots remove", arg("folder"))
 def run_roots_remove(args) -> int:
+    """Remove a folder from the list."""
     from core.studio.ingest import roots
 
     roots.forget(open_store(args), args.folder, BY)
-    return finish(args, {"removed": args.folder}, "Nobody imports from there by the page any more")
+    return finish(args, {"removed": args.folder}, "The page no longer imports from there")
 
 
+@verb("roots list")
 def run_roots_list(args) -> int:
+    """List the folders."""
     from core.studio.ingest import roots
 
     folders = roots.named(open_store(args))
     for folder in folders:
         say(args, folder)
-    return finish(args, {"roots": folders}, None if folders else "None is named; `roots add FOLDER` names one")
+    return finish(args, {"roots": folders}, None if folders else "No folder is named; `roots add FOLDER` names one")

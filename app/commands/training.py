@@ -10,6 +10,7 @@ from pathlib import Path
 from app.commands._common import (
     BY,
     UserError,
+    arg,
     finish,
     follow,
     open_store,
@@ -36,29 +37,6 @@ PROBED = [
     "images",
     "seconds",
 ]
-
-
-def add(subparsers) -> None:
-    _add_pretrain(subparsers)
-    _add_probe(subparsers)
-    _add_medmix(subparsers)
-    _add_weights(subparsers)
-
-
-def _add_pretrain(subparsers) -> None:
-    parser = verb(subparsers, "pretrain", "Train an encoder on a study's normal images", run_pretrain)
-    parser.add_argument("study")
-    parser.add_argument("--preset", help="sphere (default), paper, as-printed, from-random, quick or imagenet")
-    parser.add_argument("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison")
-    option_flags(parser, PretrainConfig, "size", "epochs", "batch", "lr", "seed")
-    parser.add_argument("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's")
-    parser.add_argument(
-        "--init", help="random, auto, imagenet, a file or a name of `weights list`, or the id of an earlier run"
-    )
-    parser.add_argument("--medmix", metavar="PRESET", help="what is pasted: a preset or one of your own")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2")
-    parser.add_argument("--name", help="a name for people")
-    parser.add_argument("--background", action="store_true", help="queue it and return at once")
 
 
 def pretrain_config(args, store):
@@ -93,7 +71,21 @@ def pretrain_config(args, store):
     return config.replace(**{**changes, **options_of(args.set)})
 
 
+@verb(
+    "pretrain",
+    arg("study"),
+    arg("--preset", help="sphere (default), paper, as-printed, from-random, quick or imagenet"),
+    arg("--objective", help="pmsacl, pmsacl-local, ccd, simclr, ...; or untrained, for comparison"),
+    option_flags(PretrainConfig, "size", "epochs", "batch", "lr", "seed"),
+    arg("--arch", help="backbone: resnet18, efficientnet-lite0, ... or any name of timm's"),
+    arg("--init", help="random, auto, imagenet, a file or a name of `weights list`, or the id of an earlier run"),
+    arg("--medmix", metavar="PRESET", help="MedMix preset of the pasted lesions, built in or saved"),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, as medmix.k=2"),
+    arg("--name", help="name of the run"),
+    arg("--background", action="store_true", help="queue the job and return at once"),
+)
 def run_pretrain(args) -> int:
+    """Train an encoder on a study's normal images."""
     from core.engine import processes
 
     return _pretrain_together(args) if processes.wanted() > 1 else _pretrain_here(args)
@@ -110,7 +102,7 @@ def _pretrain_together(args) -> int:
     from core.studio.runs.records import get_run
 
     if args.objective == "untrained" or args.background:
-        raise UserError("torchrun is for a training in the foreground: leave it out here")
+        raise UserError("torchrun is only for a training in the foreground: start this one without it")
     processes.join(pick_device(args.device))
     if not processes.is_first():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the first stops all of them, at a checkpoint
@@ -167,24 +159,22 @@ def _pretrain_done(args, store, run_id: str, job: int) -> int:
     return finish(args, payload, f"Next: fit {run_id}")
 
 
-def _add_probe(subparsers) -> None:
-    parser = verb(
-        subparsers, "probe", "A cross-validated linear probe on MedMix classes, before any training", run_probe
-    )
-    parser.add_argument("study")
-    parser.add_argument(
+@verb(
+    "probe",
+    arg("study"),
+    arg(
         "--preset",
         action="append",
         metavar="NAME",
-        help="of MedMix (default: varied) or saved; may be given several times",
-    )
-    parser.add_argument("--weak", default="gentle", help="the weak views over them: gentle or simclr")
-    parser.add_argument("--encoder", default="untrained", help="untrained, latest, or the id of a run")
-    parser.add_argument("--seed", type=int, default=1, help="of the images and every draw")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a change to every preset")
-
-
+        help="a MedMix preset, built in or saved (default: varied); may be given several times",
+    ),
+    arg("--weak", default="gentle", help="weak views: gentle or simclr"),
+    arg("--encoder", default="untrained", help="untrained, latest, or the id of a run"),
+    arg("--seed", type=int, default=1, help="seed of the images and every draw"),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="a change to every preset"),
+)
 def run_probe(args) -> int:
+    """A cross-validated linear probe on MedMix classes, before any training."""
     from core.engine.augment.config import WEAK_PRESETS
     from core.studio.medmix import presets, probe
     from core.studio.medmix.preview import Scene
@@ -208,23 +198,22 @@ def run_probe(args) -> int:
     return finish(args, {"study": study, "rows": rows}, "\n" + table(rows, PROBED))
 
 
-def _add_medmix(subparsers) -> None:
-    help = "Find MedMix settings whose pasted lesions look like real ones"
-    inner = verb_group(subparsers, "medmix", help, "match")
-    new = verb(inner, "match", "Search for settings by lesions of a study, and save them as a preset", run_match)
-    new.add_argument("study")
-    new.add_argument("--case", action="append", default=[], metavar="NAME", help="a case whose lesion is matched")
-    new.add_argument("--lesions", type=int, default=5, metavar="N", help="without --case: N cases drawn at random")
-    new.add_argument("--seconds", type=float, default=60, help="how long to search")
-    new.add_argument(
-        "--tries", type=int, metavar="N", help="try N settings instead, which gives the same result anywhere"
-    )
-    new.add_argument("--seed", type=int, default=0, help="of the drawn cases, the images and the search")
-    new.add_argument("--name", default="matched", help="of the preset")
-    new.add_argument("--out", type=Path, metavar="FILE", help="also write the preset and its origin as JSON")
+verb_group("medmix", "Find MedMix settings whose pasted lesions look like real ones")
 
 
+@verb(
+    "medmix match",
+    arg("study"),
+    arg("--case", action="append", default=[], metavar="NAME", help="a case whose lesion is matched"),
+    arg("--lesions", type=int, default=5, metavar="N", help="without --case: N cases drawn at random"),
+    arg("--seconds", type=float, default=60, help="how long to search"),
+    arg("--tries", type=int, metavar="N", help="try N settings instead; the result is then the same on every machine"),
+    arg("--seed", type=int, default=0, help="seed of the drawn cases, the images and the search"),
+    arg("--name", default="matched", help="of the preset"),
+    arg("--out", type=Path, metavar="FILE", help="also write the preset and its origin as JSON"),
+)
 def run_match(args) -> int:
+    """Search for settings by lesions of a study, and save them as a preset."""
     import random
 
     from core.studio.medmix import match
@@ -258,40 +247,43 @@ def run_match(args) -> int:
     return finish(args, payload | {"version": preset["version"]}, f"Next: pretrain {study} --medmix '{preset['name']}'")
 
 
-def _add_weights(subparsers) -> None:
-    help = "Files of weights that trainings asked for on the page may begin with"
-    inner = verb_group(subparsers, "weights", help, "add|remove|list")
-    new = verb(inner, "add", "Copy a weights file into the home and onto the list", run_weights_add)
-    new.add_argument("file", type=Path, help=".pth, .pt, .safetensors, or Google's .npz of a ViT")
-    new.add_argument("--arch", default="", help="the backbone that it is of, as vit_small_patch14_dinov2: is checked")
-    new.add_argument("--licence", help="of the weights, in words; asked for where --arch is given without it")
-    verb(inner, "remove", "Take a file from the list", run_weights_remove).add_argument("name")
-    verb(inner, "list", "List what a training may begin with", run_weights_list)
+verb_group("weights", "Weights files that trainings on the page may start from")
 
 
+@verb(
+    "weights add",
+    arg("file", type=Path, help=".pth, .pt, .safetensors, or Google's .npz of a ViT"),
+    arg("--arch", default="", help="the file's backbone, such as vit_small_patch14_dinov2; it is checked"),
+    arg("--licence", help="licence of the weights; asked for if --arch is given without it"),
+)
 def run_weights_add(args) -> int:
+    """Copy a weights file into the home and onto the list."""
     from core.studio.training import first_weights
 
     licence = args.licence
     if args.arch and licence is None and not args.json and sys.stdin.isatty():
         licence = input(f"Licence of {args.file.name}, as its publisher states it: ").strip()
     if args.arch and not licence:
-        raise UserError("say under which licence the weights are, as its publisher states it: --licence 'Apache-2.0'")
+        raise UserError("give the licence of the weights, as their publisher states it: --licence 'Apache-2.0'")
     added = first_weights.add(open_store(args), args.file.expanduser(), BY, args.arch, licence or "")
     added = {"weights": added.pop("name"), **added}
     of = f" of {args.arch}" if args.arch else ""
     say(args, f"SHA-256 {added['sha256']}")
-    return finish(args, added, f"A training or a look may begin with {added['weights']}{of}: --init {added['weights']}")
+    return finish(args, added, f"A training or a look may start from {added['weights']}{of}: --init {added['weights']}")
 
 
+@verb("weights remove", arg("name"))
 def run_weights_remove(args) -> int:
+    """Remove a file from the list."""
     from core.studio.training import first_weights
 
     first_weights.remove(open_store(args), args.name, BY)
-    return finish(args, {"removed": args.name}, f"{args.name} is on the list no more")
+    return finish(args, {"removed": args.name}, f"{args.name} is removed from the list")
 
 
+@verb("weights list")
 def run_weights_list(args) -> int:
+    """List the weights that a training may start from."""
     from core.studio.training import first_weights
 
     store = open_store(args)

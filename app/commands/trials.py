@@ -4,49 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.commands._common import BY, finish, open_store, option_flags, options_of, study_named, table, verb
+from app.commands._common import (
+    BY,
+    arg,
+    finish,
+    open_store,
+    option_flags,
+    options_of,
+    study_named,
+    table,
+    verb,
+    verb_group,
+)
+from core.studio.trials.options import TrialPlan
 
 FLAGS = ("design", "cases", "normal", "abnormal", "seed", "washout", "repeats", "scale", "rule", "reference")
 
 
-def add(subparsers) -> None:
-    from core.studio.trials.options import TrialPlan
-
-    parser = subparsers.add_parser(
-        "trial", help="Reader trials: does the machine help these readers, whom does it harm"
-    )
-    inner = parser.add_subparsers(dest="what", metavar="plan|sizes|start|status|close|report", required=True)
-    planning = verb(inner, "plan", "Plan a trial, or change a plan on which nobody has decided yet", run_plan)
-    planning.add_argument("name")
-    planning.add_argument("--study", required=True)
-    planning.add_argument("--readers", required=True, metavar="A,B,C", help="accounts of plain readers")
-    planning.add_argument("--run", default="", dest="of_run", metavar="RUN", help="whose readings the aided arm shows")
-    planning.add_argument("--panel", default="", metavar="D,E", help="who sits on the panel, for --reference panel")
-    planning.add_argument("--marks", action="store_true", help="readers mark the place of each lesion")
-    planning.add_argument("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan is changed")
-    planning.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan"
-    )
-    option_flags(planning, TrialPlan, *FLAGS)
-    sizes = verb(inner, "sizes", "The chance that so many readers and cases find a difference of areas", run_sizes)
-    sizes.add_argument("--difference", type=float, default=0.05)
-    sizes.add_argument("--area", type=float, default=0.85, help="that is expected without the machine")
-    sizes.add_argument("--abnormal", type=float, default=0.5, help="share of abnormal cases")
-    for name, words, run in (
-        ("start", "Open a trial for its readers", run_start),
-        ("close", "End a trial; its report can then be made", run_close),
-    ):
-        verb(inner, name, words, run).add_argument("trial", type=int)
-    status = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
-    status.add_argument("--study", required=True)
-    report = verb(
-        inner, "report", "Write the report of a closed trial: HTML, PDF, lists for iMRMC and RJafroc", run_report
-    )
-    report.add_argument("trial", type=int)
-    report.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
+verb_group("trial", "Reader trials: whether the detector helps readers")
 
 
+@verb(
+    "trial plan",
+    arg("name"),
+    arg("--study", required=True),
+    arg("--readers", required=True, metavar="A,B,C", help="accounts of plain readers"),
+    arg("--run", default="", dest="of_run", metavar="RUN", help="the run whose results the aided arm shows"),
+    arg("--panel", default="", metavar="D,E", help="members of the panel, for --reference panel"),
+    arg("--marks", action="store_true", help="readers mark the place of each lesion"),
+    arg("--in-place-of", type=int, metavar="TRIAL", help="the trial whose plan this one replaces"),
+    arg("--set", action="append", default=[], metavar="KEY=VALUE", help="any other option of the plan"),
+    option_flags(TrialPlan, *FLAGS),
+)
 def run_plan(args) -> int:
+    """Plan a trial, or change a plan on which nobody has decided yet."""
     from core.studio.trials import plan
 
     store = open_store(args)
@@ -63,7 +54,14 @@ def run_plan(args) -> int:
     )  # fmt: skip
 
 
+@verb(
+    "trial sizes",
+    arg("--difference", type=float, default=0.05),
+    arg("--area", type=float, default=0.85, help="expected AUROC without the detector"),
+    arg("--abnormal", type=float, default=0.5, help="share of abnormal cases"),
+)
 def run_sizes(args) -> int:
+    """Compute the power to find a difference of AUROC, by the numbers of readers and cases."""
     from core.studio.trials.report import sizes
 
     rows = sizes(args.difference, args.area, args.abnormal)
@@ -78,21 +76,27 @@ def run_sizes(args) -> int:
     return finish(args, {"rows": rows}, table(lines, ["readers", *map(str, cases)]))
 
 
+@verb("trial start", arg("trial", type=int))
 def run_start(args) -> int:
+    """Open a trial for its readers."""
     from core.studio.trials import plan
 
     plan.start(open_store(args), args.trial, BY)
     return finish(args, {"trial": args.trial}, f"Trial {args.trial} is open for its readers, in the room Trials")
 
 
+@verb("trial close", arg("trial", type=int))
 def run_close(args) -> int:
+    """End a trial; its report can then be made."""
     from core.studio.trials import plan
 
     plan.close(open_store(args), args.trial, BY)
     return finish(args, {"trial": args.trial}, f"Trial {args.trial} is closed; `trial report {args.trial}`")
 
 
+@verb("trial status", arg("--study", required=True))
 def run_status(args) -> int:
+    """List a study's trials and their readers' progress."""
     from core.studio.trials import plan
 
     store = open_store(args)
@@ -107,7 +111,11 @@ def run_status(args) -> int:
     return finish(args, {"rows": rows}, table(rows, ["trial", "state", "reader", "arm", "cases", "read", "ended"]))
 
 
+@verb(
+    "trial report", arg("trial", type=int), arg("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
+)
 def run_report(args) -> int:
+    """Write the report of a closed trial: HTML, PDF, lists for iMRMC and RJafroc."""
     from core.studio.trials import report
 
     store = open_store(args)

@@ -18,10 +18,11 @@ T = TypeVar("T")
 KEEP = {"Cache-Control": "private, max-age=3600"}
 
 
-def picture(image: np.ndarray) -> Response:
-    """Answers with an RGB image (H, W, 3) as PNG, which a browser may cache for an hour."""
-    data = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
-    return Response(data, media_type="image/png", headers=KEEP)
+def picture(image: np.ndarray, head: Mapping[str, str] = KEEP) -> Response:
+    """Answers with an RGB or RGBA image as PNG, which a browser may cache for an hour unless `head` says otherwise."""
+    order = cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR
+    data = cv2.imencode(".png", cv2.cvtColor(image, order), [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+    return Response(data, media_type="image/png", headers=head)
 
 
 def readable(body: Callable[[], T]) -> T:

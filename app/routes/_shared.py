@@ -49,6 +49,12 @@ class JobAsked(Answer):
     job: int | None
 
 
+class JobNumber(Answer):
+    """The answer to a request that has queued a job."""
+
+    job: int
+
+
 class StatusOfJob(Answer):
     status: JobStatus
 
@@ -81,13 +87,19 @@ class Kappa(Part):
     n: int
 
 
+class NamedRun(Part):
+    id: str
+    name: str
+    method: str
+
+
 class Rights(Part):
     role: Literal["reader", "adjudicator", "administrator", "single"]
     administer: bool
     adjudicate: bool
 
 
-class ScoredRun(Part):
+class ScoredRun(NamedRun):
     """A run that has scored a study.
 
     first: whether it stands for its detector: the adopted run, else the newest on a trained encoder. encoder: method of
@@ -95,9 +107,6 @@ class ScoredRun(Part):
     a patch was compared with.
     """
 
-    id: str
-    name: str
-    method: str
     title: str
     encoder: str | None
     created: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import cv2
 import numpy as np
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -14,7 +13,8 @@ from typing_extensions import NotRequired
 from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
 from app.context import Context
-from app.routes._shared import Decision, JobAsked, JobStatus, Polygons, SampleCase, StatusOfJob, Values
+from app.routes import _pixels as pixels
+from app.routes._shared import Decision, JobAsked, JobStatus, NamedRun, Polygons, SampleCase, StatusOfJob, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Name, Part, Settings, Side, binary
 from core.studio.clusters import config, explore, library, projected
 from core.studio.clusters.features import has_centres
@@ -36,13 +36,6 @@ MEDIA = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-
-
-def png(image: np.ndarray) -> Response:
-    """Answers with an image as lossless PNG, RGB or RGBA."""
-    order = cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR
-    data = cv2.imencode(".png", cv2.cvtColor(image, order), [cv2.IMWRITE_PNG_COMPRESSION, 3])[1]
-    return Response(data.tobytes(), media_type="image/png", headers=KEEP)
 
 
 def sighted(ctx: Context, who: str, study: str) -> Store:
@@ -75,16 +68,13 @@ class View(Body):
     state: Settings
 
 
-class EncoderRun(Part):
+class EncoderRun(NamedRun):
     """An encoder that a map can be drawn of.
 
     k: the largest number of pasted lesions (MedMix's classes are A_0 to A_k). centred: whether class centres were saved
     with it, from which features can then be measured.
     """
 
-    id: str
-    name: str
-    method: str
     status: str
     epochs: list[int]
     k: int
@@ -175,10 +165,7 @@ class PointIdentities(Part):
     lesions: list[int]
 
 
-class FitOfMap(Part):
-    id: str
-    name: str
-    method: str
+class FitOfMap(NamedRun):
     parent: str | None
 
 
@@ -260,17 +247,17 @@ class PointDetail(Answer):
     reviews: list[ReviewOfPoint]
 
 
-class Tagged(Answer):
-    """A tag that was added to cases or removed. left_out: number of points that are MedMix versions, not cases."""
+class OnWorklist(Answer):
+    """left_out: number of points that are MedMix versions, not cases."""
+
+    cases: int
+    left_out: int
+
+
+class Tagged(OnWorklist):
+    """A tag that was added to cases or removed."""
 
     tag: str
-    cases: int
-    left_out: int
-
-
-class OnWorklist(Answer):
-    cases: int
-    left_out: int
 
 
 def opened(ctx: Context, who: str, key: str) -> tuple[Store, library.Map]:
@@ -360,19 +347,19 @@ def point(ctx: Studio, who: Sighted, key: str, point: Id, fit: str | None = None
 @router.get("/maps/{key}/points/{point}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 96):
     """Return a point's image as a thumbnail."""
-    return png(explore.thumbnail(*opened(ctx, who, key), point, min(max(side, 16), 256)))
+    return pixels.picture(explore.thumbnail(*opened(ctx, who, key), point, min(max(side, 16), 256)), KEEP)
 
 
 @router.get("/maps/{key}/points/{point}/image.png", **binary("image/png"))
 def image(ctx: Studio, who: Sighted, key: str, point: Id, side: Side = 512):
     """Return a point's image."""
-    return png(explore.picture(*opened(ctx, who, key), point, min(max(side, 32), 2048)))
+    return pixels.picture(explore.picture(*opened(ctx, who, key), point, min(max(side, 32), 2048)), KEEP)
 
 
 @router.get("/maps/{key}/points/{point}/heat.png", **binary("image/png"))
 def heat(ctx: Studio, who: Sighted, key: str, point: Id, fit: str):
     """Return the heat map of a point's case by a detector's run, to overlay on its image."""
-    return png(explore.heat(*opened(ctx, who, key), point, fit))
+    return pixels.picture(explore.heat(*opened(ctx, who, key), point, fit), KEEP)
 
 
 @router.get("/maps/{key}/points/{point}/neighbours", response_model=Neighbours)
@@ -419,7 +406,7 @@ def file(
     ready = [row["key"] for row in projected.list_projected(store, key) if row["ready"]]
     new = [projected.open_projected(store, key, k) for k in ready]
     if format not in MEDIA:
-        raise ValueError(f"a map goes out as one of {', '.join(MEDIA)}, not {format!r}")
+        raise ValueError(f"a map is exported as one of {', '.join(MEDIA)}, not {format!r}")
     if format in explore.TABLE_FORMATS:
         data = explore.write(store, m, format, names, fit, [projected.with_names(p, names) for p in new])
     else:

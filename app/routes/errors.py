@@ -53,7 +53,9 @@ def _passing(error: BaseException) -> JSONResponse | None:
     if is_full(error):
         return _answer("The disk is full; nothing was stored. Free some space and try again.", 507)
     if is_refused_by_disk(error):
-        return _answer("The studio's home cannot be written to; nothing was stored. Look at its disk and rights.", 507)
+        return _answer(
+            "The studio's home cannot be written to; nothing was stored. Check its disk and permissions.", 507
+        )
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return _answer("The studio is busy; nothing was stored. Try again in a moment.", 503)
     return None

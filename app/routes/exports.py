@@ -15,13 +15,14 @@ from starlette.concurrency import run_in_threadpool
 
 from app.access.permissions import Administrator, Reader, Studio
 from app.context import Context
+from app.routes._shared import JobNumber
 from app.routes._types import Answer, Body, Int, Name, Part, binary
 from core.studio.bundle import BundleWriter, Limits, import_bundle
 from core.studio.db import leftovers
 from core.studio.db.store import Store
 from core.studio.incoming import dicomweb
 from core.studio.ingest import burned_in
-from core.studio.review import people, sessions
+from core.studio.review import sessions
 from core.studio.review.exports.annotations import LARGEST, import_annotations
 from core.studio.review.exports.formats import SUFFIXES, write_form
 from core.studio.review.exports.tables import names_for
@@ -86,10 +87,6 @@ class Send(Body):
     run: Name = ""
 
 
-class Sending(Answer):
-    job: int
-
-
 def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Store:
     """Returns the store. Raises NotFound for an unknown study or run, and Hidden if a blind reader may not export."""
     with ctx.reading(request, study=study, run=run or None) as context:
@@ -105,11 +102,11 @@ def warning(ctx: Studio, who: Reader, request: Request, study: str):
     """Warn of likely burned-in text before an export, in words and with the cases to check."""
     store = exportable(ctx, request, study)
     burned = burned_in.among(store, study, look=False)
-    servers = dicomweb.servers(store) if people.rights(store, who, ctx.single_user)["administer"] else {}
+    servers = dicomweb.servers(store) if ctx.administers(who) else {}
     return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*servers]}
 
 
-@router.post("/{study}/send", response_model=Sending)
+@router.post("/{study}/send", response_model=JobNumber)
 def send(ctx: Studio, who: Administrator, request: Request, study: str, body: Send):
     """Queue the sending of masks, heat maps and reports to a DICOMweb server named on this machine, not to a URL."""
     store = exportable(ctx, request, study, body.run)
@@ -126,7 +123,7 @@ def export(
     A bundle keeps names, and is for administrators. masks: reference or readers, for only that kind of lesion mask.
     """
     if kind != "bundle" and kind not in SUFFIXES:
-        raise ValueError(f"a study goes out as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
+        raise ValueError(f"a study is exported as one of bundle, {', '.join(SUFFIXES)}, not {kind!r}")
     store = exportable(ctx, request, study, run)
     keep = names_for(store, study, who, ctx.single_user, wanted=bool(names) or kind == "bundle").keep
     if kind == "bundle":

@@ -149,8 +149,6 @@ SIDES = 32, 512  # pixels: the smallest and the largest tile
 QUALITY = 88  # WebP quality
 OPACITY = 0.6
 ROI_SIDE = 288  # length of the short side for finding the region of interest
-# Inferno at ten points, as in the viewer's table (app/widgets/review/js/colours.js).
-INFERNO = "000004 1b0c41 4a0c6b 781c6d a52c60 cf4446 ed6925 fb9b06 f7d13d fcffa4"
 
 
 class Heat(NamedTuple):
@@ -172,14 +170,6 @@ def heat_of(context: RequestContext) -> Heat:
     values = (unpack_map(row) - scale.lo) / ((scale.hi - scale.lo) or 1)
     mark = f"{zlib.crc32(row['created'].encode()):08x}-{scale.hi!r}"
     return Heat(np.clip(values, 0, 1).astype(np.float32).tobytes(), values.shape, mark)
-
-
-@functools.cache
-def _table() -> np.ndarray:
-    """Returns Inferno as float32 (256, 3), RGB."""
-    stops = np.array([list(bytes.fromhex(colour)) for colour in INFERNO.split()], np.float32)
-    at, last = np.linspace(0, len(stops) - 1, 256), np.arange(len(stops))
-    return np.stack([np.interp(at, last, stops[:, c]) for c in range(3)], 1).astype(np.float32)
 
 
 @functools.lru_cache(maxsize=256)
@@ -210,5 +200,5 @@ def _under(tile: np.ndarray, heat: Heat, image: np.ndarray) -> np.ndarray:
     values = cv2.resize(stored, (width, height), interpolation=cv2.INTER_LINEAR)
     inside = cv2.resize(find_roi(image), (width, height), interpolation=cv2.INTER_NEAREST)
     alpha = (OPACITY * np.clip((values - 0.4) / 0.3, 0, 1) * inside)[..., None]
-    colours = _table()[np.rint(255 * values).astype(np.uint8)]
+    colours = cv2.applyColorMap(np.rint(255 * values).astype(np.uint8), cv2.COLORMAP_INFERNO)[..., ::-1]
     return np.rint(tile * (1 - alpha) + colours * alpha).astype(np.uint8)

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from app.access.permissions import Administrator, Reader, Studio
-from app.routes._shared import JobStatus, Rights
+from app.routes._shared import JobStatus, NamedRun, Rights
 from app.routes._types import Answer, Body, Line, Name, Part
 from app.routes.studies import Labels
 from core.studio.incoming import watch
@@ -106,10 +106,7 @@ class Unassigned(Assignments):
     taken_back: int
 
 
-class FittedRun(Part):
-    id: str
-    name: str
-    method: str
+class FittedRun(NamedRun):
     created: str
 
 

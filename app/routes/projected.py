@@ -10,12 +10,13 @@ from fastapi.responses import Response
 
 from app.access.permissions import Sighted, Studio, owner_of
 from app.context import Context
+from app.routes import _pixels as pixels
 from app.routes._shared import JobAsked, JobStatus
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Side, binary
-from app.routes.clusters import KEEP, Neighbour, png, sighted
-from core.studio.clusters import library, projected
+from app.routes.clusters import KEEP, Neighbour, opened, sighted
+from core.studio.clusters import projected
+from core.studio.clusters.points import Projected
 from core.studio.db import owners
-from core.studio.db.store import Store
 from core.studio.review import people
 
 router = APIRouter(prefix="/api/clusters/maps/{key}/placed", tags=["clusters"])
@@ -69,16 +70,15 @@ class ProjectedImage(Answer):
     neighbours: list[Neighbour]
 
 
-def opened(ctx: Context, who: str, key: str) -> Store:
-    """Returns the store. Raises Hidden if the reader reads the map's study blind."""
-    m = library.open_map(ctx.store(), key)
-    return sighted(ctx, who, m.about["study"])
+def projection_of(ctx: Context, who: str, key: str, new: str) -> Projected:
+    """Returns projected images. Raises Hidden if the reader reads the map's study blind."""
+    return projected.open_projected(opened(ctx, who, key)[0], key, new)
 
 
 @router.get("", response_model=Projections)
 def placed_on(ctx: Studio, who: Sighted, key: str):
     """List the images projected onto the map, and the projections in progress."""
-    store = opened(ctx, who, key)
+    store, _ = opened(ctx, who, key)
     sets = []
     for row in projected.list_projected(store, key):
         if row["ready"]:
@@ -94,7 +94,7 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
 
     Only administrators may name a folder, which is on this machine. A study is refused to readers who read it blind.
     """
-    store, folder = opened(ctx, who, key), body.folder.strip()
+    store, folder = opened(ctx, who, key)[0], body.folder.strip()
     if folder:
         people.demand(store, who, ctx.single_user, "administer")
         ctx.demand_root(folder)
@@ -109,7 +109,7 @@ def ask(ctx: Studio, who: Sighted, key: str, body: NewProjection):
 @router.delete("/{new}", response_model=Done)
 def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key: str, new: str):
     """Remove projected images from the map."""
-    projected.forget(opened(ctx, who, key), key, new)
+    projected.forget(opened(ctx, who, key)[0], key, new)
     owners.forget_owner(ctx.store(), "projection", new)
     return {"ok": True}
 
@@ -117,7 +117,7 @@ def forget(ctx: Studio, who: Annotated[str, owner_of("projection", "new")], key:
 @router.get("/{new}/coords", **binary("application/octet-stream"))
 def coords(ctx: Studio, who: Sighted, key: str, new: str):
     """Return the coordinates of projected images by epoch: little-endian float32 (E, M, 2)."""
-    projection = projected.open_projected(opened(ctx, who, key), key, new)
+    projection = projection_of(ctx, who, key, new)
     data = np.ascontiguousarray(projection.coords, "<f4").tobytes()
     return Response(data, media_type="application/octet-stream", headers=KEEP)
 
@@ -128,23 +128,20 @@ def one(ctx: Studio, who: Sighted, key: str, new: str, image: Id, epoch: Int = -
 
     Distances are in feature space.
     """
-    return {
-        "ok": True,
-        **projected.describe(projected.open_projected(opened(ctx, who, key), key, new), image, epoch),
-    }
+    return {"ok": True, **projected.describe(projection_of(ctx, who, key, new), image, epoch)}
 
 
 @router.get("/{new}/{image}/thumb.png", **binary("image/png"))
 def thumb(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 96):
     """Return a projected image as a thumbnail."""
-    projection = projected.open_projected(opened(ctx, who, key), key, new)
+    projection = projection_of(ctx, who, key, new)
     projected.describe(projection, image)
-    return png(projected.thumbnail(projection, image, min(max(side, 16), 256)))
+    return pixels.picture(projected.thumbnail(projection, image, min(max(side, 16), 256)), KEEP)
 
 
 @router.get("/{new}/{image}/image.png", **binary("image/png"))
 def picture(ctx: Studio, who: Sighted, key: str, new: str, image: Id, side: Side = 512):
     """Return a projected image."""
-    projection = projected.open_projected(opened(ctx, who, key), key, new)
+    projection = projection_of(ctx, who, key, new)
     projected.describe(projection, image)
-    return png(projected.picture(projection, image, min(max(side, 32), 2048)))
+    return pixels.picture(projected.picture(projection, image, min(max(side, 32), 2048)), KEEP)

@@ -13,7 +13,7 @@ from app.access.permissions import Reader, Studio
 from app.context import Context
 from app.routes._shared import Confusion, Decision, Kappa, ScoredRun
 from app.routes._types import Answer, Body, Id, Name, Part
-from core.studio.review import cases, people, session_report
+from core.studio.review import cases, session_report
 from core.studio.review.sessions import end_session, ended_sessions, start_session
 from core.studio.runs.records import version
 
@@ -146,7 +146,7 @@ def default_run(ctx: Context, study: str) -> str | None:
 def asked(ctx: Context, request: Request, name: str, number: int) -> tuple[dict, bool]:
     """Returns the session, if the reader may see it, and whether labels stay hidden (the study is still read blind)."""
     store = ctx.store()
-    row = session_report.readable(store, number, name, people.rights(store, name, ctx.single_user)["administer"])
+    row = session_report.readable(store, number, name, ctx.administers(name))
     with ctx.reading(request, study=row["study"]) as context:
         return row, context.blinded
 

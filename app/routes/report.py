@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from app.access.permissions import Administrator, Sighted, Studio
-from app.routes._shared import JobStatus
+from app.routes._shared import JobNumber, JobStatus
 from app.routes._types import Answer, Body, Int, Name, Part, Seeds, binary
 from core.studio.db.store import NotFound
 from core.studio.ingest.studies import show_study
@@ -130,10 +130,6 @@ class MissingCells(Answer):
     rows: dict[str, dict[str, float]]
 
 
-class AskedReport(Answer):
-    job: int
-
-
 @router.get("/{study}", response_model=ReportBoard)
 def show(
     ctx: Studio,
@@ -166,7 +162,7 @@ def time(ctx: Studio, who: Administrator, study: str, body: NewReport):
     return {"ok": True, **missing(store, settings["study"], settings)}
 
 
-@router.post("/{study}", response_model=AskedReport)
+@router.post("/{study}", response_model=JobNumber)
 def make(ctx: Studio, who: Administrator, study: str, body: NewReport):
     """Queue the missing cells; the files are written when all are complete."""
     store = ctx.store()

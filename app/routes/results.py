@@ -11,7 +11,7 @@ from typing_extensions import TypeAliasType
 
 from app.access.permissions import Administrator, Sighted, Studio
 from app.context import Context
-from app.routes._shared import Confusion, Decision, Kappa, Label, ScoredRun, Share
+from app.routes._shared import Confusion, Decision, JobNumber, Kappa, Label, ScoredRun, Share
 from app.routes._types import Answer, Body, Finite, Int, Name, Part
 from core.studio.db.store import NotFound, Store
 from core.studio.jobs import queue as jobs
@@ -92,10 +92,6 @@ class ChoosePoint(Body):
 
 class Evaluate(Body):
     masks: MaskKind = "reference"
-
-
-class Evaluating(Answer):
-    job: int
 
 
 class PairAgreement(Kappa):
@@ -235,26 +231,29 @@ class Verdict(Part):
     auroc: float | None
 
 
-class ResultsOfReaders(Answer):
-    """The results if no run has scored the study. minds: how decisions changed, by reader."""
+class _Results(Answer):
+    """minds: how decisions changed, by reader."""
 
     runs: list[ScoredRun]
-    run: None
     agreement: Agreement
     minds: dict[str, ChangedMind]
     blind: bool
 
 
-class ResultsOfRun(Answer):
-    """The results of a run. run: its id. minds: by reader. masks: the kind of masks used as ground truth; counts: cases
-    with a mask of each kind. outlined: the share of normal images on which Review draws an outline by default.
+class ResultsOfReaders(_Results):
+    """The results if no run has scored the study."""
+
+    run: None
+
+
+class ResultsOfRun(_Results):
+    """The results of a run.
+
+    run: its id. masks: the kind of masks used as ground truth; counts: cases with a mask of each kind. outlined: the
+    share of normal images on which Review draws an outline by default.
     """
 
-    runs: list[ScoredRun]
     run: str
-    agreement: Agreement
-    minds: dict[str, ChangedMind]
-    blind: bool
     verdicts: list[Verdict]
     labels: OperatingPoint
     readers: OperatingPoint
@@ -417,7 +416,7 @@ def _chosen(point: operating.OperatingPoint) -> dict[str, Any]:
     return {**asdict(point), "words": point.words}
 
 
-@router.post("/{study}/evaluate", response_model=Evaluating)
+@router.post("/{study}/evaluate", response_model=JobNumber)
 def evaluate(ctx: Studio, who: Administrator, study: str, body: Evaluate):
     """Queue the evaluation of all scored runs of a study, to compare them on the same cases."""
     store = ctx.store()
@@ -445,7 +444,7 @@ def believed(ctx: Studio, who: Sighted, study: str, run: Name):
     return {"ok": True} | believe.believed(store, study, run)
 
 
-@router.post("/{study}/believe", response_model=Evaluating)
+@router.post("/{study}/believe", response_model=JobNumber)
 def plant(ctx: Studio, who: Administrator, study: str, run: Name):
     """Queue the planting of lesions into held-out normals, which measures what a run's threshold misses."""
     store, steps = _scored_by(ctx, study, run), [{"step": "believe", "run": run}]

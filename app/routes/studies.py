@@ -6,7 +6,7 @@ Only administrators import images or remove studies, because a path may name any
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,7 +32,7 @@ from core.studio.ingest.background import Imports, Reply
 from core.studio.ingest.layouts import Question, demand_plain
 from core.studio.ingest.video import Sampling
 from core.studio.jobs import queue as jobs
-from core.studio.review import decisions, people
+from core.studio.review import decisions
 from core.studio.review.cases import scored_runs
 from core.studio.runs import bin, learnt, look, marks
 from core.studio.runs import records as runs
@@ -288,11 +288,6 @@ class Outlines(Answer):
     lesion: Polygons
 
 
-def administers(ctx: Context, who: str) -> bool:
-    """Says whether the reader is an administrator."""
-    return people.rights(ctx.store(), who, ctx.single_user)["administer"]
-
-
 @contextlib.contextmanager
 def _unpacked(store: Store, home: Home, drop: str, reply: Reply) -> Iterator[Path]:
     """Yields the folder of the dropped files and deletes it afterwards; an error's sentence then shows no path.
@@ -318,6 +313,24 @@ def _forget(store: Store, home: Home, drop: str | None) -> None:
         owners.forget_owner(store, "drop", drop)
 
 
+def _begin(ctx: Context, request: str, drop: str | None, reply: Reply, bring: Callable[..., dict]) -> dict[str, Any]:
+    """Starts an import in the background; returns its task. The same request starts only one.
+
+    bring(progress, top, within): imports dropped files, which lie in the folder `top`, or those that the request names
+    (top is then None).
+    """
+    store, home = ctx.store(), ctx.home
+
+    def work(progress) -> dict:
+        if drop is None:
+            return bring(progress, None, roots.allowed(store, ctx.single_user))
+        with _unpacked(store, home, drop, reply) as top:
+            return dropped.shown(home, drop, bring(progress, top, roots.Within([top])))
+
+    forget = partial(_forget, store, home, drop)
+    return {"ok": True, "task": ctx.held(Imports, store).start(work, request, reply, forget)}
+
+
 def _erased(body: Import | Add, reply: Reply) -> bool | None:
     """Says whether erased images are imported again; None: ask."""
     return body.again or (reply.again if body.ask else bool(reply.again))
@@ -338,25 +351,15 @@ def start(ctx: Studio, who: Administrator, body: Import):
         ctx.demand_root(folder)
     reply = Reply()
 
-    def bring(progress, folder, keep: bool, within: roots.Within) -> dict:
+    def bring(progress, top: Path | None, within: roots.Within) -> dict:
         plan = demand_plain if body.ask and not reply.given else None
-        take_erased = _erased(body, reply)
+        place: str | Path = folder if drop is None else dropped.root_of(ctx.home, drop)
         return studies.import_study(
-            store, name, folder, keep, on_progress=progress, within=within, answers=reply.answers, on_plan=plan,
-            again=take_erased, **options,
+            store, name, place, body.keep or drop is not None, on_progress=progress, within=within,
+            answers=reply.answers, on_plan=plan, again=_erased(body, reply), **options,
         ).to_dict()  # fmt: skip
 
-    def from_path(progress):
-        return bring(progress, folder, body.keep, roots.allowed(store, ctx.single_user))
-
-    def from_drop(progress, drop: str):
-        with _unpacked(store, ctx.home, drop, reply) as top:
-            report = bring(progress, dropped.root_of(ctx.home, drop), True, roots.Within([top]))
-            return dropped.shown(ctx.home, drop, report)
-
-    import_work = from_path if drop is None else partial(from_drop, drop=drop)
-    forget = partial(_forget, store, ctx.home, drop)
-    return {"ok": True, "task": ctx.held(Imports, store).start(import_work, f"{study} {body}", reply, forget)}
+    return _begin(ctx, f"{study} {body}", drop, reply, bring)
 
 
 @router.post("/{study}/add", response_model=Task)
@@ -365,35 +368,27 @@ def add(ctx: Studio, who: Administrator, study: str, body: Add):
 
     The run that Review opens with scores them. The report's `first` is the first new case.
     """
-    store, drop = ctx.store(), body.drop
-    if not drop:
+    store, drop = ctx.store(), body.drop or None
+    if drop is None:
         ctx.demand_root(body.path)
-    named_files = [] if drop else studies.files_at(body.path)
+    named_files = studies.files_at(body.path) if drop is None else []
     sampling = None if body.per_second is None else Sampling(per_second=body.per_second)
 
     reply = Reply()
 
-    def from_drop(progress, drop: str):
-        with _unpacked(store, ctx.home, drop, reply) as folder:
-            return dropped.shown(ctx.home, drop, work(progress, studies.files_at(folder), roots.Within([folder])))
-
-    def work(progress, files=named_files, within=None):
+    def bring(progress, top: Path | None, within: roots.Within) -> dict:
         last = records.newest_case(store)
-        copy = body.keep or bool(drop)
-        within = within or roots.allowed(store, ctx.single_user)
+        files = named_files if top is None else studies.files_at(top)
         report = studies.add_cases(
-            store, study, files, on_progress=progress, sampling=sampling, copy=copy, within=within, by=who,
-            again=_erased(body, reply),
+            store, study, files, on_progress=progress, sampling=sampling, copy=body.keep or top is not None,
+            within=within, by=who, again=_erased(body, reply),
         )  # fmt: skip
         if report.accepted and scored_runs(store, study):
-            jobs.submit(
-                store, [{"step": "import", "args": {"study": study, "device": store.setting("device", "auto")}}]
-            )
+            device = store.setting("device", "auto")
+            jobs.submit(store, [{"step": "import", "args": {"study": study, "device": device}}])
         return {**report.to_dict(), "first": records.first_after(store, study, last)}
 
-    add_work = partial(from_drop, drop=drop) if drop else work
-    forget = partial(_forget, store, ctx.home, drop)
-    return {"ok": True, "task": ctx.held(Imports, store).start(add_work, f"{study} {body}", reply, forget)}
+    return _begin(ctx, f"{study} {body}", drop, reply, bring)
 
 
 @router.post("/{study}/look", response_model=Look)
@@ -440,7 +435,7 @@ def new_drop(ctx: Studio, who: Sighted):
     """
     store, drop = ctx.store(), dropped.new_drop(ctx.home)
     with store.write():  # simultaneous requests run one after the other
-        if not administers(ctx, who):
+        if not ctx.administers(who):
             for old in owners.owned(store, "drop", who)[: 1 - limits.LIMITS["upload"].most]:
                 dropped.discard(ctx.home, old)
                 owners.forget_owner(store, "drop", old)
@@ -453,7 +448,7 @@ async def receive(
     ctx: Studio, who: Annotated[str, owner_of("drop", "token")], token: str, path: Line, request: Request
 ):
     """Receive one dropped file; the request's body is the file."""
-    arriving, limited, received = ctx.held(dropped.Arriving, ctx.home), not administers(ctx, who), 0
+    arriving, limited, received = ctx.held(dropped.Arriving, ctx.home), not ctx.administers(who), 0
     target = arriving.place(token, path, limited)
     try:
         with target.open("wb") as out:
@@ -484,7 +479,7 @@ def open_demo(ctx: Studio, who: Administrator, body: DemoAsked):
 def show(ctx: Studio, who: Sighted, study: str):
     """Return a study's contents: counts, sizes, the report of its import; for administrators, its folder."""
     answer = overview.overview(ctx.store(), study)
-    if not administers(ctx, who):
+    if not ctx.administers(who):
         answer["study"]["folder"] = None
     return {"ok": True, **answer}
 

@@ -123,5 +123,5 @@ def prepare(ctx: Studio, who: Administrator):
 def reset(ctx: Studio, who: Administrator):
     """Reset the demo study."""
     if not ctx.single_user:
-        raise ValueError("The demo study is put back only where nobody else works: open the studio without sign-in")
+        raise ValueError("The demo study can only be reset in single-user mode: open the studio without sign-in")
     return {"ok": True, **tour.reset(ctx.store(), who)}

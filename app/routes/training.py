@@ -11,7 +11,7 @@ from app.access import permissions
 from app.access.permissions import Sighted, Studio, owner_of
 from app.access.turns import DryTurns, heavy
 from app.routes import _pixels as pixels
-from app.routes._shared import Job, JobStatus, Values
+from app.routes._shared import Job, JobStatus, NamedRun, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
 from app.routes.medmix import Group, WeakForm
 from core.studio.medmix.batch_strip import BatchStrip
@@ -71,20 +71,22 @@ class Evaluation(Part):
     set: str | None
 
 
-class RunRow(Part):
-    """A run in the list. left: seconds until it is done; null if no job works on it. archived: 0 or 1."""
+class _Run(NamedRun):
+    """archived: 0 or 1."""
 
-    id: str
     kind: Literal["pretrain", "fit"]
-    name: str
     parent: str | None
-    method: str
     status: str
     created: str
     finished: str | None
     seconds: float | None
     note: str
     archived: int
+
+
+class RunRow(_Run):
+    """A run in the list. left: seconds until it is done; null if no job works on it. archived: 0 or 1."""
+
     epochs: int | None
     size: int | None
     collapsed: bool
@@ -98,26 +100,15 @@ class RunRows(Answer):
     runs: list[RunRow]
 
 
-class Run(Part):
+class Run(_Run):
     """A run's row. archived: 0 or 1."""
 
-    id: str
     study: str
-    kind: Literal["pretrain", "fit"]
-    name: str
-    parent: str | None
-    method: str
     config: Values
-    status: str
     folder: str | None
-    created: str
-    finished: str | None
-    seconds: float | None
     code: str | None
     packages: dict[str, str] | None
     device: str | None
-    note: str
-    archived: int
     summary: Values
     binned: str | None
 
@@ -144,14 +135,6 @@ class LogLine(Part):
     line: str
 
 
-class FitOfRun(Part):
-    id: str
-    name: str
-    method: str
-    status: str
-    evaluation: Evaluation | None
-
-
 class RunDetail(Answer):
     """One run in detail.
 
@@ -176,11 +159,12 @@ class RunDetail(Answer):
     reset: bool
 
 
-class ComparedRun(Part):
-    id: str
-    name: str
-    method: str
+class ComparedRun(NamedRun):
     status: str
+
+
+class FitOfRun(ComparedRun):
+    evaluation: Evaluation | None
 
 
 class Difference(Part):

@@ -132,11 +132,6 @@ export interface components {
             job: number;
             run: string;
         };
-        AskedReport: {
-            /** @constant */
-            ok: true;
-            job: number;
-        };
         /** @description Readers to assign the test cases to. per_case: readers for each case, 2 for double reading. */
         Assign: {
             readers: string[];
@@ -738,11 +733,6 @@ export interface components {
              */
             masks: "reference" | "readers";
         };
-        Evaluating: {
-            /** @constant */
-            ok: true;
-            job: number;
-        };
         Evaluation: {
             auroc: number | null;
             ap: number | null;
@@ -1061,6 +1051,12 @@ export interface components {
             key: string;
             ready: boolean;
             job: number | null;
+        };
+        /** @description The answer to a request that has queued a job. */
+        JobNumber: {
+            /** @constant */
+            ok: true;
+            job: number;
         };
         /** @enum {string} */
         JobStatus: "queued" | "running" | "paused" | "interrupted" | "failed" | "cancelled" | "done";
@@ -1679,6 +1675,7 @@ export interface components {
             most: number;
             latest: string | null;
         };
+        /** @description left_out: number of points that are MedMix versions, not cases. */
         OnWorklist: {
             /** @constant */
             ok: true;
@@ -2250,32 +2247,34 @@ export interface components {
             masks: components["schemas"]["MaskVersion"][];
         };
         Results: components["schemas"]["ResultsOfRun"] | components["schemas"]["ResultsOfReaders"];
-        /** @description The results if no run has scored the study. minds: how decisions changed, by reader. */
+        /** @description The results if no run has scored the study. */
         ResultsOfReaders: {
             /** @constant */
             ok: true;
             runs: components["schemas"]["ScoredRun"][];
-            run: null;
             agreement: components["schemas"]["Agreement"];
             minds: {
                 [key: string]: components["schemas"]["ChangedMind"];
             };
             blind: boolean;
+            run: null;
         };
         /**
-         * @description The results of a run. run: its id. minds: by reader. masks: the kind of masks used as ground truth; counts: cases
-         *     with a mask of each kind. outlined: the share of normal images on which Review draws an outline by default.
+         * @description The results of a run.
+         *
+         *     run: its id. masks: the kind of masks used as ground truth; counts: cases with a mask of each kind. outlined: the
+         *     share of normal images on which Review draws an outline by default.
          */
         ResultsOfRun: {
             /** @constant */
             ok: true;
             runs: components["schemas"]["ScoredRun"][];
-            run: string;
             agreement: components["schemas"]["Agreement"];
             minds: {
                 [key: string]: components["schemas"]["ChangedMind"];
             };
             blind: boolean;
+            run: string;
             verdicts: components["schemas"]["Verdict"][];
             labels: components["schemas"]["OperatingPoint"];
             readers: components["schemas"]["OperatingPoint"];
@@ -2359,27 +2358,27 @@ export interface components {
         /** @description A run's row. archived: 0 or 1. */
         Run: {
             id: string;
-            study: string;
+            name: string;
+            method: string;
             /** @enum {string} */
             kind: "pretrain" | "fit";
-            name: string;
             parent: string | null;
-            method: string;
-            config: {
-                [key: string]: any;
-            };
             status: string;
-            folder: string | null;
             created: string;
             finished: string | null;
             seconds: number | null;
+            note: string;
+            archived: number;
+            study: string;
+            config: {
+                [key: string]: any;
+            };
+            folder: string | null;
             code: string | null;
             packages: {
                 [key: string]: string;
             } | null;
             device: string | null;
-            note: string;
-            archived: number;
             summary: {
                 [key: string]: any;
             };
@@ -2420,11 +2419,11 @@ export interface components {
         /** @description A run in the list. left: seconds until it is done; null if no job works on it. archived: 0 or 1. */
         RunRow: {
             id: string;
+            name: string;
+            method: string;
             /** @enum {string} */
             kind: "pretrain" | "fit";
-            name: string;
             parent: string | null;
-            method: string;
             status: string;
             created: string;
             finished: string | null;
@@ -2576,11 +2575,6 @@ export interface components {
             names: boolean;
             /** @default  */
             run: string;
-        };
-        Sending: {
-            /** @constant */
-            ok: true;
-            job: number;
         };
         Series: {
             [key: string]: components["schemas"]["Point"][];
@@ -2857,13 +2851,13 @@ export interface components {
             tag: string;
             cases: number;
         };
-        /** @description A tag that was added to cases or removed. left_out: number of points that are MedMix versions, not cases. */
+        /** @description A tag that was added to cases or removed. */
         Tagged: {
             /** @constant */
             ok: true;
-            tag: string;
             cases: number;
             left_out: number;
+            tag: string;
         };
         /** @description An import that has started. task: a token for requesting its state. */
         Task: {
@@ -3287,7 +3281,6 @@ export type AnnotationsIn = components['schemas']['AnnotationsIn'];
 export type Answered = components['schemas']['Answered'];
 export type AskedImport = components['schemas']['AskedImport'];
 export type AskedLearning = components['schemas']['AskedLearning'];
-export type AskedReport = components['schemas']['AskedReport'];
 export type Assign = components['schemas']['Assign'];
 export type AssignedReader = components['schemas']['AssignedReader'];
 export type Assignments = components['schemas']['Assignments'];
@@ -3350,7 +3343,6 @@ export type Entered = components['schemas']['Entered'];
 export type Erased = components['schemas']['Erased'];
 export type Erasure = components['schemas']['Erasure'];
 export type Evaluate = components['schemas']['Evaluate'];
-export type Evaluating = components['schemas']['Evaluating'];
 export type Evaluation = components['schemas']['Evaluation'];
 export type Event = components['schemas']['Event'];
 export type Explained = components['schemas']['Explained'];
@@ -3382,6 +3374,7 @@ export type ImportState = components['schemas']['ImportState'];
 export type InBox = components['schemas']['InBox'];
 export type Job = components['schemas']['Job'];
 export type JobAsked = components['schemas']['JobAsked'];
+export type JobNumber = components['schemas']['JobNumber'];
 export type JobStatus = components['schemas']['JobStatus'];
 export type KeptAccount = components['schemas']['KeptAccount'];
 export type KeptAccountName = components['schemas']['KeptAccountName'];
@@ -3530,7 +3523,6 @@ export type Search = components['schemas']['Search'];
 export type SearchAsked = components['schemas']['SearchAsked'];
 export type SearchJob = components['schemas']['SearchJob'];
 export type Send = components['schemas']['Send'];
-export type Sending = components['schemas']['Sending'];
 export type Series = components['schemas']['Series'];
 export type SessionAgreement = components['schemas']['SessionAgreement'];
 export type SessionChoice = components['schemas']['SessionChoice'];
@@ -3628,14 +3620,14 @@ export interface Api {
   (path: `/api/medmix/match/${string}/stop${Query}`, body: object): Promise<Search>;
   (path: `/api/study/import/${string}/stop${Query}`, body: object): Promise<Done>;
   (path: `/api/accounts/set/role${Query}`, body: object): Promise<KeptAccountName>;
-  (path: `/api/results/${string}/evaluate${Query}`, body: object): Promise<Evaluating>;
+  (path: `/api/results/${string}/evaluate${Query}`, body: object): Promise<JobNumber>;
   (path: `/api/review/reference/${string}${Query}`, body: object): Promise<Versions>;
   (path: `/api/training/run/${string}/fit${Query}`, body: object): Promise<StartedFits>;
   (path: `/api/bin/run/${string}/restore${Query}`, body: object): Promise<Done>;
   (path: `/api/manage/${string}/unassign${Query}`, body: object): Promise<Unassigned>;
   (path: `/api/reading/${string}/summary${Query}`): Promise<SessionSummary>;
   (path: `/api/results/${string}/believe${Query}`): Promise<Believed>;
-  (path: `/api/results/${string}/believe${Query}`, body: object): Promise<Evaluating>;
+  (path: `/api/results/${string}/believe${Query}`, body: object): Promise<JobNumber>;
   (path: `/api/review/finished/${string}${Query}`, body: object): Promise<SavedMarks>;
   (path: `/api/review/threshold${Query}`, body: object): Promise<Done>;
   (path: `/api/review/timeline/${string}${Query}`): Promise<Timeline>;
@@ -3690,7 +3682,7 @@ export interface Api {
   (path: `/api/training/runs${Query}`): Promise<RunRows>;
   (path: `/api/trials/${string}/close${Query}`, body: object): Promise<Done>;
   (path: `/api/trials/${string}/start${Query}`, body: object): Promise<Done>;
-  (path: `/api/export/${string}/send${Query}`, body: object): Promise<Sending>;
+  (path: `/api/export/${string}/send${Query}`, body: object): Promise<JobNumber>;
   (path: `/api/learn/${string}/adopt${Query}`, body: object): Promise<Done>;
   (path: `/api/medmix/forms${Query}`): Promise<MedMixForms>;
   (path: `/api/medmix/match${Query}`, body: object): Promise<SearchAsked>;
@@ -3734,7 +3726,7 @@ export interface Api {
   (path: `/api/manage/${string}${Query}`): Promise<Managed>;
   (path: `/api/reading${Query}`): Promise<Sessions>;
   (path: `/api/report/${string}${Query}`): Promise<ReportBoard>;
-  (path: `/api/report/${string}${Query}`, body: object): Promise<AskedReport>;
+  (path: `/api/report/${string}${Query}`, body: object): Promise<JobNumber>;
   (path: `/api/learn/${string}${Query}`): Promise<Learning>;
   (path: `/api/learn/${string}${Query}`, body: object): Promise<AskedLearning>;
   (path: `/api/manage${Query}`): Promise<OwnRights>;
@@ -3821,12 +3813,12 @@ export interface Post {
   (path: `/api/medmix/match/${string}/stop`, body?: Params): Promise<Answer<Search>>;
   (path: `/api/study/import/${string}/stop`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/accounts/set/role`, body?: Params): Promise<Answer<KeptAccountName>>;
-  (path: `/api/results/${string}/evaluate`, body?: Params): Promise<Answer<Evaluating>>;
+  (path: `/api/results/${string}/evaluate`, body?: Params): Promise<Answer<JobNumber>>;
   (path: `/api/review/reference/${string}`, body?: Params): Promise<Answer<Versions>>;
   (path: `/api/training/run/${string}/fit`, body?: Params): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, body?: Params): Promise<Answer<Unassigned>>;
-  (path: `/api/results/${string}/believe`, body?: Params): Promise<Answer<Evaluating>>;
+  (path: `/api/results/${string}/believe`, body?: Params): Promise<Answer<JobNumber>>;
   (path: `/api/review/finished/${string}`, body?: Params): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/review/restore/${string}`, body?: Params): Promise<Answer<RestoredMask>>;
@@ -3852,7 +3844,7 @@ export interface Post {
   (path: `/api/review/draft/${string}`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/close`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/start`, body?: Params): Promise<Answer<Done>>;
-  (path: `/api/export/${string}/send`, body?: Params): Promise<Answer<Sending>>;
+  (path: `/api/export/${string}/send`, body?: Params): Promise<Answer<JobNumber>>;
   (path: `/api/learn/${string}/adopt`, body?: Params): Promise<Answer<Done>>;
   (path: `/api/medmix/match`, body?: Params): Promise<Answer<SearchAsked>>;
   (path: `/api/medmix/probe`, body?: Params): Promise<Answer<Probe>>;
@@ -3877,7 +3869,7 @@ export interface Post {
   (path: `/api/tour/reset`, body?: Params): Promise<Answer<TourState>>;
   (path: `/api/trials/of/${string}`, body?: Params): Promise<Answer<PlannedTrial>>;
   (path: `/api/accounts`, body?: Params): Promise<Answer<NewPassword>>;
-  (path: `/api/report/${string}`, body?: Params): Promise<Answer<AskedReport>>;
+  (path: `/api/report/${string}`, body?: Params): Promise<Answer<JobNumber>>;
   (path: `/api/learn/${string}`, body?: Params): Promise<Answer<AskedLearning>>;
   (path: `/api/erase`, body?: Params): Promise<Answer<Erased>>;
 }
@@ -3898,12 +3890,12 @@ export interface PostBytes {
   (path: `/api/medmix/match/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<Search>>;
   (path: `/api/study/import/${string}/stop`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/accounts/set/role`, params: Params, content: Uint8Array): Promise<Answer<KeptAccountName>>;
-  (path: `/api/results/${string}/evaluate`, params: Params, content: Uint8Array): Promise<Answer<Evaluating>>;
+  (path: `/api/results/${string}/evaluate`, params: Params, content: Uint8Array): Promise<Answer<JobNumber>>;
   (path: `/api/review/reference/${string}`, params: Params, content: Uint8Array): Promise<Answer<Versions>>;
   (path: `/api/training/run/${string}/fit`, params: Params, content: Uint8Array): Promise<Answer<StartedFits>>;
   (path: `/api/bin/run/${string}/restore`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/manage/${string}/unassign`, params: Params, content: Uint8Array): Promise<Answer<Unassigned>>;
-  (path: `/api/results/${string}/believe`, params: Params, content: Uint8Array): Promise<Answer<Evaluating>>;
+  (path: `/api/results/${string}/believe`, params: Params, content: Uint8Array): Promise<Answer<JobNumber>>;
   (path: `/api/review/finished/${string}`, params: Params, content: Uint8Array): Promise<Answer<SavedMarks>>;
   (path: `/api/review/threshold`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/review/restore/${string}`, params: Params, content: Uint8Array): Promise<Answer<RestoredMask>>;
@@ -3929,7 +3921,7 @@ export interface PostBytes {
   (path: `/api/review/draft/${string}`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/close`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/trials/${string}/start`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
-  (path: `/api/export/${string}/send`, params: Params, content: Uint8Array): Promise<Answer<Sending>>;
+  (path: `/api/export/${string}/send`, params: Params, content: Uint8Array): Promise<Answer<JobNumber>>;
   (path: `/api/learn/${string}/adopt`, params: Params, content: Uint8Array): Promise<Answer<Done>>;
   (path: `/api/medmix/match`, params: Params, content: Uint8Array): Promise<Answer<SearchAsked>>;
   (path: `/api/medmix/probe`, params: Params, content: Uint8Array): Promise<Answer<Probe>>;
@@ -3954,7 +3946,7 @@ export interface PostBytes {
   (path: `/api/tour/reset`, params: Params, content: Uint8Array): Promise<Answer<TourState>>;
   (path: `/api/trials/of/${string}`, params: Params, content: Uint8Array): Promise<Answer<PlannedTrial>>;
   (path: `/api/accounts`, params: Params, content: Uint8Array): Promise<Answer<NewPassword>>;
-  (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedReport>>;
+  (path: `/api/report/${string}`, params: Params, content: Uint8Array): Promise<Answer<JobNumber>>;
   (path: `/api/learn/${string}`, params: Params, content: Uint8Array): Promise<Answer<AskedLearning>>;
   (path: `/api/erase`, params: Params, content: Uint8Array): Promise<Answer<Erased>>;
 }

@@ -87,11 +87,11 @@ def test_a_reader_changes_the_own_password(signed, browser):
     server, store = signed
     page = enter(browser, server.url, "Ada", PASSWORD)
     page.get_by_role("link", name="Password", exact=True).click()
-    page.get_by_label("Password of today").fill(PASSWORD)
+    page.get_by_label("Current password").fill(PASSWORD)
     page.get_by_label("New password", exact=True).fill("a much longer password")
-    page.get_by_label("New password, once more").fill("a much longer password")
-    page.get_by_role("button", name="Change it").click()
-    page.get_by_text("The password of Ada is changed").wait_for()
+    page.get_by_label("New password again").fill("a much longer password")
+    page.get_by_role("button", name="Change password").click()
+    page.get_by_text("The password of Ada has been changed").wait_for()
     if folder := os.environ.get("PMSACL_PICTURES"):
         page.screenshot(path=f"{folder}/password.png")
     page.get_by_role("link", name="Back to the studio").click()

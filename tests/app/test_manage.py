@@ -1,45 +1,22 @@
-"""The Study tab in a browser: a recording with its timeline, a watched folder, and what an administrator sets."""
+"""The Study tab in a browser: a watched folder, the audit trail, and what an administrator sets."""
 
 import os
 
-import numpy as np
 import pytest
 
 from core.studio.bundle import export_bundle
 from core.studio.db import opening
 from core.studio.ingest import studies
-from core.studio.ingest.decode import read_image
-from core.studio.ingest.video import Sampling
 from core.studio.review import decisions, people
 from tests.app.conftest import Served, manage
 from tests.conftest import picture, write
-from tests.studio.ingest.recordings import number_in, write_video
-from tests.studio.review.conftest import add_readings, draw_folder
+from tests.studio.ingest.recordings import write_video
+from tests.studio.review.conftest import asks, decide, draw_folder
 
 pytestmark = pytest.mark.long
 
 SHOTS = os.environ.get("SHOTS")
 ROOM = "document.querySelector('.widget-review')"
-FRAMES, EVERY, PEAKS = 240, 6, (54, 186)  # frames of the file; every n-th is a case; where the score peaks
-
-
-def film(store, folder):
-    """The study `film`: a recording of 240 frames, every sixth a case, whose score has a peak at two of them."""
-    (folder / "train/normal").mkdir(parents=True)
-    (folder / "test/unknown").mkdir(parents=True)
-    for i in range(6):
-        write(folder / f"train/normal/n{i}.png", picture(i, (128, 96))[0])
-    write_video(folder / "test/unknown/colonoscopy.mp4", FRAMES, "mp4v")
-    studies.import_study(store, "film", folder, sampling=Sampling(every=EVERY))
-    run = add_readings(store, "film", "padim")
-    for case in store.query("SELECT id, frame FROM cases WHERE study = 'film' AND split = 'test'"):
-        score = max(1 - 0.01 * abs(case["frame"] - p) for p in PEAKS)
-        values = [score, score, 100 * score, 100 * score, run, case["id"]]
-        store.execute(
-            "UPDATE readings SET score = ?, score_roi = ?, percentile = ?, percentile_roi = ? WHERE run = ? "
-            "AND case_id = ?",
-            values,
-        )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +24,6 @@ def managed(own_home, tmp_path_factory):
     base = tmp_path_factory.mktemp("managed")
     home = own_home("home")
     store = opening.open(str(home))
-    film(store, base / "film")
     for name in ("Ada", "Ben"):
         people.add_reader(store, name, "a long password")
     other = opening.open(str(base / "other"))
@@ -62,42 +38,6 @@ def managed(own_home, tmp_path_factory):
 
 def shown(page):
     return page.evaluate(f"{ROOM}.review.detail?.id")
-
-
-def test_a_recording_has_a_timeline_and_its_peaks_are_one_key_away(page, managed, go):
-    base, server, store = managed
-    go(page, server.url, "Review", "film")
-    page.wait_for_function(f"{ROOM}.review?.detail")
-    first = store.one("SELECT id FROM cases WHERE study = 'film' AND frame = 0")["id"]
-    page.evaluate(f"{ROOM}.review.goTo({first})")
-    page.wait_for_function(f"{ROOM}.review.detail.id === {first}")
-    line = page.get_by_role("img", name="Score over the frames")
-    line.wait_for()
-    reached = []
-    for _ in (1, 2, 3):
-        before = shown(page)
-        page.keyboard.press("k")
-        page.wait_for_function(f"{ROOM}.review.detail.id !== {before}")
-        page.wait_for_function(f"{ROOM}.idle().then(() => true)")
-        reached.append(store.one("SELECT frame FROM cases WHERE id = ?", [shown(page)])["frame"])
-    assert reached == [PEAKS[0], PEAKS[1], PEAKS[0]]
-    # What is painted is that frame of the file, pixel for pixel.
-    sent = page.request.get(f"{server.url}api/case/{shown(page)}/image.png").body()
-    got = write_bytes(base / "sent.png", sent)
-    row = store.one("SELECT path, frame FROM cases WHERE id = ?", [shown(page)])
-    assert (
-        np.array_equal(read_image(got), read_image(row["path"], row["frame"]))
-        and number_in(read_image(got)) == PEAKS[0]
-    )
-    box = line.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 0.999, box["y"] + box["height"] / 2)
-    last = store.one("SELECT id FROM cases WHERE study = 'film' ORDER BY frame DESC LIMIT 1")["id"]
-    page.wait_for_function(f"{ROOM}.review.detail.id === {last}")
-
-
-def write_bytes(path, data):
-    path.write_bytes(data)
-    return path
 
 
 def test_what_is_dropped_into_a_watched_folder_joins_the_open_worklist(page, managed, go):
@@ -177,3 +117,23 @@ def test_a_case_is_erased_after_what_there_is_of_it_was_named(page, managed, go)
     panel.get_by_text("Erased").first.wait_for()
     assert store.one("SELECT 1 FROM cases WHERE id = ?", [case["id"]]) is None
     assert store.one("SELECT kind FROM events ORDER BY id DESC LIMIT 1")["kind"] == "erase"
+
+
+def test_the_trail_opens_filters_and_goes_on(page, managed, go):
+    _, server, store = managed
+    case = store.one("SELECT id, name FROM cases WHERE study = ? AND split = 'test'", ["small"])
+    for n in range(60):
+        decide(store, case["id"], "Ada", "normal", comment=f"look {n}")
+    decisions.undo(asks(store, "Ada", study="small"))
+    go(page, server.url, "Study", "small")
+    manage(page, "Audit trail")
+    rows = page.locator(".m-audit tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 50 and "undo" in rows.first.inner_text() and case["name"] in rows.first.inner_text()
+    page.get_by_role("button", name="Older", exact=True).click()
+    rows.nth(60).wait_for()
+    page.get_by_label("What was done").select_option("undo")
+    page.wait_for_function("document.querySelectorAll('.m-audit tbody tr').length === 1")
+    page.get_by_label("What was done").select_option("decision")
+    rows.nth(49).wait_for()
+    assert "comment look 59" in rows.first.inner_text()

@@ -119,13 +119,7 @@ def test_what_is_taken_away_is_what_the_button_says(page, page_url):
         assert Path(coming.value.path()).read_bytes().startswith(head), name
 
 
-def test_an_export_that_cannot_be_made_says_why(page, page_url):
-    open_tab(page, page_url, "Results", STUDY)
-    page.get_by_role("button", name="DICOM, masks", exact=True).click()
-    page.get_by_text("no case of this study came as DICOM with a mask").wait_for()
-
-
-def test_a_page_drawn_anew_meanwhile_does_not_lose_the_answer(page, page_url):
+def test_an_export_that_cannot_be_made_says_why_on_a_page_drawn_anew_meanwhile(page, page_url):
     open_tab(page, page_url, "Results", STUDY)
 
     def late(route):

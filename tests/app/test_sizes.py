@@ -1,4 +1,4 @@
-"""At the sizes of a laptop and of an upright tablet nothing of a tab is cut, squeezed or blown up."""
+"""At the sizes of a laptop and of an upright tablet nothing is cut or squeezed; the whole page has one look."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 from core.studio.db import journal, opening
 from core.studio.runs import records as runs
 from core.studio.runs.results import evaluate_run
-from tests.app.conftest import STUDY, Served
+from tests.app.conftest import STUDY, Served, manage
 from tests.conftest import wait
 from tests.studio.review.conftest import add_readings
 
 pytestmark = pytest.mark.long
+
 
 TABS = ("Study", "MedMix", "Training", "Clusters", "Review", "Results", "Trials", "Report")
 # What reaches over the window's right edge and cannot be scrolled to, or over the edge of a box that hides it.
@@ -86,7 +87,8 @@ def page_url(sized) -> str:
     return sized.url
 
 
-@pytest.mark.parametrize("size", [(1366, 768), (800, 1100)], ids=lambda size: f"{size[0]}x{size[1]}")
+# The last is a laptop at 200 %.
+@pytest.mark.parametrize("size", [(1366, 768), (800, 1100), (683, 384)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_nothing_is_cut_at(page, page_url, go, size):
     page.set_viewport_size({"width": size[0], "height": size[1]})
     for tab in TABS:
@@ -94,9 +96,9 @@ def test_nothing_is_cut_at(page, page_url, go, size):
         page.wait_for_load_state("networkidle")
         assert page.evaluate(CUT) == page.evaluate(OVER) == [], tab
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
-        if tab == "Training":
+        if tab == "Training" and size[1] > 384:
             assert set(page.evaluate(SEEN)) <= {0, 1}, "no row of check boxes is cut through"
-        if tab == "Review":
+        if tab == "Review" and size[1] > 384:
             of = page.get_by_role("group", name="Detector").get_by_role("button")
             assert of.evaluate("b => getComputedStyle(b).borderRadius") == "5px", "one button alone is round all over"
 
@@ -118,17 +120,6 @@ def test_on_an_upright_tablet_figures_and_reports_keep_their_measure(page, page_
     assert box["height"] < 20, "a drawing is not blown up to the page's width"
     go(page, page_url, "Clusters")
     assert page.locator(".scatter-room > .room-main").bounding_box()["width"] > 500, "the map has the width"
-
-
-def test_at_twice_the_size_all_is_in_sight_or_scrolled_to(browser, page_url, go):
-    context = browser.new_context(viewport={"width": 683, "height": 384}, device_scale_factor=2)
-    page = context.new_page()
-    for tab in TABS:
-        go(page, page_url, tab)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate(CUT) == page.evaluate(OVER) == [], tab
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
-    context.close()
 
 
 def test_on_a_laptop_all_keys_are_in_sight_at_once(page, page_url, go):
@@ -185,3 +176,74 @@ def test_tabs_that_a_narrow_window_keeps_in_a_menu_open_like_the_others(page, pa
     page.locator("#rooms .overflow-dropdown").get_by_role("button", name="Results").click()
     page.wait_for_function("window.Studio.tab === 'results' && location.href.includes('tab=results')")
     page.locator(".rs-page .rs-head").first.wait_for()  # it was asked for
+
+
+FACES = """() => [...new Set([...document.querySelectorAll('body *')]
+  .filter((e) => e.checkVisibility() && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()))
+  .map((e) => getComputedStyle(e).fontFamily.split(',')[0]))]"""
+SELECTOR = "(e => { const b = e.getBoundingClientRect(); return [b.left, b.top, b.right] })"
+
+
+def test_every_tab_and_dialog_has_one_typeface_and_the_selector_rests_in_one_place(page, page_url, go):
+    places = []
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(FACES) == ["system-ui"], tab
+        places.append(page.locator("#study-picker").evaluate(SELECTOR))
+    assert all(place == places[0] for place in places) and 1280 < places[0][2] < 1340, "beside the switch of the theme"
+    go(page, page_url, "Study")
+    manage(page, "Remove study")
+    dialog = page.locator("dialog.ask")
+    dialog.wait_for()
+    faces = dialog.evaluate("d => [d, ...d.querySelectorAll('*')].map((e) => getComputedStyle(e).fontFamily)")
+    assert {face.split(",")[0] for face in faces} == {"system-ui"}
+
+
+def test_a_check_box_has_the_pages_colour_and_is_seen_in_focus(page, page_url, go):
+    go(page, page_url, "Study")
+    accent = page.evaluate("getComputedStyle(document.querySelector('.widget')).getPropertyValue('--accent').trim()")
+    ring = page.evaluate(
+        "c => { const e = document.createElement('i'); e.style.color = c; document.body.append(e);"
+        " const found = getComputedStyle(e).color; e.remove(); return found }",
+        accent,
+    )
+    page.get_by_role("button", name="Import a study").click()
+    box = page.locator(".study-room .copy")
+    box.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    style = box.evaluate("e => { const s = getComputedStyle(e); return [s.outlineColor, s.outlineStyle] }")
+    assert style == [ring, "solid"]
+    shown = page.locator(".show-roi").evaluate("e => getComputedStyle(e).backgroundColor")
+    red, green, blue = (int(part) for part in shown.removeprefix("rgb(").rstrip(")").split(","))
+    assert green > 1.5 * red and abs(green - blue) < 60, "teal as the buttons, no browser's blue"
+
+
+def test_where_there_are_no_numbers_yet_the_words_are_whole(page, page_url, go):
+    for width, height in ((1366, 768), (800, 1100)):
+        page.set_viewport_size({"width": width, "height": height})
+        go(page, page_url, "Training")
+        page.locator(".training-room tr[data-run]:not(.child)").last.click()
+        words = page.locator(".training-room .board .none:visible")
+        words.first.wait_for()
+        inside = "all => all.every((e) => { const b = e.getBoundingClientRect(), o = e.closest('.block')"
+        inside += ".getBoundingClientRect(); return b.top >= o.top && b.bottom <= o.bottom && b.right <= o.right })"
+        assert words.evaluate_all(inside), (width, height)
+
+
+NAMED_OTHERWISE = """() => [...document.querySelectorAll('#rooms :is(button, a)[aria-label]')].filter((e) =>
+  e.checkVisibility() && /[a-z]{3}/i.test(e.innerText)
+  && !e.ariaLabel.toLowerCase().includes(e.innerText.trim().toLowerCase())).map((e) => e.ariaLabel)"""
+HEADLESS = """() => [...document.querySelectorAll('#rooms table')].filter((t) =>
+  t.checkVisibility() && t.rows.length && !t.querySelector('th')).length"""
+
+
+def test_each_tab_has_one_heading_one_main_heads_of_tables_and_names_that_are_read(page, page_url, go):
+    for tab in TABS:
+        go(page, page_url, tab)
+        page.wait_for_load_state("networkidle")
+        assert page.locator("h1:visible").count() == 1 and page.locator("main:visible").count() == 1, tab
+        assert page.evaluate(NAMED_OTHERWISE) == [] and page.evaluate(HEADLESS) == 0, tab
+        asides = page.locator("aside:visible").evaluate_all("all => all.map((e) => e.ariaLabel)")
+        assert len(set(asides)) == len(asides), f"{tab}: each landmark has a name of its own"

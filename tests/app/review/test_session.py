@@ -1,4 +1,4 @@
-"""Reading sessions in the browser: started in Review, blind under neutral names, ended with a summary."""
+"""Reading sessions and blind studies in the browser: nothing is shown before the reader commits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import os
 import random
 
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
-from tests.app.conftest import arrived, routed
-from tests.app.review.conftest import CASES, SESSIONS, VEILED, WIDGET, enter, rows, settle
-
-pytestmark = pytest.mark.long
+from core.studio.db import audit, opening
+from core.studio.review import people, sessions
+from core.studio.review.agreement import agreement
+from tests.app.conftest import Served, arrived, routed
+from tests.app.review.conftest import CASES, SESSIONS, STUDY, VEILED, WIDGET, enter, make_home, rows, settle
+from tests.app.test_accounts import PASSWORD
+from tests.app.test_accounts import enter as sign_in
+from tests.studio.review.conftest import asks
 
 CASE = f"{WIDGET}.review.detail.id"
 SEEDS = range(20) if os.environ.get("PMSACL_ALL_SEEDS") else range(1)
@@ -45,6 +50,7 @@ def distract(page, draw: random.Random) -> None:
         page.keyboard.press("Escape")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_fifty_blind_cases_by_keyboard_with_clicks_between(page, page_url, review_home, seed):
     enter(page, page_url, SESSIONS)
@@ -71,6 +77,7 @@ def test_fifty_blind_cases_by_keyboard_with_clicks_between(page, page_url, revie
     page.locator("dialog.rv-over").wait_for()
 
 
+@pytest.mark.long
 def test_a_blind_session_tells_nothing_and_ends_with_a_summary(page, page_url, review_home):
     enter(page, page_url, SESSIONS)
     real = rows(review_home, "SELECT id, name, sha256 FROM cases WHERE study = ? AND split = 'test'", SESSIONS)
@@ -143,6 +150,7 @@ def prints(page, summary, parts: list[str]) -> None:
     assert page.locator(".rv-report").count() == 0
 
 
+@pytest.mark.long
 def test_the_study_tab_is_covered_until_the_session_is_ended_there(page, page_url):
     enter(page, page_url, SESSIONS)
     begin(page, 2)
@@ -156,6 +164,7 @@ def test_the_study_tab_is_covered_until_the_session_is_ended_there(page, page_ur
     page.wait_for_function(f"{WIDGET}.review.setup && !{WIDGET}.review.setup.session")
 
 
+@pytest.mark.long
 def test_a_session_ends_after_the_decision_that_is_on_its_way(page, page_url):
     enter(page, page_url, SESSIONS)
     begin(page, 2)
@@ -174,6 +183,7 @@ def test_a_session_ends_after_the_decision_that_is_on_its_way(page, page_url):
     summary.get_by_role("button", name="Close").click()
 
 
+@pytest.mark.long
 def test_a_key_of_before_a_session_decides_nothing_in_it(page, page_url, review_home):
     """Its first case is one that the reader has not seen when the key is pressed."""
     enter(page, page_url, SESSIONS)
@@ -194,6 +204,7 @@ def test_a_key_of_before_a_session_decides_nothing_in_it(page, page_url, review_
     page.locator("dialog.rv-over").get_by_role("button", name="Close").click()
 
 
+@pytest.mark.long
 def test_turning_blind_reading_off_shows_at_once(page, page_url):
     def turn(on: bool):
         answer = page.request.post(f"{page_url}api/review/settings", data={"study": VEILED, "blind": on})
@@ -209,3 +220,56 @@ def test_turning_blind_reading_off_shows_at_once(page, page_url):
         assert not page.evaluate(f"[...{WIDGET}.review.list.rows.values()][0].row.name").startswith("Case ")
     finally:
         turn(False)
+
+
+@pytest.mark.long
+def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
+    home = make_home(tmp_path, 6)
+    store = opening.open(str(home))
+    for name in ("ann", "ben"):
+        people.add_reader(store, name, PASSWORD)
+    sessions.set_blind(store, STUDY, True, "root")
+    cases = store.query("SELECT * FROM cases WHERE split = 'test'")
+    server = Served(home, "--readers")
+    try:
+        pages = [sign_in(browser, server.url, name, PASSWORD) for name in ("ann", "ben")]
+        for page in pages:
+            enter(page, server.url)
+            html = page.content()
+            assert not page.locator(".rv-ai").is_visible() and page.locator(".rv-veil").is_visible()
+            assert not any(c["name"] in html for c in cases)
+            # Where the lesion is can be said before the score is shown; a mask cannot be drawn, and the page says so.
+            page.keyboard.press("b")
+            page.locator(".toast").filter(has_text="You can mark a location now").wait_for()
+            page.keyboard.press("'")
+            page.locator(".rv-pane canvas").first.click()
+            page.keyboard.press("1")
+            settle(page)
+            assert "point" in page.locator(".rv-findings li").inner_text() and not page.locator(".rv-ai").is_visible()
+            listed = page.request.get(f"{server.url}api/review/list?study={STUDY}").json()["rows"]
+            assert not {r["id"] for r in listed} & {c["id"] for c in cases} and len(listed) == len(cases)
+        words = {"ann": "nanann", "ben": "naaaun"}
+        for i in range(6):
+            for page, name in zip(pages, words, strict=True):
+                page.keyboard.press(words[name][i])
+                settle(page)
+                assert page.locator(".rv-ai").is_visible(), "after the commit the reading is shown"
+                if i == 0:
+                    page.keyboard.press("Control+z")
+                    page.locator(".toast").filter(has_text="A blind first decision stands").wait_for()
+                    assert page.locator(".rv-ai").is_visible()
+                page.keyboard.press(words[name][i])  # the second decision
+                settle(page)
+        assert store.one("SELECT count(*) AS n FROM reviews")["n"] == 24
+        long = {"n": "normal", "a": "abnormal", "u": "unsure"}
+        said = []
+        for page, name in zip(pages, words, strict=True):  # each in an order of the reader's own
+            numbers = [r["id"] for r in page.request.get(f"{server.url}api/review/list?study={STUDY}").json()["rows"]]
+            own = [asks(store, name, number=n).asked_case["id"] for n in numbers]
+            said.append([long[word] for _, word in sorted(zip(own, words[name], strict=True))])
+        assert agreement(store, STUDY)["pairs"][0]["kappa"] == pytest.approx(cohen_kappa_score(*said), abs=1e-12)
+        assert audit.verify(store)["ok"]
+        for page in pages:
+            page.context.close()
+    finally:
+        server.stop()

@@ -1,15 +1,19 @@
-"""Dry runs over the routes: six at once by one reader take turns, and no file of the machine is named by a reader."""
+"""Heavy requests take turns; no file of the machine is named by a reader."""
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
+from app.routes import programs
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, save_encoder
+from core.studio.programs.looks import Looks
 from core.studio.review import people
 from core.studio.training import dryrun
 from tests.app.routes.clients import PASSWORD, client_of
@@ -68,3 +72,26 @@ def test_a_reader_names_no_file_of_weights(room, tmp_path, monkeypatch):  # noqa
         answer = client.post("/api/training/start", json=body, headers={"x-user": "ann"})
         assert answer.status_code == 400 and f"no detector is called '{name}'" in answer.json()["error"]
     assert not store.query("SELECT 1 FROM runs WHERE kind = 'pretrain' AND status = 'queued'")
+
+
+@pytest.mark.slow
+def test_images_that_are_asked_for_at_once_are_unpacked_one_after_the_other(room, monkeypatch):  # noqa: F811
+    store, run = room
+    client, at_work, most, met = client_of(store), [], [], threading.Event()
+
+    def read(path):
+        at_work.append(path)
+        most.append(len(at_work))
+        met.wait(0.1)  # for another one, which does not come
+        if len(at_work) > 1:
+            met.set()
+        at_work.remove(path)
+        return np.zeros((9, 9, 3), np.uint8)
+
+    said = {"score": 0.5, "threshold": None, "percentile": None, "flagged": None}
+    monkeypatch.setattr(programs, "read_image", read)
+    monkeypatch.setattr(Looks, "at", lambda self, run, image: (said, np.zeros((4, 4), np.float32)))
+    body = {"run": run, "image": base64.b64encode(b"a small file").decode()}
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(threads.map(lambda _: client.post("/api/programs/score", json=body), range(4)))
+    assert [answer.status_code for answer in answers] == [200] * 4 and max(most) == 1

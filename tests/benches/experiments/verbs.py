@@ -7,40 +7,18 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from app.commands._common import BY, UserError, finish, open_store, options_of, say, study_named, verb
-
-
-def add(subparsers) -> None:
-    _add_experiment(subparsers)
-    _add_choose(subparsers)
-
-
-def _add_experiment(subparsers) -> None:
-    parser = verb(
-        subparsers, "experiment", "Arms of an experiment over seeds: means and spreads in one table", run_experiment
-    )
-    parser.add_argument("name", help="comparison, ablation, look, ...; a wrong name lists all")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--data", metavar="DIR", help="folder of a study; imported under its own name unless it is there"
-    )
-    parser.add_argument("--patients", metavar="PATTERN", help="of the folder's file names, as `study import` takes it")
-    source.add_argument("--study", help="a study that is there already")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--size", type=int, default=64, help="side of the images in pixels")
-    parser.add_argument("--arms", help="only these, by number from 0: 0,3")
-    parser.add_argument("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder")
-    parser.add_argument("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head")
-    parser.add_argument(
-        "--fit-preset",
-        help="for every detector that has it: paper; fundus, xray, ultrasound, ... (default: each arm's)",
-    )
-    parser.add_argument("--bootstrap", type=int, default=1000)
-    parser.add_argument(
-        "--out", metavar="FILE", help="also write the rows and the table here, as JSON; of `marks` as each row comes"
-    )
-    parser.add_argument("--go-on", action="store_true", help="of `marks`: rows that FILE has are not run again")
+from app.commands._common import (
+    BY,
+    UserError,
+    arg,
+    finish,
+    one_of,
+    open_store,
+    options_of,
+    say,
+    study_named,
+    verb,
+)
 
 
 def study_of(store, args) -> str:
@@ -76,7 +54,31 @@ def _rows_of(args, study: str) -> list[dict]:
     return there["rows"]
 
 
+@verb(
+    "experiment",
+    arg("name", help="comparison, ablation, look, ...; a wrong name lists all"),
+    one_of(
+        arg("--data", metavar="DIR", help="folder of a study; imported under its own name unless it is there"),
+        arg("--study", help="a study that is there already"),
+        required=True,
+    ),
+    arg("--patients", metavar="PATTERN", help="of the folder's file names, as `study import` takes it"),
+    arg("--seeds", type=int, default=3),
+    arg("--first-seed", type=int, default=0),
+    arg("--size", type=int, default=64, help="side of the images in pixels"),
+    arg("--arms", help="only these, by number from 0: 0,3"),
+    arg("--set-pretrain", action="append", default=[], metavar="KEY=VALUE", help="for every encoder"),
+    arg("--set-fit", action="append", default=[], metavar="KEY=VALUE", help="for every lesion head"),
+    arg(
+        "--fit-preset",
+        help="for every detector that has it: paper; fundus, xray, ultrasound, ... (default: each arm's)",
+    ),
+    arg("--bootstrap", type=int, default=1000),
+    arg("--out", metavar="FILE", help="also write the rows and the table here, as JSON; of `marks` as each row comes"),
+    arg("--go-on", action="store_true", help="of `marks`: rows that FILE has are not run again"),
+)
 def run_experiment(args) -> int:
+    """Arms of an experiment over seeds: means and spreads in one table."""
     from core.engine.backbones.embed import remembering
     from tests.benches.experiments import taught
     from tests.benches.experiments.claims import claims_markdown, claims_of_rows
@@ -139,17 +141,6 @@ def run_experiment(args) -> int:
     return finish(args, payload, "\n" + markdown(lines) + tested)
 
 
-def _add_choose(subparsers) -> None:
-    parser = verb(
-        subparsers, "choose", "Choose an experiment's arm for each set by the figures of the others", run_choose
-    )
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="what `experiment NAME --out FILE` wrote; several of a set are joined"
-    )
-    parser.add_argument("--among", default="", metavar="TEXT", help="only arms whose label holds this")
-    parser.add_argument("--whole", action="store_true", help="figures of whole images, not of the region of interest")
-
-
 def _summary_of(file: str, whole: bool) -> tuple[str, list[dict]]:
     try:
         held = json.loads(Path(file).read_text())
@@ -158,7 +149,16 @@ def _summary_of(file: str, whole: bool) -> tuple[str, list[dict]]:
         raise UserError(f"{file} is not what `experiment --out` writes") from error
 
 
+@verb(
+    "choose",
+    arg(
+        "files", nargs="+", metavar="FILE", help="what `experiment NAME --out FILE` wrote; several of a set are joined"
+    ),
+    arg("--among", default="", metavar="TEXT", help="only arms whose label holds this"),
+    arg("--whole", action="store_true", help="figures of whole images, not of the region of interest"),
+)
 def run_choose(args) -> int:
+    """Choose an experiment's arm for each set by the figures of the others."""
     from tests.benches.experiments.choice import leave_one_out, markdown
 
     sets: dict[str, list[dict]] = {}

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from app.commands import main
-from app.commands.detectors import detector_config
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
 from core.engine.detectors.comparators.autoencoders import DAE, DAEConfig
@@ -109,7 +108,7 @@ def test_a_new_detector_shows_in_verb_page_and_report_with_no_other_change(
     store, tiny_study, newcomer, home, capsys, tmp_path, monkeypatch
 ):
     assert training_forms(store)["detectors"][newcomer]["title"] == "Newcomer"
-    assert detector_config(newcomer, None, {}) == DETECTORS.get(newcomer).Config()
+    assert DETECTORS.get(newcomer).preset(None) == DETECTORS.get(newcomer).Config()
     monkeypatch.setitem(PRETRAIN_PRESETS, "quick", TINY)
     line = ["report", "--study", tiny_study, "--tables", "detection", "--rows", "Newcomer", "--seeds", "1", "--size"]
     line += ["32", "--home", str(home.path), "--device", "cpu", "--bootstrap", "0", "--json", "--out", str(tmp_path)]

@@ -1,14 +1,62 @@
-"""Erases a patient, for administrators: first describes the stored data, then deletes them."""
+"""Removed things: the bin, which keeps runs and studies for a week, and the erasing of a patient for good.
+
+Only administrators erase: what is stored is described first, then deleted.
+"""
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from fastapi import APIRouter
 
-from app.access.permissions import Administrator, Studio
-from app.routes._types import Answer, Body, Id, Line, Part
+from app.access.permissions import Administrator, Sighted, Studio, owner_of
+from app.routes._types import Answer, Body, Done, Id, Line, Part
+from core.studio.db import owners
 from core.studio.review import erasing
+from core.studio.runs import bin
 
-router = APIRouter(prefix="/api/erase", tags=["erase"])
+router = APIRouter(tags=["removal"])
+
+
+class Binned(Part):
+    """A run or a study in the bin."""
+
+    kind: Literal["run", "study"]
+    id: str
+    name: str
+    study: str
+    binned: str
+    until: str
+
+
+class Bin(Answer):
+    rows: list[Binned]
+    days: int
+
+
+@router.get("/api/bin", response_model=Bin)
+def contents(ctx: Studio, who: Sighted):
+    """List the bin's contents: administrators see everything, readers the runs that they made."""
+    store = ctx.store()
+    rows = bin.contents(store)
+    if not ctx.administers(who):
+        mine = set(owners.owned(store, "run", who))
+        rows = [row for row in rows if row["kind"] == "run" and row["id"] in mine]
+    return {"ok": True, "rows": rows, "days": bin.DAYS}
+
+
+@router.post("/api/bin/run/{run_id}/restore", response_model=Done)
+def restore_run(ctx: Studio, who: Annotated[str, owner_of("run", "run_id")], run_id: str):
+    """Restore a run from the bin."""
+    bin.restore(ctx.store(), "run", run_id, who)
+    return {"ok": True}
+
+
+@router.post("/api/bin/study/{study}/restore", response_model=Done)
+def restore_study(ctx: Studio, who: Administrator, study: str):
+    """Restore a study from the bin."""
+    bin.restore(ctx.store(), "study", study, who)
+    return {"ok": True}
 
 
 class Patient(Body):
@@ -72,14 +120,14 @@ class Erased(Answer):
     still: list[str]
 
 
-@router.post("/find", response_model=Named)
+@router.post("/api/erase/find", response_model=Named)
 def find(ctx: Studio, who: Administrator, body: Patient):
     """Describe the data stored on a patient; nothing changes."""
     traced = erasing.trace(ctx.store(), erasing.cases_of(ctx.store(), body.patient, body.case), body.patient)
     return {"ok": True, "trace": traced.to_dict(), "lines": erasing.words(traced)}
 
 
-@router.post("", response_model=Erased)
+@router.post("/api/erase", response_model=Erased)
 def erase(ctx: Studio, who: Administrator, body: Erasure):
     """Erase a patient, if the number of cases shown before is still right."""
     cases = erasing.cases_of(ctx.store(), body.patient, body.case)
