@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import grey_images
+from core.engine.augment.colour import grey_images, hashed_normal
 from core.engine.augment.config import spread, strong_classes
-from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.placement import draw_boxes, fill, sides
 from core.engine.augment.strong import Mixed, Strong
 from core.engine.config import Config, option

@@ -44,7 +44,7 @@ def run(
                 )
             line = _step(training, after)
             if checkpoints is not None:
-                checkpoints.add(line)
+                checkpoints.lines.append(line)
             if report is not None:
                 report(line)
             if line["loss"] is None:

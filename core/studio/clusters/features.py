@@ -37,8 +37,7 @@ def chosen(store: Store, run: dict, config: MapConfig) -> list[Snapshot]:
 
 
 def features_key(snapshot: Snapshot, points: PointSet, config: MapConfig) -> str:
-    kind = {"centred": "projected"}.get(config.feature, config.feature)
-    content = f"{VERSION} {snapshot.digest} {points.key} {kind}"
+    content = f"{VERSION} {snapshot.digest} {points.key} {config.encoded}"
     return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
@@ -80,11 +79,10 @@ def features_of(
     file = store.home.clusters / "features" / f"{features_key(snapshot, points, config)}.npy"
 
     def make(path: Path) -> None:
-        kind = "projected" if config.feature == "centred" else config.feature
-        encoder = load_encoder(snapshot.folder, device)
+        encoder, pictures = load_encoder(snapshot.folder, device), PointImages(points, images)
         with pooled.kept(store, points.study):
             values = embed.encode(
-                encoder, PointImages(points, images), kind, device=device, report=report, should_stop=should_stop
+                encoder, pictures, config.encoded, device=device, report=report, should_stop=should_stop
             )
         np.save(path, values)
 

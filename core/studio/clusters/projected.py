@@ -14,7 +14,7 @@ import numpy as np
 from core.engine import files
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig, Config, option
 from core.engine.losses.centred import centred
 from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
@@ -44,13 +44,12 @@ class ProjectionConfig(Config):
 
     folder: str = ""
     study: str = ""
-    neighbours: int = 10  # number of nearest points that determine the position
+    neighbours: int = option(10, "Number of nearest points that determine the position.", low=1, high=100)
 
     def __post_init__(self):
+        super().__post_init__()
         if bool(self.folder) == bool(self.study):
             raise BadConfig("give a folder of images, or a study, whose images shall be projected onto the map")
-        if not 1 <= self.neighbours <= 100:
-            raise BadConfig(f"neighbours is 1 .. 100, not {self.neighbours}")
 
 
 @dataclass(frozen=True)
@@ -258,10 +257,9 @@ def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
     snapshot = Snapshot(epoch["epoch"], work.store.home.path / epoch["snapshot"])
     _report(work, 0.4 + 0.6 * e / count, f"Projecting {len(images)} images at epoch {snapshot.epoch}")
     device = pick_device(work.device)
-    kind = "projected" if m.config.feature == "centred" else m.config.feature
     encoder = load_encoder(snapshot.folder, device)
     with pooled.kept(work.store, m.about["study"]):  # rounded as the map's
-        new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
+        new = embed.encode(encoder, images, m.config.encoded, device=device, should_stop=work.should_stop)
     if m.config.feature == "centred":  # real images are centred as A_0
         new = centred(new, np.zeros(len(new), np.int64), saved_centres(snapshot))
     map_features = np.asarray(explore.features(work.store, m, e))

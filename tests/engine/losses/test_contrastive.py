@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from core.engine.losses import reference
-from core.engine.losses.contrastive import nt_xent, supcon_loss
-from core.engine.losses.pmsacl import PMSACLLoss, kappa, loss_of_a_constant, pmsacl_loss
+from core.engine.losses.pmsacl import PMSACLLoss, kappa, loss_of_a_constant, nt_xent, pmsacl_loss, supcon_loss
 from core.engine.losses.reference import l_pmsacl, supcon
 
 

@@ -100,7 +100,7 @@ def test_bad_settings_are_sentences():
     for wrong in ({"method": "isomap"}, {"feature": "pixels"}, {"perplexity": 0.0}, {"min_dist": 1.5}):
         with pytest.raises(BadConfig):
             MapConfig(**wrong)
-    with pytest.raises(BadConfig, match="cannot be -1"):
+    with pytest.raises(BadConfig, match="mixed must be at least 0, not -1"):
         PointsConfig(mixed=-1)
     config = MapConfig(epochs=(0, 3), points=PointsConfig(train=5))
     assert MapConfig.from_dict(json.loads(config.to_json())) == config

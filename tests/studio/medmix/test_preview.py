@@ -13,9 +13,9 @@ from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.matching import energy_distance
 from core.engine.progress import Stopped
 from core.studio.ingest import studies
-from core.studio.medmix import figure, probe
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT
+from core.studio.medmix import probe
+from core.studio.medmix.probe import OUT_OF_SUPPORT
 from core.studio.medmix.samples import Samples
 from tests.conftest import plain_folder, write
 
@@ -124,9 +124,9 @@ def test_the_images_proportions_are_known_or_said_to_differ(samples, tmp_path, s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", figure.TYPES)
+@pytest.mark.parametrize("kind", medmix_view.TYPES)
 def test_figures(samples, kind):
-    made = figure.figure(medmix_view.draw_grid(samples, scene()), kind)
+    made = medmix_view.figure(medmix_view.draw_grid(samples, scene()), kind)
     assert made.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
 
 
@@ -135,8 +135,6 @@ def test_wrong_scenes_are_sentences(samples):
         scene(size=100)
     with pytest.raises(ValueError, match="no normal training images"):
         medmix_view.draw_grid(samples, scene(study="other"))
-    with pytest.raises(ValueError, match="save"):
-        figure.figure(medmix_view.draw_grid(samples, scene()), "gif")
 
 
 @pytest.mark.slow
