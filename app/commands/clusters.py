@@ -35,7 +35,7 @@ def add(subparsers) -> None:
 def run(args) -> int:
     from core.engine.tensors import pick_device
     from core.studio.clusters import explore, figure, library
-    from core.studio.clusters.features import chosen
+    from core.studio.clusters.points import chosen
     from core.studio.runs.weights import encoder_run
 
     pick_device(args.device)

@@ -27,7 +27,7 @@ from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
 from core.studio.medmix import presets
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
 from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])

@@ -107,8 +107,7 @@ def draw(
 
 def objective(store: Store, m: Map) -> str:
     """Returns the title of the pre-training of the map's encoder, such as "PMSACL"."""
-    method = get_run(store, m.about["run"])["method"]
-    return OBJECTIVES.about(method)["title"].removesuffix(" (global)") if method in OBJECTIVES.names() else method
+    return OBJECTIVES.title(get_run(store, m.about["run"])["method"]).removesuffix(" (global)")
 
 
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {"Software": None}}

@@ -19,9 +19,8 @@ from core.engine.losses.centred import centred
 from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
 from core.studio.clusters import explore
-from core.studio.clusters.features import saved_centres
 from core.studio.clusters.library import Map, is_key, map_folder, open_map, under_way
-from core.studio.clusters.points import Projected
+from core.studio.clusters.points import Projected, saved_centres
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import resize, roots, studies
 from core.studio.ingest.decode import read_image

@@ -44,7 +44,7 @@ from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
 from core.studio.medmix import presets
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
 from core.studio.runs import marks
 
 MOST = 20  # lesions

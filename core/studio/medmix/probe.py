@@ -25,8 +25,7 @@ from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
 from core.studio.ingest.resize import fraction, shrink
 from core.studio.jobs.steps import never
-from core.studio.medmix.preview import Scene, strong_of
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples, Scene, strong_of
 from core.studio.runs import records as runs
 from core.studio.runs import weights
 from core.studio.runs.marks import truth_masks
@@ -177,9 +176,8 @@ def _features(encoder, images: torch.Tensor) -> np.ndarray:
 
 
 REAL = 48  # lesions of the study that are looked at
-OUT_OF_SUPPORT = (
-    5.0  # times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more
-)
+# Times as far as normal patches: on colonoscopy seven presets lie under 3.5, opaque blocks at 14 and more.
+OUT_OF_SUPPORT = 5.0
 
 
 def lesion_similarity(

@@ -5,8 +5,6 @@ import pytest
 import torch
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS
-from core.engine.training import checkpoint
-from core.engine.training.pretrain import pretrain
 from core.engine.training.pretraining import Data, Pretraining
 from tests.conftest import ARCH
 from tests.engine._images import normals
@@ -33,14 +31,3 @@ def test_the_batch_holds_the_other_studys_pixels(objective):
         blue = (images[:, 2] > 0.98) & (images[:, :2] < 0.02).all(1)
         assert bool(blue[views.labels == 1].any()) == expected
         assert not blue[views.labels == 0].any()
-
-
-@pytest.mark.slow
-def test_a_training_is_not_resumed_with_other_donors(tmp_path):
-    first = pretrain(Data(normals(6), pool=BLUE), CONFIG, tmp_path, max_steps=1)
-    assert len(first.history) == 1
-    with pytest.raises(checkpoint.BadCheckpoint, match="other images of another study"):
-        pretrain(Data(normals(6), pool=BLUE[::-1][:4]), CONFIG, tmp_path)
-    assert len(pretrain(Data(normals(6), pool=BLUE), CONFIG, tmp_path).history) == 2
-    with pytest.raises(ValueError, match="donors' images are 16 x 16"):
-        pretrain(Data(normals(6), pool=BLUE[:, :16, :16]), CONFIG, tmp_path / "new")

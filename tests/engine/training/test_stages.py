@@ -9,7 +9,6 @@ from torch import nn
 
 from core.engine.backbones.config import STRIDES, EncoderConfig
 from core.engine.backbones.encoder import build_encoder
-from core.engine.config import BadConfig
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.training.pretraining import Data, Pretraining
 from core.engine.training.schedule import parameter_groups, stages, still_layers, train_mode
@@ -94,11 +93,6 @@ def test_resumed_with_groups_it_goes_on_bit_for_bit(training):
     assert all(
         torch.equal(a, b) for a, b in zip(training.encoder.parameters(), other.encoder.parameters(), strict=True)
     )
-
-
-def test_frozen_is_a_stride():
-    with pytest.raises(BadConfig, match="frozen is one of 0, 2, 4, 8, 16, 32, not 5"):
-        PRETRAIN_PRESETS["quick"].replace(frozen=5)
 
 
 def _names(encoder, layer) -> list[str]:

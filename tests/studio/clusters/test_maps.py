@@ -142,11 +142,6 @@ def test_the_lesion_heads_scores_are_offered_first(world):
         store.execute("DELETE FROM runs WHERE id = ?", [run])
 
 
-@pytest.fixture(scope="module")
-def made(world):
-    return library.open_map(world.store, world.embed(epochs=(0, 2)))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")])
 def test_a_figure_is_the_same_each_time(made, format, start):

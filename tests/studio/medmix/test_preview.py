@@ -15,8 +15,8 @@ from core.engine.progress import Stopped
 from core.studio.ingest import studies
 from core.studio.medmix import preview as medmix_view
 from core.studio.medmix import probe
+from core.studio.medmix.preview import Samples
 from core.studio.medmix.probe import OUT_OF_SUPPORT
-from core.studio.medmix.samples import Samples
 from tests.conftest import plain_folder, write
 
 
