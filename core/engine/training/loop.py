@@ -40,7 +40,7 @@ def run(
             if should_stop is not None and should_stop():
                 raise Stopped(
                     f"{training.title} was stopped after {training.step} of {training.steps} steps; "
-                    "started again, it goes on from there"
+                    "it resumes there when it is started again"
                 )
             line = _step(training, after)
             if checkpoints is not None:

@@ -150,7 +150,7 @@ def with_names(new: Projected, names: Names) -> Projected:
 def forget(store: Store, map_key: str, key: str) -> None:
     """Removes projected images from the map."""
     if store.one("SELECT 1 FROM cluster_projected WHERE key = ? AND map = ?", [key, map_key]) is None:
-        raise NotFound("nothing of that kind was projected onto this map")
+        raise NotFound("these images were not projected onto this map")
     store.execute("DELETE FROM cluster_projected WHERE key = ?", [key])
     shutil.rmtree(folder_of(store, map_key, key), ignore_errors=True)
 

@@ -285,7 +285,7 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
 def _note(result: Match, asked: Asked) -> str:
     """Says where a preset comes from, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
-    rest = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
+    rest = "unknown for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
     return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {rest}"
 
 

@@ -54,7 +54,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
     if done.returncode < 0:
         return {"fits": False, "message": "It does not fit: the machine ran out of memory. Take a smaller batch."}
     if done.returncode or not line:
-        raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+        raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
     result = json.loads(line[0])
     if "error" in result:
         raise ValueError(result["error"])

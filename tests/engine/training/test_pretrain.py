@@ -194,7 +194,7 @@ def test_a_substitute_for_the_backbone_is_named(tmp_path, monkeypatch):
     config = TINY.replace(epochs=1, batch=10, **{"encoder.arch": "resnet18", "encoder.init": "auto"})
     result = pretrain(IMAGES, config, tmp_path / "run", report=said.append)
     for message in (result.message, said[0]["message"]):
-        assert "efficientnet-lite0 took the place of resnet18" in message
+        assert "efficientnet-lite0 replaces resnet18" in message
 
 
 def test_random_layers_are_not_frozen(tmp_path):
