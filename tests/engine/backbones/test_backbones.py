@@ -10,7 +10,6 @@ import efficientnet_lite_pytorch as package
 import pytest
 import torch
 import torchvision
-from safetensors.torch import save_file
 
 from core.engine.backbones import timm_models, weights
 from core.engine.backbones.config import STRIDES, EncoderConfig, is_backbone
@@ -132,19 +131,6 @@ def test_auto_takes_the_weights_that_are_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(timm_models.EfficientNetLite, "bundled", lambda self: None)
     auto, random = (build_encoder(EncoderConfig(init=init, seed=4)) for init in ("auto", "random"))
     assert auto.origin == {"source": "random"} and torch.equal(auto.net.conv1.weight, random.net.conv1.weight)
-
-
-@pytest.mark.slow
-def test_a_run_of_another_backbone_goes_on(tmp_path):
-    first = build_encoder(EncoderConfig(arch=LITE, seed=1))
-    save_encoder(first, tmp_path)
-    again = build_encoder(EncoderConfig(arch=LITE, seed=2, init=str(tmp_path)))
-    assert all(torch.equal(v, again.state_dict()[n]) for n, v in first.state_dict().items() if "tracked" not in n)
-    assert again.origin["source"] == str(tmp_path) and len(again.origin["sha256"]) == 64
-    save_file({f"module.{n}": v for n, v in first.net.state_dict().items()}, tmp_path / "w.safetensors")
-    build_encoder(EncoderConfig(arch=LITE, init=str(tmp_path / "w.safetensors")))
-    with pytest.raises(weights.BadWeights, match="not a resnet18"):
-        build_encoder(EncoderConfig(init=str(tmp_path)))
 
 
 def test_imagenet_of_timm_offline_says_what_to_do(monkeypatch):

@@ -20,7 +20,7 @@ from core.engine.config import BadConfig
 from core.studio.clusters import explore, figure, library, maps
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db.store import NotFound, now
-from core.studio.review.exports.tables import Names, cell
+from core.studio.review.exports.tables import Names
 from core.studio.runs import records as runs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -174,10 +174,6 @@ def test_the_table_holds_every_point_of_every_epoch(world, made):
     ).to_pydict()
     assert again["y"] == pytest.approx([float(r["y"]) for r in rows])
     assert again["case"] == [r["case"] for r in rows]
-
-
-def test_a_name_is_never_a_formula_in_a_spreadsheet():
-    assert cell("=cmd()") == "'=cmd()" and cell("plain") == "plain" and cell(-1.5) == -1.5
 
 
 def test_tags_go_to_cases_and_come_off_again(world, made):

@@ -31,7 +31,6 @@ def scene(**changes) -> medmix_view.Scene:
     return medmix_view.Scene.from_dict({"study": "tiny", "size": 64, "samples": 3, **changes})
 
 
-@pytest.mark.slow
 def peak_of(act) -> int:
     """How many bytes more than before are resident at the worst moment of `act`."""
     Path("/proc/self/clear_refs").write_text("5")
