@@ -8,33 +8,12 @@ from typing import Any
 
 import yaml
 
+from core.engine.augment.config import MEDMIX_NOTES, MEDMIX_PRESETS
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
 from core.studio.db import limits
 from core.studio.db.store import NotFound, Store, now
 
-NOTES = {  # a line on each preset that comes with the studio
-    "paper": "As published: square patches of other images",
-    "quick": "Round, opaque lesions that a small encoder learns in minutes",
-    "soft": "Soft edges, no corners",
-    "varied": "For any kind of image: every size, shape and edge",
-    "lesions": "Larger lesions of the image's own tissue, fading edges",
-    "endoscopy": "Polyps: domes of mucosa, lit from one side",
-    "fundus": "Exudates and haemorrhages: small, irregular, bright or dark",
-    "xray": "Opacities and effusions: large, veiling",
-    "ultrasound": "Masses and cysts with their own speckle",
-    "large": "Lesions that fill much of the frame",
-    "swell": "Tissue that swells, up to most of the frame",
-    "easy": "Blocks of noise: easy on purpose, to see what the numbers say",
-    "cut": "Hard-edged rectangles",
-    "seam": "Patches of other images, blended without a seam",
-    "lens": "Bulges of the image itself, its colour unchanged",
-    "stain": "Spots of another colour, flat",
-    "mottle": "Ovals of drawn texture",
-    "grain": "Grainy spots of the image itself",
-    "foreign": "Cut from another study",
-    "zoom": "The image's own tissue, enlarged or reduced",
-}
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
 
@@ -49,17 +28,9 @@ def checked(strong: str, config: dict) -> dict:
 
 def built_in() -> list[dict]:
     """Returns the presets that come with the studio, as version 0."""
-    from core.engine.augment.config import MEDMIX_PRESETS
-
+    facts = {"version": 0, "strong": "medmix", "built_in": True}
     return [
-        {
-            "name": name,
-            "version": 0,
-            "strong": "medmix",
-            "config": config.to_dict(),
-            "note": NOTES.get(name, ""),
-            "built_in": True,
-        }
+        {**facts, "name": name, "config": config.to_dict(), "note": MEDMIX_NOTES[name]}
         for name, config in MEDMIX_PRESETS.items()
     ]
 
