@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from statistics import median
@@ -82,7 +83,6 @@ class Gauge:
         return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
 
 
-_OF_GAUGES = ("first", "low", "high", "well", "ratio")
 PROJECTIONS, FEATURES = "projections", "features"
 
 
@@ -152,7 +152,7 @@ class CollapseWatch:
 
     def state(self) -> dict[str, Any]:
         """Returns the values that a checkpoint stores."""
-        gauges = {name: {field: getattr(g, field) for field in _OF_GAUGES} for name, g in self.gauges.items()}
+        gauges = {name: copy.deepcopy(vars(gauge)) for name, gauge in self.gauges.items()}
         return {"gauges": gauges, "alarm": self.alarm, "past": self.past, "recent": list(self.recent)}
 
     def restore(self, state: dict[str, Any]) -> None:

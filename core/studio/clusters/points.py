@@ -6,6 +6,7 @@ the same configuration and all maps show the same images.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable
@@ -135,7 +136,7 @@ def made_points(home: Home, key: str, make: Callable[[Path], object]) -> PointSe
 
 def make_points(folder: Path, study: dict, size: int, mix, k: int, config: PointsConfig, arrays) -> None:
     """Selects the images, makes their MedMix versions with `mix` (a member of STRONG), and writes both to `folder`."""
-    pick = _Pick(config.seed)
+    pick = functools.partial(_pick, config.seed)
     split, label = np.asarray(arrays.split), np.asarray(arrays.label)
     train = pick(np.flatnonzero((split == "train") & (label != "abnormal")), config.train)
     holdout = pick(np.flatnonzero(split == "holdout"), config.holdout)
@@ -176,16 +177,11 @@ def make_points(folder: Path, study: dict, size: int, mix, k: int, config: Point
     (folder / "about.json").write_text(json.dumps(facts))
 
 
-class _Pick:
+def _pick(seed: int, rows: np.ndarray, most: int) -> np.ndarray:
     """Samples at most `most` of the rows, in order; each call uses the same seed, so that limits do not interact."""
-
-    def __init__(self, seed: int):
-        self.seed = seed
-
-    def __call__(self, rows: np.ndarray, most: int) -> np.ndarray:
-        if len(rows) <= most:
-            return rows
-        return np.sort(np.random.default_rng(self.seed).choice(rows, most, replace=False))
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
 
 
 def _mix_all(folder: Path, mix, k: int, seed: int, images: np.ndarray, roi: np.ndarray) -> None:

@@ -88,12 +88,7 @@ def remove_preset(store: Store, name: str) -> None:
 
 def to_yaml(preset: dict) -> str:
     """Returns the text of a preset's file."""
-    head_lines = {
-        "preset": preset["name"],
-        "version": preset["version"],
-        "strong": preset["strong"],
-        "note": preset["note"],
-    }
+    head_lines = {"preset": preset["name"], **{key: preset[key] for key in ("version", "strong", "note")}}
     config = {k: list(v) if isinstance(v, tuple) else v for k, v in preset["config"].items()}
     return yaml.safe_dump({**head_lines, "config": config}, sort_keys=False, allow_unicode=True)
 
