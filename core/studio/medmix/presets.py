@@ -39,9 +39,10 @@ def list_presets(store: Store, versions: bool = False) -> list[dict]:
     """Lists built-in presets, then those of readers by name; only the newest version of each unless `versions`."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
     saved = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
-    if not versions:
-        saved = [row for i, row in enumerate(saved) if i == 0 or saved[i - 1]["name"] != row["name"]]
-    return built_in() + saved
+    newest: dict[str, dict] = {}
+    for row in saved:
+        newest.setdefault(row["name"], row)
+    return built_in() + (saved if versions else list(newest.values()))
 
 
 def _whole(strong: str, config: dict) -> dict:

@@ -19,6 +19,7 @@ def test_saving_again_makes_a_version_unless_nothing_changed(store):
     assert presets.save_preset(store, "flat", "medmix", CONFIG)["version"] == 1
     assert presets.save_preset(store, "flat", "medmix", {**CONFIG, "k": 5})["version"] == 2
     assert presets.get_preset(store, "flat")["config"]["k"] == 5
+    presets.save_preset(store, "Flat", "medmix", CONFIG)  # another name, next to it in the list
     for versions, k in ((True, {2: 5, 1: CONFIG["k"]}), (False, {2: 5})):
         listed = [p for p in presets.list_presets(store, versions) if p["name"] == "flat"]
         assert {p["version"]: p["config"]["k"] for p in listed} == k
