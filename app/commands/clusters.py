@@ -34,7 +34,7 @@ def run(args) -> int:
     """Map an encoder's features: t-SNE, UMAP or PCA, as a figure or a table."""
     from core.engine.tensors import pick_device
     from core.studio.clusters import explore, figure, library
-    from core.studio.clusters.features import chosen
+    from core.studio.clusters.points import chosen
     from core.studio.runs.weights import encoder_run
 
     pick_device(args.device)

@@ -17,7 +17,7 @@ from app.routes import _pixels as pixels
 from app.routes._shared import Decision, JobAsked, JobStatus, NamedRun, Polygons, SampleCase, StatusOfJob, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Name, Part, Settings, Side, binary
 from core.studio.clusters import config, explore, library, projected
-from core.studio.clusters.features import has_centres
+from core.studio.clusters.points import has_centres
 from core.studio.db import owners
 from core.studio.db.store import Store
 from core.studio.ingest.studies import study_row

@@ -22,12 +22,12 @@ from app.routes._types import LONGEST_TEXT, Answer, Body, Done, Id, Line, Name, 
 from core.engine.progress import Stop
 from core.studio.db import owners
 from core.studio.db.limits import MB
+from core.studio.forms.fields import medmix_forms
 from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import uploads as dropped
-from core.studio.medmix import figure, presets
-from core.studio.medmix import forms as medmix_forms
+from core.studio.medmix import presets
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
 from core.studio.review import sessions
 
 router = APIRouter(prefix="/api/medmix", tags=["medmix"])
@@ -286,7 +286,7 @@ async def while_asked(request: Request, work: Callable[[Stop], T]) -> T:
 @router.get("/forms", response_model=MedMixForms)
 def forms(ctx: Studio, who: Reader):
     """Return the forms of the strong and weak augmentations."""
-    return {"ok": True, **medmix_forms.forms()}
+    return {"ok": True, **medmix_forms()}
 
 
 @router.post("/grid", dependencies=[heavy(GRID)], **binary("application/octet-stream", head=GridHead))
@@ -305,16 +305,16 @@ async def grid(ctx: Studio, who: Reader, request: Request, body: Scene):
 @router.post("/figure.{kind}", dependencies=[heavy(GRID)], **binary("image/png", "image/svg+xml", "application/pdf"))
 def save_figure(ctx: Studio, who: Reader, kind: str, body: Figure):
     """Draw the grid as a figure."""
-    if kind not in figure.TYPES:
-        raise ValueError(f"a figure is one of {', '.join(figure.TYPES)}, not {kind!r}")
+    if kind not in medmix_view.TYPES:
+        raise ValueError(f"a figure is one of {', '.join(medmix_view.TYPES)}, not {kind!r}")
     asked = medmix_view.Scene.from_dict(body.scene)
-    picture = figure.figure(
+    picture = medmix_view.figure(
         medmix_view.draw_grid(ctx.held(Samples, ctx.store()), asked, folder_of(ctx, asked), hidden(ctx, who, asked)),
         kind,
         body.outlines,
         body.title,
     )
-    return Response(picture, media_type=figure.TYPES[kind])
+    return Response(picture, media_type=medmix_view.TYPES[kind])
 
 
 @router.post("/probe", response_model=Probe, dependencies=[heavy(GRID)])

@@ -14,7 +14,7 @@ from app.routes import _pixels as pixels
 from app.routes._shared import Job, JobStatus, NamedRun, Values
 from app.routes._types import Answer, Body, Done, Id, Int, Line, Name, Part, Settings, binary
 from app.routes.medmix import Group, WeakForm
-from core.studio.medmix.batch_strip import BatchStrip
+from core.studio.medmix.preview import BatchStrip
 from core.studio.runs import records as runs
 from core.studio.training import dryrun, live
 from core.studio.training import requests as training

@@ -77,10 +77,6 @@ class Registry:
             raise UnknownName(f"no {self.family} is called {name!r}; there are: {', '.join(self.names())}")
         return self._members[name]
 
-    def about(self, name: str) -> dict[str, Any]:
-        self.get(name)
-        return dict(self._about[name])
-
     def title(self, name: str) -> str:
         """Returns the title of a member, or `name` if it has no title or is unknown."""
         return self.fact(name, "title", name)

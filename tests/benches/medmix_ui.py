@@ -14,7 +14,7 @@ from core.engine.augment.config import MEDMIX_PRESETS
 from core.studio.db import opening
 from core.studio.ingest import studies
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
 from tests.benches import bench
 
 AIM = 0.3  # seconds, at 256 px on two cores

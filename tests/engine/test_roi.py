@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.engine import roi
-from core.engine.phantom import draw_case
+from core.engine.phantom.frame import draw_case
 from core.engine.roi import find_roi
 
 

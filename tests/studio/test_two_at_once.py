@@ -221,7 +221,7 @@ class Key(User):
 class Embedded(User):
     places: tuple[str, ...] = (
         "core/studio/clusters/step.py embed", "core/studio/clusters/points.py made_points",
-        "core/studio/clusters/features.py features_of",
+        "core/studio/clusters/points.py features_of",
     )  # fmt: skip
     heavy = True
 

@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 
 from core.engine.objectives.presets import PRETRAIN_DEFAULT, PRETRAIN_PRESETS
-from core.engine.phantom.frame import SPLITS, Case, draw_case, lesions_of
+from core.engine.phantom.frame import Case
 from core.studio.bundle import export_bundle
 from core.studio.db import opening
 from core.studio.db.home import Home
@@ -32,7 +32,7 @@ from core.studio.review.context import RequestContext
 from core.studio.runs import learnt, records
 from core.studio.runs.look import look
 from core.studio.runs.pipeline import chain, create_pretrain
-from tests.tools.drawing import FOLDERS, MASKS
+from tests.tools.drawing import FOLDERS, MASKS, frame
 
 COMMAND = "python -m tests.tools.demo"
 COUNTS = {"train": 160, "test_normal": 60, "test_abnormal": 40}
@@ -58,8 +58,7 @@ def drawn(split: str, count: int, seed: int = 0) -> list[Case]:
     cases: list[Case] = []
     number = 0
     while len(cases) < count:
-        key = (seed, SPLITS[split], number)
-        case = draw_case(key, SIDE, lesions_of(key) if split == "test_abnormal" else 0)
+        case = frame(seed, split, number, SIDE)
         number += 1
         if split != "test_abnormal" or is_plain(case):
             cases.append(case)

@@ -5,9 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import cv2
+import numpy as np
 
+from core.engine.phantom.frame import Case, draw_case
+
+SPLITS = {"train": 0, "test_normal": 1, "test_abnormal": 2}
 FOLDERS = {"train": "train/normal", "test_normal": "test/normal", "test_abnormal": "test/abnormal"}
 MASKS = "test/mask"
+
+
+def frame(seed: int, split: str, i: int, side: int) -> Case:
+    """Draws frame i of a split; an abnormal one has one to three lesions, mostly one."""
+    key = (seed, SPLITS[split], i)
+    lesions = np.random.default_rng([*key, 77]).choice((1, 2, 3), p=(0.6, 0.27, 0.13))
+    return draw_case(key, side, int(lesions) if split == "test_abnormal" else 0)
 
 
 def draw(task: tuple[int, str, int, int, str]) -> None:
@@ -15,12 +26,9 @@ def draw(task: tuple[int, str, int, int, str]) -> None:
 
     Raises OSError if a file cannot be written.
     """
-    from core.engine.phantom.frame import SPLITS, draw_case, lesions_of
-
     cv2.setNumThreads(1)
     seed, split, i, side, folder = task
-    key = (seed, SPLITS[split], i)
-    case = draw_case(key, side, lesions_of(key) if split == "test_abnormal" else 0)
+    case = frame(seed, split, i, side)
     name = f"{split.split('_')[-1]}-{i:04d}.png"
     _write(Path(folder) / FOLDERS[split] / name, case.image[..., ::-1])
     if split == "test_abnormal":

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import grey_images
+from core.engine.augment.colour import grey_images, hashed_normal
 from core.engine.augment.config import spread, strong_classes
-from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.placement import draw_boxes, fill, sides
 from core.engine.augment.strong import Mixed, Strong
 from core.engine.config import Config, option
@@ -49,12 +48,16 @@ class CutMix(Strong):
         used = torch.arange(self.k)[None] < counts[:, None]
         mixed.sources = mixed.boxes.clone()
         mixed.donors = to_device(torch.where(used, donor[:, None], -1), x.device)
-        inside = fill(mixed.boxes, side)
-        if roi is not None:
-            inside &= to_device(roi, x.device) > 0
-        mixed.images = torch.where(inside[:, None], x[to_device(donor, x.device)], x)
-        mixed.masks, mixed.alpha = inside, inside.to(x.dtype)
+        mixed.masks = _filled(mixed, roi)
+        mixed.images = torch.where(mixed.masks[:, None], x[to_device(donor, x.device)], x)
+        mixed.alpha = mixed.masks.to(x.dtype)
         return mixed
+
+
+def _filled(mixed: Mixed, roi: Tensor | None) -> Tensor:
+    """Marks the pixels in the boxes of each image and in its region of interest: bool (B, S, S)."""
+    inside = fill(mixed.boxes, mixed.images.shape[-1])
+    return inside if roi is None else inside & (to_device(roi, inside.device) > 0)
 
 
 # Cutout as the strong augmentation (DeVries and Taylor 2017; compared in Fig. ablation_transformation).
@@ -81,15 +84,13 @@ class Cutout(Strong):
         lengths = sides(torch.rand(len(x), self.k, 2, generator=generator).numpy(), self.config.size, 1.0, side)
         mixed = self.blank(x, counts)
         mixed.boxes = to_device(draw_boxes(counts, lengths, side, generator, roi, apart=True), x.device)
-        holes = fill(mixed.boxes, side)
-        if roi is not None:
-            holes &= to_device(roi, x.device) > 0
+        mixed.masks = _filled(mixed, roi)
         if self.config.fill == "mean":
             colour = x.mean((2, 3), keepdim=True)
         else:
             colour = x.new_full((1, 1, 1, 1), 0.5 if self.config.fill == "grey" else 0.0)
-        mixed.images = torch.where(holes[:, None], colour, x)
-        mixed.masks, mixed.alpha = holes, holes.to(x.dtype)
+        mixed.images = torch.where(mixed.masks[:, None], colour, x)
+        mixed.alpha = mixed.masks.to(x.dtype)
         return mixed
 
 

@@ -248,7 +248,6 @@ _SOFT = MedMixConfig(
 
 MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "paper": MedMixConfig(),
-    # the paper's idea with round lesions that never hide one another: classes that a small encoder learns in minutes
     "quick": MedMixConfig(
         size=(0.15, 0.35),
         shape="ellipse",
@@ -259,7 +258,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         p_fisheye=0.5,
     ),
     "soft": _SOFT,
-    # for any kind of image: every size from a spot to 0.4 of the side, every shape, origin and edge
     "varied": _SOFT.replace(
         size=(0.03, 0.4),
         even_ratio=True,
@@ -273,7 +271,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         jitter=(0.4, 0.4, 0.3, 0.03),
         contrast=(0.05, 0.3),
     ),
-    # like `varied`, but more like lesions: none very small, most of the image's own tissue, soft edges
     "lesions": _SOFT.replace(
         size=(0.1, 0.45),
         shape="ellipse+irregular",
@@ -288,7 +285,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         shading=(0.0, 0.4),
         contrast=(0.05, 0.25),
     ),
-    # polyps: domes of the mucosa's own colour, lit from one side
     "endoscopy": _SOFT.replace(
         size=(0.12, 0.42),
         aspect=1.7,
@@ -304,7 +300,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         shading=(0.05, 0.3),
         contrast=(0.05, 0.2),
     ),
-    # exudates, haemorrhages, scars: small, irregular, brighter or darker than the retina
     "fundus": _SOFT.replace(
         size=(0.02, 0.16),
         irregularity=0.9,
@@ -318,7 +313,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         shading=(0.0, 0.1),
         contrast=(0.05, 0.3),
     ),
-    # opacities and effusions: large, veiling, what lies beneath shows through
     "xray": _SOFT.replace(
         size=(0.12, 0.45),
         irregularity=0.7,
@@ -334,7 +328,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         shading=(0.0, 0.1),
         contrast=(0.03, 0.15),
     ),
-    # masses and cysts: round or irregular, darker or brighter, with their own speckle
     "ultrasound": _SOFT.replace(
         size=(0.08, 0.38),
         shape="mixed",
@@ -350,15 +343,12 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         bulge=(0.0, 0.3),
         contrast=(0.1, 0.35),
     ),
-    # lesions that fill much of the frame, of every origin: what the lesion head learns from together with `endoscopy`
     "large": _SOFT.replace(
         size=(0.15, 0.6), opacity=(0.4, 1.0), donor="other+same+texture", bulge=(0.0, 0.6), shading=(0.0, 0.5)
     ),
-    # the place's own tissue, swollen and lit, up to most of the frame
     "swell": _SOFT.replace(
         size=(0.2, 0.7), opacity=(0.6, 1.0), donor="here+same", bulge=(0.1, 0.7), shading=(0.1, 0.6)
     ),
-    # large blocks of drawn noise, absurdly easy on purpose: to see what the probe says, and what such classes teach
     "easy": MedMixConfig(
         size=(0.34, 0.34),
         aspect=1.0,
@@ -370,7 +360,6 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
         p_fisheye=0.0,
         p_wave=0.0,
     ),
-    # kinds of lesions with little in common, see above
     "cut": _SOFT.replace(shape="rectangle", softness=(0.0, 0.0), blend="paste", bulge=(0.0, 0.0), shading=(0.0, 0.0)),
     "seam": _SOFT.replace(blend="poisson", opacity=(0.8, 1.0), donor="other", p_jitter=0.3),
     "lens": _SOFT.replace(donor="here", opacity=(1.0, 1.0), bulge=(0.5, 0.9), p_fisheye=1.0, p_jitter=0.0),
@@ -379,6 +368,28 @@ MEDMIX_PRESETS: dict[str, MedMixConfig] = {
     "grain": _SOFT.replace(donor="here", p_noise=1.0, noise=(0.04, 0.12), p_jitter=0.2, bulge=(0.0, 0.0)),
     "foreign": _SOFT.replace(donor="foreign", match=(0.5, 1.0)),
     "zoom": _SOFT.replace(donor="same", donor_scale=(0.3, 2.5), match=(0.5, 1.0)),
+}
+MEDMIX_NOTES = {  # shown with the presets when users choose one
+    "paper": "As published: square patches of other images",
+    "quick": "Round, opaque lesions that a small encoder learns in minutes",
+    "soft": "Soft edges, no corners",
+    "varied": "For any kind of image: every size, shape and edge",
+    "lesions": "Larger lesions of the image's own tissue, fading edges",
+    "endoscopy": "Polyps: domes of mucosa, lit from one side",
+    "fundus": "Exudates and haemorrhages: small, irregular, bright or dark",
+    "xray": "Opacities and effusions: large, veiling",
+    "ultrasound": "Masses and cysts with their own speckle",
+    "large": "Lesions that fill much of the frame",
+    "swell": "Tissue that swells, up to most of the frame",
+    "easy": "Blocks of noise: easy on purpose, to see what the numbers say",
+    "cut": "Hard-edged rectangles",
+    "seam": "Patches of other images, blended without a seam",
+    "lens": "Bulges of the image itself, its colour unchanged",
+    "stain": "Spots of another colour, flat",
+    "mottle": "Ovals of drawn texture",
+    "grain": "Grainy spots of the image itself",
+    "foreign": "Cut from another study",
+    "zoom": "The image's own tissue, enlarged or reduced",
 }
 
 

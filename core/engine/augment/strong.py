@@ -54,7 +54,8 @@ class Strong(abc.ABC):
     def classes(self, x: Tensor, k: int, generator: torch.Generator, roi: Tensor | None = None) -> Mixed:
         """Makes all classes A_0..A_k of each image x (B, 3, S, S): B (k + 1) images, the classes running fastest.
 
-        Donors are numbered as in x. Subclasses override this if making all classes at once is faster.
+        They are the x^(n) of Eq. 4. k: at most that of the configuration. Donors are numbered as in x. Subclasses
+        override this if making all classes at once is faster.
         """
         several = [self(x, n, generator, roi) for n in range(1, k + 1)]
         with_blank = [self.blank(x, torch.zeros(len(x), dtype=torch.long)), *several]
@@ -109,27 +110,6 @@ class Mixed:
     sources: Tensor
     donors: Tensor
     alpha: Tensor
-
-
-# One image of each class A_0..A_k out of each normal image (the x^(n) of Eq. 4: one strong augmentation per class).
-
-
-def make_classes(
-    strong: Strong,
-    x: Tensor,
-    k: int,
-    generator: torch.Generator,
-    roi: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Makes one image of each class A_0..A_k out of each normal image.
-
-    x (B, 3, S, S) -> images (B, k+1, 3, S, S), class n at [:, n], and lesion masks bool (B, k+1, S, S).
-    A_0 is x itself. Raises ValueError if k is more than `strong` can make.
-    """
-    if not 1 <= k <= strong.k:
-        raise ValueError(f"k must be 1..{strong.k} for this strong augmentation, not {k}; raise its own k first")
-    mixed = strong.classes(x, k, generator, roi)
-    return mixed.images.view(-1, k + 1, *x.shape[1:]), mixed.masks.view(-1, k + 1, *x.shape[2:])
 
 
 # One lesion in each image, of several kinds.

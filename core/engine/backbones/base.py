@@ -1,7 +1,6 @@
 """Backbones: networks with feature maps at strides 2, 4, 8, 16 and 32.
 
-    @BACKBONES.register("resnet18", title="ResNet-18")
-    def resnet18() -> Backbone: ...
+    BACKBONES.register("resnet18", title="ResNet-18")(partial(ResNet, "resnet18"))
 
 A `Backbone` describes a network and is not a module. The network is built by its library without changes, so that its
 weights have the names of published files.

@@ -39,27 +39,6 @@ class Images(Protocol):
     def __getitem__(self, at: slice, /) -> np.ndarray: ...
 
 
-def _batches(
-    images: Images,
-    batch: int,
-    report: Callable[[int, int], None] | None,
-    should_stop: Callable[[], bool] | None,
-) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yields batches as (their slice, the images), and reports each once the caller is done with it.
-
-    Raises ValueError if there are no images, Stopped if `should_stop` returns True.
-    """
-    if not len(images):
-        raise ValueError("at least 1 image is needed to encode")
-    for start in range(0, len(images), batch):
-        if should_stop is not None and should_stop():
-            raise Stopped
-        rows = slice(start, min(start + batch, len(images)))
-        yield rows, np.asarray(images[rows])
-        if report is not None:
-            report(rows.stop, len(images))
-
-
 @torch.inference_mode()
 def encode(
     encoder: Encoder,
@@ -74,18 +53,26 @@ def encode(
     """Encodes images uint8 (N, S, S, 3): float32 (N, 128) if `kind` is 'projected', (N, F) if it is 'backbone'.
 
     images: anything with a length whose slices are arrays, such as a memory map. Images whose features are kept in an
-    enclosing block of `keeping` are not passed through the encoder again.
+    enclosing block of `keeping` are not passed through the encoder again. report: called with (finished images, all
+    images) after each batch. Raises ValueError if there are no images, Stopped if `should_stop` returns True.
     """
+    if not len(images):
+        raise ValueError("at least 1 image is needed to encode")
     if kind not in ("projected", "backbone"):
         raise ValueError(f"the kind of features must be projected or backbone, not {kind!r}")
     reader, features = inference_copy(encoder.to(device).eval()), _features.get()
     out = []
-    for _, pixels in _batches(images, batch, report, should_stop):
+    for start in range(0, len(images), batch):
+        if should_stop is not None and should_stop():
+            raise Stopped
+        pixels = np.asarray(images[start : start + batch])
         if features is None:
             h = Encoder.pool(passed(reader, pixels, {COARSEST}))
         else:
             h = torch.from_numpy(features.of(reader, pixels)).to(reader.mean.device)
         out.append((reader.project(h) if kind == "projected" else h).float().cpu().numpy())
+        if report is not None:
+            report(start + len(pixels), len(images))
     return np.concatenate(out)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
+import torch
 from torch import Tensor, nn
 
-from core.engine.backbones import weights
 from core.engine.backbones.base import Backbone, Pretrained, Source
+from core.engine.backbones.weights import BadWeights
 from core.engine.registry import BACKBONES
 
 
@@ -20,8 +24,13 @@ class ResNet(Backbone):
         import torchvision  # here: it takes seconds to load, and the page's process never builds a network
 
         self.name = name
-        choice = torchvision.models.get_model_weights(name).DEFAULT
-        self.sources = (Source("torchvision's ImageNet weights", url=choice.url),)
+        self.weights = torchvision.models.get_model_weights(name).DEFAULT
+        self.sources = (Source("torchvision's ImageNet weights", url=self.weights.url),)
+
+    @property
+    def file(self) -> Path:
+        """Where torchvision keeps the weights once they are downloaded."""
+        return Path(torch.hub.get_dir()) / "checkpoints" / Path(self.weights.url).name
 
     def build(self) -> nn.Module:
         import torchvision
@@ -48,23 +57,23 @@ class ResNet(Backbone):
         return {at: out[at] for at in strides}
 
     def imagenet(self) -> Pretrained:
-        return Pretrained(weights.torchvision_weights(self.name), self.sources[0].name, self.licence)
+        try:
+            state = self.weights.get_state_dict(progress=False, check_hash=True)
+        except (URLError, OSError, RuntimeError) as error:
+            raise BadWeights(
+                f"the ImageNet weights could not be downloaded ({error}). On a machine with network access fetch "
+                f"{self.weights.url}, then either put the file at {self.file} or give its path as the encoder's init"
+            ) from error
+        return Pretrained(state, self.sources[0].name, self.licence)
 
     def bundled(self) -> Pretrained | None:
         """Returns torchvision's weights if they are in its cache."""
-        return self.imagenet() if weights.torchvision_file(self.name).is_file() else None
+        return self.imagenet() if self.file.is_file() else None
 
 
-@BACKBONES.register("resnet18", title="ResNet-18")
-def resnet18() -> ResNet:
-    return ResNet("resnet18")
-
-
-@BACKBONES.register("resnet50", title="ResNet-50")
-def resnet50() -> ResNet:
-    return ResNet("resnet50")
-
-
-@BACKBONES.register("wide_resnet50_2", title="Wide ResNet-50-2")
-def wide_resnet50_2() -> ResNet:
-    return ResNet("wide_resnet50_2")
+for name, title in {
+    "resnet18": "ResNet-18",
+    "resnet50": "ResNet-50",
+    "wide_resnet50_2": "Wide ResNet-50-2",
+}.items():
+    BACKBONES.register(name, title=title)(partial(ResNet, name))

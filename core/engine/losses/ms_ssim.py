@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 WEIGHTS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+SIGMA = 1.5  # of the Gaussian window, in pixels
 FLOOR = 1e-6  # least value of a level, as powers below 1 have an infinite gradient at 0
 
 
@@ -35,9 +36,9 @@ def fit_levels(size: int, window: int, weights: tuple[float, ...]) -> tuple[floa
     return tuple(w * scale for w in weights[:room])
 
 
-def _window(window: int, sigma: float, like: Tensor) -> Tensor:
+def _window(window: int, like: Tensor) -> Tensor:
     offsets = torch.arange(window, dtype=like.dtype, device=like.device) - window // 2
-    kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
+    kernel = torch.exp(-(offsets**2) / (2 * SIGMA**2))
     return kernel / kernel.sum()
 
 
@@ -78,13 +79,12 @@ def ms_ssim(
     data_range: float = 1.0,
     window: int = 11,
     weights: tuple[float, ...] = WEIGHTS,
-    sigma: float = 1.5,
 ) -> Tensor:
     """Computes the multi-scale structural similarity of x, y float (B, C, S, S) -> (B,), at most 1.
 
     It is the mean over channels of the product over levels.
     """
-    kernel = _window(window, sigma, x)
+    kernel = _window(window, x)
     product = torch.ones((), device=x.device)
     for weight, level in _levels(x, y, weights, lambda x, y: _compare(x, y, kernel, data_range)):
         product = product * level.mean((2, 3)).clamp(min=FLOOR) ** weight  # (B, C)
@@ -98,14 +98,13 @@ def dissimilarity_map(
     data_range: float = 1.0,
     window: int = 11,
     weights: tuple[float, ...] = WEIGHTS,
-    sigma: float = 1.5,
 ) -> Tensor:
     """Computes a map (B, S, S) of where x and y, each (B, C, S, S), differ in structure.
 
     Each level's 1 - SSIM map is resized to S x S, weighted by level and added up. Borders are mirrored so that every
     pixel has a value. It is 0 where both images agree, and at most twice the sum of the weights.
     """
-    kernel, size, half = _window(window, sigma, x), x.shape[2:], window // 2
+    kernel, size, half = _window(window, x), x.shape[2:], window // 2
     total = x.new_zeros(x.shape[0], *size)
 
     def mirrored(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 Throughout, z (M, D) are the features f_theta(x^(n,l)) of a minibatch, labels (M,) the class n of each, partners (M,)
 the row of the other weak view of the same x^(n), and c (k+1, D) the centres. The losses used in training (`pmsacl.py`,
-`centred.py`, `contrastive.py`) compute the same on whole matrices, and equal these to 1e-5: tests/engine/losses.
+`centred.py`) compute the same on whole matrices, and equal these to 1e-5: tests/engine/losses.
 """
 
 from __future__ import annotations

@@ -62,6 +62,16 @@ class Outcome:
     h: Tensor = field(default_factory=lambda: torch.zeros(1, 1))
 
 
+Terms = dict[str, tuple[float, Tensor]]  # weight and value of each term of the loss, by name
+
+
+def outcome_of(terms: Terms, z: Tensor, logits: Tensor | None = None) -> Outcome:
+    """Returns the outcome whose loss is the weighted sum of `terms`; for z and logits see `Outcome`."""
+    total = torch.stack([weight * term for weight, term in terms.values()]).sum()
+    detached = {name: term.detach() for name, (_, term) in terms.items()}
+    return Outcome(total, detached, z.float().detach(), None if logits is None else logits.detach())
+
+
 class Objective(nn.Module, abc.ABC):
     """Base of the objectives in OBJECTIVES."""
 

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import Encoder
-from core.engine.losses.contrastive import nt_xent, one_way, supcon_loss
-from core.engine.losses.pmsacl import augmentation_loss
-from core.engine.objectives.base import Objective, Outcome, Views
+from core.engine.losses.pmsacl import augmentation_loss, nt_xent, one_way, supcon_loss
+from core.engine.objectives.base import Objective, Outcome, Terms, Views, outcome_of
 from core.engine.objectives.config import PretrainConfig
-from core.engine.objectives.pmsacl import PMSACL, Terms
+from core.engine.objectives.pmsacl import PMSACL
 from core.engine.objectives.views import TURNS, ClassViews, TurnedViews
 from core.engine.registry import OBJECTIVES
 from core.engine.tensors import to_device
@@ -47,8 +46,7 @@ class SimCLR(Objective):
         return self.weak(x, generator) if weak else x, labels
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        term = self.contrast(z, views.partners, self.config.tau)
-        return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())
+        return outcome_of({"l_con": (self.config.w_con, self.contrast(z, views.partners, self.config.tau))}, z)
 
 
 # SupCon on the pseudo classes of the strong augmentation (Khosla et al. 2020, Eq. 2; Table ablation_ssl).
@@ -62,8 +60,7 @@ class SupCon(ClassViews):
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        term = supcon_loss(z, views.labels, self.config.tau)
-        return Outcome(self.config.w_con * term, {"l_con": term.detach()}, z.float().detach())
+        return outcome_of({"l_con": (self.config.w_con, supcon_loss(z, views.labels, self.config.tau))}, z)
 
 
 # CCD, which PMSACL is based on (Tian et al. 2021, "Constrained Contrastive Distribution Learning").
@@ -102,9 +99,7 @@ class RotNet(TurnedViews):
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
         logits = self.classify(h, z)
-        term = augmentation_loss(logits, views.labels)
-        loss = self.config.w_aug * term
-        return Outcome(loss, {"l_aug": term.detach()}, z.float().detach(), logits.detach())
+        return outcome_of({"l_aug": (self.config.w_aug, augmentation_loss(logits, views.labels))}, z, logits)
 
 
 # CSI: contrast shifted instances, and classify the shifts (Tack et al. 2020, "CSI: Novelty Detection via Contrastive
@@ -120,14 +115,12 @@ class CSI(TurnedViews):
     """
 
     def loss(self, h: Tensor, z: Tensor, views: Views, centres: Tensor | None) -> Outcome:
-        logits = self.classify(h, z)
+        c, logits = self.config, self.classify(h, z)
         terms = {
-            "l_con": nt_xent(z, views.partners, self.config.tau),
-            "l_aug": augmentation_loss(logits, views.labels),
+            "l_con": (c.w_con, nt_xent(z, views.partners, c.tau)),
+            "l_aug": (c.w_aug, augmentation_loss(logits, views.labels)),
         }
-        loss = self.config.w_con * terms["l_con"] + self.config.w_aug * terms["l_aug"]
-        detached = {name: term.detach() for name, term in terms.items()}
-        return Outcome(loss, detached, z.float().detach(), logits.detach())
+        return outcome_of(terms, z, logits)
 
 
 # DROC: contrastive learning on images and their rotations (Sohn et al. 2021, "Learning and Evaluating Representations

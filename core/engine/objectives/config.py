@@ -12,6 +12,11 @@ from core.engine.config import BadConfig, Config, option
 FROZEN, RANDOM, EQUIDISTANT, REESTIMATED = CENTRE_KINDS = ("frozen", "random", "equidistant", "re-estimated")
 
 
+def _loss_weight(sentence: str, label: str, group: str = "") -> float:
+    weight: float = option(1.0, sentence, low=0, slider=(0, 10), step=0.01, label=label, group=group)
+    return weight
+
+
 @dataclass(frozen=True)
 class PretrainConfig(Config):
     """Options of a pre-training. Defaults are the values of the paper, if it gives any."""
@@ -139,39 +144,10 @@ class PretrainConfig(Config):
         step=0.05,
         label="Decay by stage",
     )
-    w_ctr: float = option(
-        1.0,
-        "Pull to the centre c_n (PMSACL Eq. 1: all weights are 1).",
-        low=0,
-        slider=(0, 10),
-        step=0.01,
-        label="Weight of l_ctr",
-        group="Losses",
-    )
-    w_con: float = option(
-        1.0,
-        "Contrastive loss of centred features (PMSACL Eq. 4).",
-        low=0,
-        slider=(0, 10),
-        step=0.01,
-        label="Weight of l_PMSACL",
-    )
-    w_aug: float = option(
-        1.0,
-        "Classification of the classes A_n (PMSACL Eq. 8).",
-        low=0,
-        slider=(0, 10),
-        step=0.01,
-        label="Weight of l_aug",
-    )
-    w_pos: float = option(
-        1.0,
-        "Relative position of patches, for the local model and CCD.",
-        low=0,
-        slider=(0, 10),
-        step=0.01,
-        label="Weight of l_pos",
-    )
+    w_ctr: float = _loss_weight("Pull to the centre c_n (PMSACL Eq. 1: all are 1).", "Weight of l_ctr", "Losses")
+    w_con: float = _loss_weight("Contrastive loss of centred features (PMSACL Eq. 4).", "Weight of l_PMSACL")
+    w_aug: float = _loss_weight("Classification of the classes A_n (PMSACL Eq. 8).", "Weight of l_aug")
+    w_pos: float = _loss_weight("Relative position of patches, for the local model and CCD.", "Weight of l_pos")
     tau: float = option(
         0.2,
         "PMSACL Eq. 7; CCD's configuration has 0.2.",

@@ -11,12 +11,10 @@ from torch.nn import functional as F
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.backbones.encoder import ClassHead, Encoder
 from core.engine.losses.pmsacl import augmentation_loss, centring_loss, pmsacl_loss, position_loss, variance_loss
-from core.engine.objectives.base import Outcome, Views
+from core.engine.objectives.base import Outcome, Terms, Views, outcome_of
 from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.views import ClassViews, draw_pairs, patches_of, place_head
 from core.engine.registry import OBJECTIVES
-
-Terms = dict[str, tuple[float, Tensor]]  # weight and value of each term of the loss, by name
 
 
 @OBJECTIVES.register("pmsacl", title="PMSACL (global)", section="Sec. PMSACL pre-training")
@@ -106,10 +104,7 @@ class PMSACL(ClassViews):
             first, second = z[-2 * len(views.places) :].chunk(2)
             pair = torch.cat([first, second], 1) if c.pos_on == "pair" else first - second
             terms["l_pos"] = (c.w_pos, position_loss(self.place(pair), views.places))
-        total = torch.stack([weight * term for weight, term in terms.values()]).sum()
-        return Outcome(
-            total, {name: term.detach() for name, (_, term) in terms.items()}, weak.detach(), logits.detach()
-        )
+        return outcome_of(terms, weak, logits)
 
 
 @OBJECTIVES.register("pmsacl-local", title="PMSACL (local patches)", section="Sec. PMSACL pre-training")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import copy
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
@@ -11,7 +12,6 @@ import numpy as np
 from core.engine.phantom.lesions import draw_lesions, grow, place
 from core.engine.phantom.render import Camera, draw_camera, look, shade
 from core.engine.phantom.scene import draw_scene, field
-from core.engine.progress import Report
 
 PLAN = 64  # grid on which lesions are placed
 
@@ -94,14 +94,7 @@ def _with_lesions(
     distance = np.linalg.norm(plan.point - plan.eye, axis=-1)
     light = shade(plan, lens.lamp, lens.sharp)[..., 0] * exposure
     open_ = (light > 0.12) & (light < 1.6) & (cv2.erode(lens.octagon(PLAN), np.ones((9, 9))) > 0.5)
-    changed = replace(
-        surface,
-        point=surface.point.copy(),
-        normal=surface.normal.copy(),
-        paint=surface.paint.copy(),
-        gloss=surface.gloss.copy(),
-        relief=surface.relief.copy(),
-    )
+    changed = copy.deepcopy(surface)
     cover = np.zeros((size, size), np.float32)
     kinds: list[str] = []
     for lesion in draw_lesions(rng, count):
@@ -204,50 +197,3 @@ class _Overlay:
     def put(self, picture: np.ndarray) -> np.ndarray:
         x = np.clip(picture + self.add, 0, 1) * self.frame + self.grain * (0.3 + 0.7 * self.frame)
         return (np.clip(x, 0, 1) * 255 + 0.5).astype(np.uint8)
-
-
-# A whole study from a seed: normal frames for training, normal and abnormal ones for testing.
-
-
-SPLITS = {"train": 0, "test_normal": 1, "test_abnormal": 2}
-SIZES = (64, 512)
-
-
-def draw_study(
-    seed: int,
-    n_train: int = 160,
-    n_test_normal: int = 60,
-    n_test_abnormal: int = 60,
-    size: int = 256,
-    report: Report | None = None,
-) -> dict[str, np.ndarray]:
-    """Draws a whole study from a seed.
-
-    Returns the frames "train", "test_normal" and "test_abnormal", uint8 (N, size, size, 3), and "masks", 0/1 uint8
-    (N, size, size), the masks of the abnormal ones. Each frame depends only on the seed, its split and its index: a
-    longer study starts with the frames of a shorter one, and the scenes do not depend on the size.
-    """
-    if not SIZES[0] <= size <= SIZES[1]:
-        raise ValueError(f"a drawn study has frames of {SIZES[0]} to {SIZES[1]} pixels, not {size}")
-    counts = {"train": n_train, "test_normal": n_test_normal, "test_abnormal": n_test_abnormal}
-    if min(counts.values()) < 0 or seed < 0:
-        raise ValueError("the seed and the numbers of frames of a drawn study must be 0 or more")
-    study = {name: np.zeros((n, size, size, 3), np.uint8) for name, n in counts.items()}
-    study["masks"] = np.zeros((n_test_abnormal, size, size), np.uint8)
-    done = 0
-    for name, n in counts.items():
-        for i in range(n):
-            key = (seed, SPLITS[name], i)
-            case = draw_case(key, size, lesions_of(key) if name == "test_abnormal" else 0)
-            study[name][i] = case.image
-            if name == "test_abnormal":
-                study["masks"][i] = case.mask
-            done += 1
-            if report:
-                report({"step": done, "steps": sum(counts.values())})
-    return study
-
-
-def lesions_of(key: tuple[int, ...]) -> int:
-    """Returns the random number of lesions in the abnormal frame of a key: one to three, mostly one."""
-    return int(np.random.default_rng([*key, 77]).choice((1, 2, 3), p=(0.6, 0.27, 0.13)))

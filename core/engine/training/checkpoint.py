@@ -91,6 +91,7 @@ class Checkpoints:
     """Writes a training's state into `folder` about every `seconds`, after a step; only one process may do this.
 
     identity: JSON that a resumed training must share, such as the configuration and the fingerprints of its images.
+    lines: figures of steps, which the next checkpoint adds to the history.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], seconds: float = 30.0) -> None:
@@ -115,10 +116,6 @@ class Checkpoints:
             restore(training, *saved)
         else:
             clear(self.folder)
-
-    def add(self, line: dict[str, Any]) -> None:
-        """Adds a step's figures to the history, which `save` writes."""
-        self.lines.append(line)
 
     def save_if_due(self, training: Training) -> None:
         """Writes a checkpoint if the last one is at least `seconds` old."""

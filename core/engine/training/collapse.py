@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from statistics import median
@@ -50,26 +51,31 @@ def remedies(config: PretrainConfig) -> str:
     return " or ".join([", ".join(hints[:-1]), hints[-1]] if len(hints) > 1 else hints)
 
 
-class Gauge:
-    """Compares the spread at each step with its median over the first `warm` steps.
+FLOOR, CEILING = 0.1, 20.0  # smallest and largest spread of a healthy training, relative to that at the start
+WARM = 5  # steps from which the spread at the start is taken
+PATIENCE = 3  # consecutive steps beyond the limits before an alarm, so that a single batch cannot raise it
+CALM = 20  # consecutive steps well within the limits before an alarm ends
 
-    low, high, well: consecutive steps below `floor` medians, above `ceiling` medians, or well between the two.
+
+class Gauge:
+    """Compares the spread at each step with its median over the first WARM steps.
+
+    low, high, well: consecutive steps below FLOOR medians, above CEILING medians, or well between the two.
     """
 
-    def __init__(self, floor: float, ceiling: float, warm: int) -> None:
-        self.floor, self.ceiling, self.warm = floor, ceiling, warm
+    def __init__(self) -> None:
         self.first: list[float] = []
         self.low = self.high = self.well = 0
         self.ratio = 1.0
 
     def update(self, spread: float) -> None:
-        if len(self.first) < self.warm:
+        if len(self.first) < WARM:
             self.first.append(spread)
             return
         self.ratio = spread / max(median(self.first), 1e-12)
-        self.low = self.low + 1 if self.ratio < self.floor else 0
-        self.high = self.high + 1 if self.ratio > self.ceiling else 0
-        self.well = self.well + 1 if 2 * self.floor < self.ratio < self.ceiling / 2 else 0
+        self.low = self.low + 1 if self.ratio < FLOOR else 0
+        self.high = self.high + 1 if self.ratio > CEILING else 0
+        self.well = self.well + 1 if 2 * FLOOR < self.ratio < CEILING / 2 else 0
 
     @property
     def closer(self) -> str:
@@ -77,7 +83,6 @@ class Gauge:
         return f"{1 / self.ratio:,.0f}" if self.ratio > 1e-3 else "more than 1,000"
 
 
-_OF_GAUGES = ("first", "low", "high", "well", "ratio")
 PROJECTIONS, FEATURES = "projections", "features"
 
 
@@ -85,24 +90,14 @@ class CollapseWatch:
     """Raises an alarm, a sentence, if the features have collapsed; updated after each step.
 
     It watches the projections, which the losses use, and the backbone's features, which detectors use. The alarm is
-    raised after `patience` consecutive steps in which the spread of either is less than `floor` times that of the first
-    `warm` steps, so that a single batch cannot raise it. It ends after `calm` consecutive steps with both spreads from
-    twice the floor to half the ceiling, because collapsed features often spread again for a moment. An alarm is also
-    raised if projections spread beyond `ceiling` times the start, because training then diverges soon.
+    raised if the spread of either stays below the floor. It ends only after CALM steps from twice the floor to half the
+    ceiling, because collapsed features often spread again for a moment. An alarm is also raised if projections spread
+    beyond the ceiling, because training then diverges soon.
     """
 
-    def __init__(
-        self,
-        classes: int,
-        remedy: str = "a lower learning rate",
-        floor: float = 0.1,
-        ceiling: float = 20.0,
-        warm: int = 5,
-        patience: int = 3,
-        calm: int = 20,
-    ) -> None:
-        self.classes, self.remedy, self.patience, self.calm = classes, remedy, patience, calm
-        self.gauges = {name: Gauge(floor, ceiling, warm) for name in (PROJECTIONS, FEATURES)}
+    def __init__(self, classes: int, remedy: str = "a lower learning rate") -> None:
+        self.classes, self.remedy = classes, remedy
+        self.gauges = {name: Gauge() for name in (PROJECTIONS, FEATURES)}
         self.alarm: str | None = None
         self.past: str | None = None  # the last alarm that ended
         self.recent: deque[float] = deque(maxlen=10)
@@ -131,20 +126,20 @@ class CollapseWatch:
         z, h = self.gauges[PROJECTIONS], self.gauges[FEATURES]
         z.update(spread)
         h.update(1.0 if feature_spread is None else feature_spread)
-        if self.alarm is None and max(z.low, h.low) >= self.patience:
-            fallen = h if h.low >= self.patience else z
+        if self.alarm is None and max(z.low, h.low) >= PATIENCE:
+            fallen = h if h.low >= PATIENCE else z
             suffix = "" if fallen is h else " in Z; the backbone's features, which detectors read, have not collapsed"
             self.alarm = (
                 f"The features have collapsed (step {step}): all images now lie {fallen.closer} times closer together "
                 f"than at the start{suffix}. The classes lie {class_distance:.2g} apart in Z.{self.accuracy()} "
                 f"Start again with {self.remedy}."
             )
-        elif self.alarm is None and z.high >= self.patience:
+        elif self.alarm is None and z.high >= PATIENCE:
             self.alarm = (
                 f"Training is running away (step {step}): the features are {z.ratio:,.0f} times further apart than at "
                 f"the start. Start again with {self.remedy}."
             )
-        if self.alarm is not None and min(z.well, h.well) >= self.calm:
+        if self.alarm is not None and min(z.well, h.well) >= CALM:
             self.past, self.alarm = self.alarm, None
         return self.alarm
 
@@ -157,7 +152,7 @@ class CollapseWatch:
 
     def state(self) -> dict[str, Any]:
         """Returns the values that a checkpoint stores."""
-        gauges = {name: {field: getattr(g, field) for field in _OF_GAUGES} for name, g in self.gauges.items()}
+        gauges = {name: copy.deepcopy(vars(gauge)) for name, gauge in self.gauges.items()}
         return {"gauges": gauges, "alarm": self.alarm, "past": self.past, "recent": list(self.recent)}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -40,11 +40,11 @@ def run(
             if should_stop is not None and should_stop():
                 raise Stopped(
                     f"{training.title} was stopped after {training.step} of {training.steps} steps; "
-                    "started again, it goes on from there"
+                    "it resumes there when it is started again"
                 )
             line = _step(training, after)
             if checkpoints is not None:
-                checkpoints.add(line)
+                checkpoints.lines.append(line)
             if report is not None:
                 report(line)
             if line["loss"] is None:

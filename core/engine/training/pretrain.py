@@ -175,7 +175,7 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
     watch = training.watch
     message = watch.alarm or f"Trained {training.step} of {training.steps} steps without collapse.{watch.accuracy()}"
     if watch.past and not watch.alarm:
-        message = f"Trained {training.step} of {training.steps} steps. For a while this was wrong: {watch.past}"
+        message = f"Trained {training.step} of {training.steps} steps. An alarm was raised and has ended: {watch.past}"
     encoder = load_encoder(folder, training.device)
     message += _substitution(encoder)
     return PretrainResult(encoder, load_centres(folder), folder, watch.alarm is not None, message)
@@ -184,7 +184,7 @@ def _result(training: Pretraining, folder: Path) -> PretrainResult:
 def _substitution(encoder: Encoder) -> str:
     """Returns a sentence, with a leading space, if another backbone was used instead of the requested one, or ''."""
     name = encoder.origin.get("instead_of")
-    return f" {encoder.config.arch} took the place of {name}, whose ImageNet weights are not here." if name else ""
+    return f" {encoder.config.arch} replaces {name}, whose ImageNet weights are not installed." if name else ""
 
 
 # The encoders that a pre-training writes: snapshots of epochs, the best so far, and the final one.

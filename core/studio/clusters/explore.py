@@ -15,9 +15,8 @@ import numpy as np
 
 from core.engine.metrics.vectors import nearest
 from core.engine.rows import Rows
-from core.studio.clusters.features import finish, kept_features
 from core.studio.clusters.library import Map
-from core.studio.clusters.points import Projected, group_name
+from core.studio.clusters.points import Projected, finish, group_name, kept_features
 from core.studio.db.store import NotFound, Store
 from core.studio.ingest import cache, resize
 from core.studio.ingest.masks import get_mask

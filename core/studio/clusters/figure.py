@@ -10,7 +10,6 @@ import re
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from core.engine.registry import OBJECTIVES
 from core.studio.clusters.explore import NONE
@@ -48,16 +47,14 @@ def draw(
     epochs: list[int] | None = None,
     column: dict | None = None,
     groups: list[str] | None = None,
-    marks: bool = True,
-    dpi: int = 200,
     objective: str = "",
     projected: list[Projected] | None = None,
 ) -> bytes:
     """Draws the figure and returns the bytes of its file.
 
     epochs: numbers of the epochs to show, None for all. column: a categorical column of `explore.columns` for the
-    colours, None for the class. groups: names of the classes to show, None for all. marks: whether class means, their
-    radii and the frozen centres are drawn. objective: name of the pre-training in titles. projected: projected images.
+    colours, None for the class. groups: names of the classes to show, None for all. objective: name of the pre-training
+    in titles. projected: projected images.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -89,9 +86,8 @@ def draw(
         axes = np.atleast_1d(figure.subplots(rows, per_row, squeeze=False).ravel())
         for letter, axis, epoch in zip("abcdefghijklmnopqrstuvwxyz" * 9, axes, chosen, strict=False):
             index, facts = entries[epoch]
-            _panel(axis, np.asarray(m.coords[index])[is_shown], codes[is_shown], names, marks)
-            if marks:
-                _centres(axis, facts["centres"])
+            _panel(axis, np.asarray(m.coords[index])[is_shown], codes[is_shown], names)
+            _centres(axis, facts["centres"])
             for new in projected or []:
                 _new(axis, new, index)
             title = "untrained encoder" if epoch == 0 else f"{objective}, epoch {epoch}".lstrip(", ")
@@ -105,22 +101,13 @@ def draw(
             handles, labels, loc="outside lower center", ncols=min(fits, len(labels)), frameon=False, fontsize=7.5
         )
         out = io.BytesIO()
-        figure.savefig(out, format=format, dpi=dpi, metadata=_UNDATED[format])
-    return lean(out.getvalue()) if format == "png" else out.getvalue()
-
-
-def lean(png: bytes) -> bytes:
-    """Reduces a PNG to a palette of 256 colours, which is a third of the size and enough for a figure."""
-    out = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB")
-    picture.quantize(256, dither=Image.Dither.NONE).save(out, "png", optimize=True, dpi=picture.info.get("dpi"))
+        figure.savefig(out, format=format, dpi=200, metadata=_UNDATED[format])
     return out.getvalue()
 
 
 def objective(store: Store, m: Map) -> str:
     """Returns the title of the pre-training of the map's encoder, such as "PMSACL"."""
-    method = get_run(store, m.about["run"])["method"]
-    return OBJECTIVES.about(method)["title"].removesuffix(" (global)") if method in OBJECTIVES.names() else method
+    return OBJECTIVES.title(get_run(store, m.about["run"])["method"]).removesuffix(" (global)")
 
 
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None, "ModDate": None}, "png": {"Software": None}}
@@ -133,7 +120,7 @@ def _known(groups: list[str] | None, have: list[str]) -> list[str]:
     return groups or have
 
 
-def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks: bool) -> None:
+def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str]) -> None:
     size = float(np.clip(5000 / max(len(coords), 1), 0.6, 9))
     colours = colours_of(names)
     order = [c for c in range(len(names)) if (codes == c).any()]
@@ -142,12 +129,11 @@ def _panel(axis, coords: np.ndarray, codes: np.ndarray, names: list[str], marks:
     axis.scatter(*coords[mixed].T, s=size, c=shades, linewidths=0, alpha=0.8, zorder=2, rasterized=len(coords) > 5000)
     for c in order:
         axis.plot([], [], "o", color=colours[c], label=names[c], markersize=3.5, markeredgewidth=0)
-    for c in order if marks else []:
+    for c in order:
         class_coords = coords[codes == c]
         if len(class_coords) > 2 and names[c] != NONE:
             _mean(axis, class_coords, colours[c])
-    if marks:
-        axis.plot([], [], "+", color="#333", label="class mean, radius", markersize=7, markeredgewidth=1.4)
+    axis.plot([], [], "+", color="#333", label="class mean, radius", markersize=7, markeredgewidth=1.4)
     axis.set_aspect("equal", "datalim")
     axis.set_xticks([])
     axis.set_yticks([])

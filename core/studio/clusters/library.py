@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from core.studio.clusters.config import MapConfig
-from core.studio.clusters.features import chosen
-from core.studio.clusters.points import PointSet, load_points, points_key
+from core.studio.clusters.points import PointSet, chosen, load_points, points_key
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import studies
 from core.studio.jobs import queue as jobs

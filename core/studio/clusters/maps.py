@@ -159,20 +159,13 @@ def _umap(features: np.ndarray, config: MapConfig, start: np.ndarray | None, rep
         min_dist=config.min_dist,
         random_state=config.seed,
         n_jobs=1,
-        init=pca_start(features) if start is None else start,
+        # The spectral initialisation differs between machines and fails on small graphs.
+        init=tidy(pca_coords(features)) if start is None else start,
         n_epochs=None if start is None else MOVED_EPOCHS,
         learning_rate=1.0 if start is None else MOVED_RATE,
         tqdm_kwds=umap(report),
     )
     return model.fit_transform(features)
-
-
-def pca_start(features: np.ndarray) -> np.ndarray:
-    """Computes deterministic initial coordinates for UMAP: float32 (N, 2).
-
-    UMAP's spectral initialisation differs between machines and fails on small graphs.
-    """
-    return tidy(pca_coords(features))
 
 
 def nearest_points(features: np.ndarray, new: np.ndarray, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -188,15 +181,15 @@ def weighted_mean(coords: np.ndarray, index: np.ndarray, distance: np.ndarray) -
     return np.einsum("mk,mkc->mc", weight, coords[index]).astype(np.float32)
 
 
-def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray, k: int = 10) -> np.ndarray:
+def project(features: np.ndarray, coords: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Projects new features (M, D) onto a finished map, which is not changed: float32 (M, 2).
 
-    A point is placed between its k nearest neighbours in feature space (`weighted_mean`), or on one that it equals.
+    A point is placed between its ten nearest neighbours in feature space (`weighted_mean`), or on one that it equals.
     UMAP's `transform` starts from such a mean as well (umap-learn, `init_graph_transform`) but then optimises the new
     points, which needs the fitted model with its random state. This function only needs the points, works for maps of
     every method, and places an image independently of other new images.
     """
-    return weighted_mean(coords, *nearest_points(features, new, k))
+    return weighted_mean(coords, *nearest_points(features, new))
 
 
 _FITS = {"pca": _pca, "tsne": _tsne, "umap": _umap}

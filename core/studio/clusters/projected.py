@@ -14,14 +14,13 @@ import numpy as np
 from core.engine import files
 from core.engine.backbones import embed
 from core.engine.backbones.encoder import load_encoder
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig, Config, option
 from core.engine.losses.centred import centred
 from core.engine.progress import Stopped
 from core.engine.tensors import pick_device
 from core.studio.clusters import explore
-from core.studio.clusters.features import saved_centres
 from core.studio.clusters.library import Map, is_key, map_folder, open_map, under_way
-from core.studio.clusters.points import Projected
+from core.studio.clusters.points import Projected, saved_centres
 from core.studio.db.store import NotFound, Store, now
 from core.studio.ingest import resize, roots, studies
 from core.studio.ingest.decode import read_image
@@ -44,13 +43,12 @@ class ProjectionConfig(Config):
 
     folder: str = ""
     study: str = ""
-    neighbours: int = 10  # number of nearest points that determine the position
+    neighbours: int = option(10, "Number of nearest points that determine the position.", low=1, high=100)
 
     def __post_init__(self):
+        super().__post_init__()
         if bool(self.folder) == bool(self.study):
             raise BadConfig("give a folder of images, or a study, whose images shall be projected onto the map")
-        if not 1 <= self.neighbours <= 100:
-            raise BadConfig(f"neighbours is 1 .. 100, not {self.neighbours}")
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def with_names(new: Projected, names: Names) -> Projected:
 def forget(store: Store, map_key: str, key: str) -> None:
     """Removes projected images from the map."""
     if store.one("SELECT 1 FROM cluster_projected WHERE key = ? AND map = ?", [key, map_key]) is None:
-        raise NotFound("nothing of that kind was projected onto this map")
+        raise NotFound("these images were not projected onto this map")
     store.execute("DELETE FROM cluster_projected WHERE key = ?", [key])
     shutil.rmtree(folder_of(store, map_key, key), ignore_errors=True)
 
@@ -258,10 +256,9 @@ def _epoch(work: Work, m: Map, e: int, images: np.ndarray, k: int) -> tuple:
     snapshot = Snapshot(epoch["epoch"], work.store.home.path / epoch["snapshot"])
     _report(work, 0.4 + 0.6 * e / count, f"Projecting {len(images)} images at epoch {snapshot.epoch}")
     device = pick_device(work.device)
-    kind = "projected" if m.config.feature == "centred" else m.config.feature
     encoder = load_encoder(snapshot.folder, device)
     with pooled.kept(work.store, m.about["study"]):  # rounded as the map's
-        new = embed.encode(encoder, images, kind, device=device, should_stop=work.should_stop)
+        new = embed.encode(encoder, images, m.config.encoded, device=device, should_stop=work.should_stop)
     if m.config.feature == "centred":  # real images are centred as A_0
         new = centred(new, np.zeros(len(new), np.int64), saved_centres(snapshot))
     map_features = np.asarray(explore.features(work.store, m, e))

@@ -16,9 +16,16 @@ from core.engine.rows import Rows
 from core.engine.tensors import pick_device
 from core.studio.clusters import library
 from core.studio.clusters.config import METHODS, MapConfig
-from core.studio.clusters.features import centres_of, features_key, features_of, kept_features
 from core.studio.clusters.maps import fit_series, project
-from core.studio.clusters.points import PointSet, made_points, make_points
+from core.studio.clusters.points import (
+    PointSet,
+    centres_of,
+    features_key,
+    features_of,
+    kept_features,
+    made_points,
+    make_points,
+)
 from core.studio.ingest import cache
 from core.studio.jobs.steps import Work, step
 

@@ -1,8 +1,4 @@
-"""Checks of an installation: Python, home, database, jobs, audit trail, device, and all files, read completely.
-
-@check("audit", "The audit trail's hash chain")
-def audit(store) -> list[Finding]: ...
-"""
+"""Checks of an installation: Python, home, database, jobs, audit trail, device, and all files, read completely."""
 
 from __future__ import annotations
 
@@ -109,7 +105,7 @@ def _database(store: Store) -> list[Finding]:
     findings = [Finding("bad", f"the database is damaged: {text}") for text in bad[:5]]
     loose = store.query("PRAGMA foreign_key_check")
     if loose:
-        findings.append(Finding("bad", f"{len(loose)} rows refer to rows that are not there"))
+        findings.append(Finding("bad", f"{len(loose)} rows refer to missing rows"))
     mode = store.first("PRAGMA journal_mode")["journal_mode"]
     if mode != "wal":
         findings.append(
@@ -123,8 +119,8 @@ def _jobs(store: Store) -> list[Finding]:
     findings = []
     for job in store.query("SELECT * FROM jobs WHERE status IN ('running', 'interrupted')"):
         if job["status"] == "interrupted" or not is_alive(job["pid"], job["pid_start"]):
-            findings.append(Finding("note", f"job {job['id']} was interrupted: `jobs resume {job['id']}` goes on"))
-    return findings or [Finding("ok", "none is interrupted")]
+            findings.append(Finding("note", f"job {job['id']} was interrupted: `jobs resume {job['id']}` continues it"))
+    return findings or [Finding("ok", "no job is interrupted")]
 
 
 @check("audit", "The audit trail's hash chain")
@@ -149,7 +145,7 @@ def _images(store: Store) -> list[Finding]:
                 text = f"{study['id']}: {len(files)} of {len(rows)} files {fault}, the first is {files[0]!r}"
                 findings.append(Finding("bad", f"{text}; {advice}"))
         if not gone and not other:
-            findings.append(Finding("ok", f"{study['id']}: all {len(rows)} files are there, and are what was imported"))
+            findings.append(Finding("ok", f"{study['id']}: all {len(rows)} files are present and unchanged"))
     return findings
 
 
@@ -169,9 +165,9 @@ def _caches(store: Store) -> list[Finding]:
             sound += 1
             continue
         shutil.rmtree(folder, ignore_errors=True)
-        text = f"those of {folder.parent.name} at {folder.name.split('-')[0]} pixels were damaged and are removed"
-        findings.append(Finding("note", f"{text}; they are made again when they are needed"))
-    return findings or [Finding("ok", f"all {sound} sets are what was written")]
+        text = f"images of {folder.parent.name} at {folder.name.split('-')[0]} pixels were damaged and are removed"
+        findings.append(Finding("note", f"{text}; they are prepared again when needed"))
+    return findings or [Finding("ok", f"all {sound} sets are intact")]
 
 
 @check("runs", "Runs")
@@ -187,10 +183,8 @@ def _runs(store: Store) -> list[Finding]:
     folders = {r["folder"] for r in store.query("SELECT folder FROM runs")}
     loose = [f.name for f in sorted(store.home.runs.iterdir()) if f.is_dir() and f"runs/{f.name}" not in folders]
     if loose and not folders:
-        text = f"the database knows no run, yet the files of {len(loose)} runs lie beside it, {loose[0]!r} among them"
-        findings.append(Finding("bad", f"{text}: it was lost or replaced; put it back, or use `restore`"))
+        text = f"the database has no runs, but there are files of {len(loose)} runs, such as {loose[0]!r}"
+        findings.append(Finding("bad", f"{text}: the database was lost or replaced; put it back or use `restore`"))
     elif loose:
-        findings.append(Finding("note", f"{len(loose)} folders of runs belong to no run, {loose[0]!r} among them"))
-    return findings or [
-        Finding("ok", f"the files of all {len(rows)} finished runs are there, and are what was written")
-    ]
+        findings.append(Finding("note", f"{len(loose)} folders belong to no run, such as {loose[0]!r}"))
+    return findings or [Finding("ok", f"the files of all {len(rows)} finished runs are present and intact")]

@@ -10,7 +10,9 @@ import re
 import typing
 from typing import Any
 
+from core.engine.augment.config import WEAK_PRESETS, WeakConfig
 from core.engine.config import Config, Option, options, types_of
+from core.engine.registry import STRONG
 
 
 def form(kind: type[Config]) -> list[dict]:
@@ -87,3 +89,22 @@ def _own_words(kind: type) -> dict[str, str]:
         return {}
     ends = [start for start, _, _ in marks[1:]] + [len(text)]
     return {name: text[begin:end].strip(" ,;") for (_, begin, name), end in zip(marks, ends, strict=True)}
+
+
+def medmix_forms() -> dict:
+    """Returns the forms of the strong augmentations, MedMix first, and of the weak views, for the MedMix tab.
+
+    The result is {"strong": {name: {"title", "section", "form", "defaults"}}, "weak": {"form", "presets"}}.
+    """
+    names = sorted(STRONG.names(), key=lambda n: (n != "medmix", n))
+    presets = {name: config.to_dict() for name, config in WEAK_PRESETS.items()}
+    return {
+        "strong": {name: _strong_form(name) for name in names},
+        "weak": {"form": form(WeakConfig), "presets": presets},
+    }
+
+
+def _strong_form(name: str) -> dict:
+    kind = STRONG.get(name).Config
+    facts = {"title": STRONG.title(name), "section": STRONG.fact(name, "section", "")}
+    return {**facts, "form": form(kind), "defaults": kind().to_dict()}

@@ -44,7 +44,7 @@ from core.studio.ingest.studies import study_row
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.steps import Work, step
 from core.studio.medmix import presets
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
 from core.studio.runs import marks
 
 MOST = 20  # lesions
@@ -285,7 +285,7 @@ def _lesions(store: Store, study: str, masks: dict[int, int], drawn: tuple[Drawn
 def _note(result: Match, asked: Asked) -> str:
     """Says where a preset comes from, for the list of presets."""
     count = f"{asked.count} lesion{'s' * (asked.count > 1)}"
-    rest = "not known for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
+    rest = "unknown for other lesions" if result.left_out is None else f"{result.left_out:.2f} on held-out lesions"
     return f"Matched to {count}: distance {result.after:.2f} (preset {result.preset}: {result.before:.2f}), {rest}"
 
 

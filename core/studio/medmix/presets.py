@@ -8,33 +8,12 @@ from typing import Any
 
 import yaml
 
+from core.engine.augment.config import MEDMIX_NOTES, MEDMIX_PRESETS
 from core.engine.config import BadConfig
 from core.engine.registry import STRONG
 from core.studio.db import limits
 from core.studio.db.store import NotFound, Store, now
 
-NOTES = {  # a line on each preset that comes with the studio
-    "paper": "As published: square patches of other images",
-    "quick": "Round, opaque lesions that a small encoder learns in minutes",
-    "soft": "Soft edges, no corners",
-    "varied": "For any kind of image: every size, shape and edge",
-    "lesions": "Larger lesions of the image's own tissue, fading edges",
-    "endoscopy": "Polyps: domes of mucosa, lit from one side",
-    "fundus": "Exudates and haemorrhages: small, irregular, bright or dark",
-    "xray": "Opacities and effusions: large, veiling",
-    "ultrasound": "Masses and cysts with their own speckle",
-    "large": "Lesions that fill much of the frame",
-    "swell": "Tissue that swells, up to most of the frame",
-    "easy": "Blocks of noise: easy on purpose, to see what the numbers say",
-    "cut": "Hard-edged rectangles",
-    "seam": "Patches of other images, blended without a seam",
-    "lens": "Bulges of the image itself, its colour unchanged",
-    "stain": "Spots of another colour, flat",
-    "mottle": "Ovals of drawn texture",
-    "grain": "Grainy spots of the image itself",
-    "foreign": "Cut from another study",
-    "zoom": "The image's own tissue, enlarged or reduced",
-}
 _NAME = re.compile(r"[^\W_][\w .+-]{0,59}")
 
 
@@ -49,17 +28,9 @@ def checked(strong: str, config: dict) -> dict:
 
 def built_in() -> list[dict]:
     """Returns the presets that come with the studio, as version 0."""
-    from core.engine.augment.config import MEDMIX_PRESETS
-
+    facts = {"version": 0, "strong": "medmix", "built_in": True}
     return [
-        {
-            "name": name,
-            "version": 0,
-            "strong": "medmix",
-            "config": config.to_dict(),
-            "note": NOTES.get(name, ""),
-            "built_in": True,
-        }
+        {**facts, "name": name, "config": config.to_dict(), "note": MEDMIX_NOTES[name]}
         for name, config in MEDMIX_PRESETS.items()
     ]
 
@@ -68,9 +39,10 @@ def list_presets(store: Store, versions: bool = False) -> list[dict]:
     """Lists built-in presets, then those of readers by name; only the newest version of each unless `versions`."""
     rows = store.query("SELECT * FROM presets WHERE removed = 0 ORDER BY name COLLATE NOCASE, version DESC")
     saved = [{**row, "config": _whole(row["strong"], json.loads(row["config"])), "built_in": False} for row in rows]
-    if not versions:
-        saved = [row for i, row in enumerate(saved) if i == 0 or saved[i - 1]["name"] != row["name"]]
-    return built_in() + saved
+    newest: dict[str, dict] = {}
+    for row in saved:
+        newest.setdefault(row["name"], row)
+    return built_in() + (saved if versions else list(newest.values()))
 
 
 def _whole(strong: str, config: dict) -> dict:
@@ -78,13 +50,12 @@ def _whole(strong: str, config: dict) -> dict:
     return {**STRONG.get(strong).Config().to_dict(), **config} if strong in STRONG.names() else config
 
 
-def get_preset(store: Store, name: str, version: int | None = None) -> dict:
-    """Returns a preset, by default its newest version. Raises NotFound, which lists the existing presets."""
-    for row in list_presets(store, versions=True):
-        if row["name"] == name and version in (None, row["version"]):
-            return row
-    names = ", ".join(row["name"] for row in list_presets(store))
-    raise NotFound(f"there is no preset {name!r}{'' if version is None else f' version {version}'}; there are: {names}")
+def get_preset(store: Store, name: str) -> dict:
+    """Returns the newest version of a preset. Raises NotFound, which lists the existing presets."""
+    listed = {row["name"]: row for row in list_presets(store)}
+    if name not in listed:
+        raise NotFound(f"there is no preset {name!r}; there are: {', '.join(listed)}")
+    return listed[name]
 
 
 def save_preset(store: Store, name: str, strong: str, config: dict, note: str = "", reader: str | None = None) -> dict:
@@ -118,22 +89,14 @@ def remove_preset(store: Store, name: str) -> None:
 
 def to_yaml(preset: dict) -> str:
     """Returns the text of a preset's file."""
-    head_lines = {
-        "preset": preset["name"],
-        "version": preset["version"],
-        "strong": preset["strong"],
-        "note": preset["note"],
-    }
+    head_lines = {"preset": preset["name"], **{key: preset[key] for key in ("version", "strong", "note")}}
     config = {k: list(v) if isinstance(v, tuple) else v for k, v in preset["config"].items()}
     return yaml.safe_dump({**head_lines, "config": config}, sort_keys=False, allow_unicode=True)
 
 
 def from_yaml(text: str) -> dict:
     """Reads and checks a preset's file; returns {"name", "strong", "config", "note"}. Raises BadPreset if invalid."""
-    try:
-        data = read_yaml(text)
-    except BadYaml as error:
-        raise BadPreset(str(error)) from None
+    data = _read_yaml(text)
     if not isinstance(data, dict) or not isinstance(data.get("config"), dict) or "preset" not in data:
         raise BadPreset("a preset's file has the keys preset, strong and config")
     strong = str(data.get("strong", "medmix"))
@@ -149,36 +112,32 @@ LONGEST = 64 * 1024  # characters; a preset has about a thousand
 DEEPEST = 16
 
 
-class BadYaml(ValueError):
-    """Raised if a YAML text is refused; the message says why."""
-
-
-def read_yaml(text: str) -> Any:
-    """Reads a small YAML document of plain values. Raises BadYaml for anything else."""
+def _read_yaml(text: str) -> Any:
+    """Reads a small YAML document of plain values. Raises BadPreset for anything else."""
     if len(text) > LONGEST:
-        raise BadYaml(f"this file is too long: at most {LONGEST // 1024} KB are read")
+        raise BadPreset(f"this file is too long: at most {LONGEST // 1024} KB are read")
     try:
         _look_through(text)
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
-        raise BadYaml(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
-    except (ValueError, TypeError, RecursionError) as error:
-        if isinstance(error, BadYaml):
-            raise
-        raise BadYaml("this file holds a value that cannot be read") from None
+        raise BadPreset(f"this is not YAML{f' (line {where.line + 1})' if where else ''}") from None
+    except BadPreset:
+        raise
+    except (ValueError, TypeError, RecursionError):
+        raise BadPreset("this file holds a value that cannot be read") from None
 
 
 def _look_through(text: str) -> None:
-    """Raises BadYaml for aliases and for too deep nesting, before any value is built from the text."""
+    """Raises BadPreset for aliases and for too deep nesting, before any value is built from the text."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         if isinstance(event, yaml.AliasEvent):
             line = event.start_mark.line + 1
-            raise BadYaml(f"line {line} refers to another part of the file (an alias): write the values out")
+            raise BadPreset(f"line {line} refers to another part of the file (an alias): write the values out")
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
             depth += 1
             if depth > DEEPEST:
-                raise BadYaml(f"line {event.start_mark.line + 1}: this file is nested too deeply")
+                raise BadPreset(f"line {event.start_mark.line + 1}: this file is nested too deeply")
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             depth -= 1

@@ -1,10 +1,14 @@
-"""The picture of the MedMix tab: classes A_0 to A_k by sample, from fixed seeds, with outlines and lesion sources."""
+"""Pictures of the MedMix and Training tabs: classes A_0 to A_k by sample, as pixels and as a figure, and batches."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import random
+import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,14 +19,23 @@ import torch
 from core.engine.augment.config import WeakConfig
 from core.engine.augment.medmix.donors import MarkedLesions
 from core.engine.augment.weak import WeakViews
-from core.engine.config import Config
+from core.engine.config import Config, option
+from core.engine.objectives.config import PretrainConfig
 from core.engine.progress import Stop, Stopped
 from core.engine.registry import STRONG
+from core.engine.rows import rows_of
 from core.engine.tensors import to_batch, to_pixels
-from core.studio.ingest.donors import check_pool
+from core.engine.training.pretraining import Data, Pretraining
+from core.studio.db.store import Store
+from core.studio.ingest.donors import check_pool, pool_of
+from core.studio.ingest.originals import shown
 from core.studio.ingest.overview import polygons
+from core.studio.ingest.resize import mask_at, prepare
+from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import never
-from core.studio.medmix.samples import Samples
+from core.studio.runs import marks
+from core.studio.runs import records as runs
+from core.studio.runs.marks import donors_of
 
 SIDES = (64, 128, 256, 512)
 POOL = 12  # images of another study that lesions are cut from
@@ -41,18 +54,12 @@ class Scene(Config):
     strong: str = "medmix"
     config: dict = field(default_factory=dict)
     seed: int = 0
-    samples: int = 6
+    samples: int = option(6, low=1, high=12)
     first: int = 0
-    size: int = 256
+    size: int = option(256, choices=SIDES)
     weak: bool = False
     weak_config: dict = field(default_factory=dict)
     drop: str = ""
-
-    def __post_init__(self) -> None:
-        if self.size not in SIDES:
-            raise ValueError(f"size is one of {', '.join(map(str, SIDES))}, not {self.size}")
-        if not 1 <= self.samples <= 12:
-            raise ValueError(f"samples must be 1..12, not {self.samples}")
 
 
 @dataclass
@@ -196,3 +203,166 @@ def _sources(mixed, n: int, side: int) -> list[dict]:
         for slot in range(n)
         if int(mixed.donors[m, slot]) >= 0 and bool(mixed.sources[m, slot].any())
     ]  # fmt: skip
+
+
+# A grid of classes as a figure for a paper or a slide: PNG, or SVG and PDF with outlines as vector graphics.
+
+
+TYPES = {"png": "image/png", "svg": "image/svg+xml", "pdf": "application/pdf"}
+_LOCK = threading.Lock()  # matplotlib's font cache is not made for threads
+
+
+def figure(grid: Grid, kind: str, outlines: bool = True, title: str = "") -> bytes:
+    """Draws a grid as a figure, with images that are 1.2 inches high and have full resolution in SVG and PDF.
+
+    kind: one of TYPES.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Polygon
+
+    rows, cols, side = grid.images.shape[:3]
+    wide = 1.2 * (grid.aspect or 1.0)
+    with _LOCK, matplotlib.rc_context({"svg.fonttype": "none", "pdf.fonttype": 42, "font.family": "DejaVu Sans"}):
+        fig = Figure(figsize=(wide * cols + 0.4, 1.2 * rows + (0.3 if title else 0.05)))
+        FigureCanvasAgg(fig)
+        axes = fig.subplots(rows, cols, squeeze=False)
+        for n in range(rows):
+            for m in range(cols):
+                ax = axes[n][m]
+                ax.imshow(grid.images[n, m], extent=(0, 1, 1, 0), interpolation="nearest", aspect="auto")
+                ax.set_xticks([])
+                ax.set_yticks([])
+                for spine in ax.spines.values():
+                    spine.set_visible(False)
+                if outlines:
+                    for line in grid.outlines[n][m]:
+                        ax.add_patch(Polygon(line, closed=True, fill=False, edgecolor="#e6bd6a", linewidth=0.8))
+            axes[n][0].set_ylabel(f"$A_{n}$", rotation=0, ha="right", va="center", labelpad=6)
+        if title:
+            fig.suptitle(title, fontsize=9, y=0.995)
+        fig.subplots_adjust(left=0.4 / (wide * cols + 0.4), right=0.995, bottom=0.005, wspace=0.03, hspace=0.03,
+                            top=1 - (0.3 if title else 0.01) / (1.2 * rows + 0.3))  # fmt: skip
+        out = io.BytesIO()
+        fig.savefig(
+            out, format=kind, dpi=max(100, round(side / 1.2)), metadata={"Date": None} if kind == "svg" else None
+        )
+    return out.getvalue()
+
+
+# The images that a training sees at a step, which depend only on (seed, step).
+
+
+class BatchStrip:
+    """Draws the augmented views in a training's batches as strips of thumbnails.
+
+    The trainer of the last run is cached, so that further strips of this run are quick.
+    """
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._run: str | None = None
+        self._trainer: Pretraining | None = None
+        self._lock = threading.Lock()
+
+    def strip(self, run_id: str, step: int, count: int = 8, side: int = 64) -> np.ndarray:
+        """Draws up to `count` views per class of a step's batch, A_0 on top: uint8 ((k+1) side, count side, 3)."""
+        with self._lock, one_thread():
+            trainer = self._open(run_id)
+            trainer.step = max(0, min(step, trainer.steps - 1))
+            views = trainer.views()
+            labels = views.labels
+            rows = []
+            for n in range(int(labels.max()) + 1):
+                chosen = torch.nonzero(labels == n)[:count, 0]
+                some = views.images[chosen]
+                if some.shape[-1] != side:
+                    some = torch.nn.functional.interpolate(some, (side, side), mode="area")
+                tiles = to_pixels(some)
+                row = np.zeros((side, count * side, 3), np.uint8)
+                row[:, : len(tiles) * side] = np.concatenate(list(tiles), 1)
+                rows.append(row)
+            return np.concatenate(rows)
+
+    def _open(self, run_id: str) -> Pretraining:
+        if self._run != run_id or self._trainer is None:
+            run = runs.get_run(self._store, run_id)
+            if run["kind"] != "pretrain" or not run["config"].get("epochs"):
+                raise ValueError(f"{run_id} is no training, so it has no batches")
+            config = PretrainConfig.from_dict(runs.settings_of(run["config"]))
+            config = config.replace(**{"encoder.init": "random"})  # the views do not depend on the weights
+            arrays = load_arrays(self._store, run["study"], config.size)
+            train = arrays.index("train")
+            pool = pool_of(self._store, config)
+            marked = donors_of(self._store, run, config.size)
+            data = Data(rows_of(arrays.images, train), rows_of(arrays.roi, train), *pool, marked)
+            self._run, self._trainer = run_id, Pretraining(config, data, torch.device("cpu"))
+        return self._trainer
+
+
+# Normal images of a study and their regions of interest, decoded once.
+
+
+class Samples:
+    """Caches the last `most` images that were loaded. It can be shared between threads."""
+
+    def __init__(self, store: Store, most: int = 96):
+        self.store, self._most = store, most
+        self._kept: OrderedDict[tuple, tuple[np.ndarray, np.ndarray, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def normals(self, study: str, seed: int, count: int) -> list[dict]:
+        """Samples `count` training normals by the seed, repeated if there are fewer.
+
+        Raises ValueError if the study has none.
+        """
+        cases = self.store.query(
+            "SELECT id, name, path, frame, scale FROM cases WHERE study = ? AND split = 'train' AND label = 'normal' "
+            'ORDER BY "row"',
+            [study],
+        )
+        if not cases:
+            raise ValueError("this study has no normal training images to make classes of")
+        random.Random(seed).shuffle(cases)
+        return [cases[i % len(cases)] for i in range(count)]
+
+    def load(self, cases: list[dict], size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Loads cases: images uint8 (M, S, S, 3) and regions of interest uint8 (M, S, S), 1 inside."""
+        loaded = [self._one(case, size) for case in cases]
+        return np.stack([i for i, _, _ in loaded]), np.stack([r for _, r, _ in loaded])
+
+    def marked(self, study: str, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Loads images uint8 (M, S, S, 3), M <= most, and masks uint8 (M, S, S) of lesions that readers marked.
+
+        Raises ValueError if there are none.
+        """
+        rows = marks.accepted(self.store, study)[:most]
+        if not rows:
+            raise ValueError(marks.none_accepted(self.store, study))
+        marked_cases = self.store.query(
+            "SELECT id, name, path, frame, scale FROM cases WHERE id IN (SELECT value FROM json_each(?))",
+            [json.dumps([row["case_id"] for row in rows])],
+        )
+        cases = {case["id"]: case for case in marked_cases}
+        images, _ = self.load([cases[row["case_id"]] for row in rows], size)
+        return images, np.stack([mask_at(marks.lesion_of(row), size) for row in rows])
+
+    def aspect(self, cases: list[dict], size: int) -> float | None:
+        """Returns width / height of the images, or None if it differs between them by more than 2 %."""
+        loaded = [self._one(case, size)[2] for case in cases]
+        return round(float(np.mean(loaded)), 4) if max(loaded) <= 1.02 * min(loaded) else None
+
+    def _one(self, case: dict, size: int) -> tuple[np.ndarray, np.ndarray, float]:
+        key = (case["path"], case["frame"], size)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        image = shown(case)
+        loaded = *prepare(image, size), image.shape[1] / image.shape[0]
+        with self._lock:
+            self._kept[key] = loaded
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return loaded

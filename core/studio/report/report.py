@@ -18,7 +18,6 @@ import numpy as np
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.medmix.medmix import MedMix
-from core.engine.augment.strong import make_classes
 from core.engine.progress import Report, Stop
 from core.engine.rows import rows_of
 from core.engine.tensors import to_batch, to_pixels
@@ -356,7 +355,8 @@ def medmix_strip(store: Store, study: str, size: int) -> bytes:
     train = arrays.index("train")[:SHOWN]
     x = to_batch(rows_of(arrays.images, train), torch.device("cpu"))
     inside = torch.from_numpy(np.array(rows_of(arrays.roi, train)))
-    images, _ = make_classes(MedMix(MEDMIX_PRESETS["paper"]), x, 3, generator(0, VALIDATION), inside)
-    pixels = to_pixels(images.transpose(0, 1).flatten(0, 1)).reshape(4, len(train), size, size, 3)
+    mixed = MedMix(MEDMIX_PRESETS["paper"]).classes(x, 3, generator(0, VALIDATION), inside)
+    images = mixed.images.unflatten(0, (len(train), 4)).transpose(0, 1)
+    pixels = to_pixels(images.flatten(0, 1)).reshape(4, len(train), size, size, 3)
     mosaic = np.concatenate([np.concatenate(list(row), 1) for row in pixels])
     return bytes(cv2.imencode(".png", mosaic[..., ::-1])[1].tobytes())

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 SECONDS, MOST = 6.0, 6  # limits of the timed steps: their total time and their number
 LIMIT = 300  # seconds for the whole dry run
-LEAST = (
-    1150 * 2**20
-)  # bytes that a dry run of ResNet-18 at 32 pixels in batches of 2 took on a CPU, most of them libraries
+# Bytes that a dry run of ResNet-18 at 32 pixels in batches of 2 took on a CPU, most of them libraries.
+LEAST = 1150 * 2**20
 
 
 def least_memory(config: PretrainConfig) -> int:
@@ -55,7 +54,7 @@ def dry_run(home: Path, study: str, config: dict) -> dict:
     if done.returncode < 0:
         return {"fits": False, "message": "It does not fit: the machine ran out of memory. Take a smaller batch."}
     if done.returncode or not line:
-        raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+        raise ValueError(f"the dry run ended unexpectedly: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
     result = json.loads(line[0])
     if "error" in result:
         raise ValueError(result["error"])
@@ -118,12 +117,12 @@ def measure(home: Path, study: str, config: dict, device: str) -> dict:
     return {**measures, "message": "It fits." if measures["fits"] else "It may not fit: take a smaller batch."}
 
 
-def free_memory(place) -> int:
+def free_memory(device) -> int:
     """Returns the free memory of the device in bytes."""
-    if place.type == "cuda":
+    if device.type == "cuda":
         import torch
 
-        return torch.cuda.mem_get_info(place)[0]
+        return torch.cuda.mem_get_info(device)[0]
     return free_host_memory()
 
 

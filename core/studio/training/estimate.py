@@ -28,10 +28,8 @@ def usual(store: Store, step: str, run: dict | None, args: dict) -> float:
 
 def _cases(store: Store, run: dict, *splits: str) -> int:
     marks = ", ".join("?" * len(splits))
-    counted = store.one(
-        f"SELECT count(*) AS n FROM cases WHERE study = ? AND split IN ({marks})", [run["study"], *splits]
-    )
-    return counted["n"] if counted else 0
+    query = f"SELECT count(*) AS n FROM cases WHERE study = ? AND split IN ({marks})"
+    return store.first(query, [run["study"], *splits])["n"]
 
 
 def _train(store: Store, run: dict, args: dict) -> float:

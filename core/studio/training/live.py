@@ -123,6 +123,9 @@ def now(store: Store) -> dict:
     }
 
 
+LISTED = ("id", "kind", "name", "parent", "method", "created", "finished", "seconds", "note", "archived")
+
+
 def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
     """Lists the study's runs, newest first, as the page shows them.
 
@@ -132,29 +135,20 @@ def overview(store: Store, study: str, archived: bool = False) -> list[dict]:
     estimate = Estimate(store)
     rows = []
     for run in reversed(runs.list_runs(store, study, archived=None if archived else False)):
-        keep = (
-            "id",
-            "kind",
-            "name",
-            "parent",
-            "method",
-            "status",
-            "created",
-            "finished",
-            "seconds",
-            "note",
-            "archived",
+        job = at_work.get(run["id"])
+        rows.append(
+            {
+                **{key: run[key] for key in LISTED},
+                "epochs": run["config"].get("epochs"),
+                "size": run["config"].get("size"),
+                "collapsed": bool(run["summary"].get("collapsed")),
+                "status": standing(run, job),
+                "job": brief(job),
+                "left": _left(estimate, job, run["id"]),
+                "latest": latest(store, run["id"], ("l_aug", "val_accuracy", "aug_accuracy", "epoch")),
+                "evaluation": evaluation(store, run["id"]),
+            }
         )
-        row = {k: run[k] for k in keep}
-        row["epochs"] = run["config"].get("epochs")
-        row["size"] = run["config"].get("size")
-        row["collapsed"] = bool(run["summary"].get("collapsed"))
-        row["status"] = standing(run, at_work.get(run["id"]))
-        row["job"] = brief(at_work.get(run["id"]))
-        row["left"] = _left(estimate, at_work.get(run["id"]), run["id"])
-        row["latest"] = latest(store, run["id"], ("l_aug", "val_accuracy", "aug_accuracy", "epoch"))
-        row["evaluation"] = evaluation(store, run["id"])
-        rows.append(row)
     return rows
 
 

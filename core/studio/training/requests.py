@@ -9,11 +9,10 @@ from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.presets import NOTES, PRETRAIN_DEFAULT, PRETRAIN_PRESETS
 from core.engine.registry import DETECTORS, OBJECTIVES, STRONG
 from core.studio.db.store import Store
-from core.studio.forms.fields import form
+from core.studio.forms.fields import form, medmix_forms
 from core.studio.ingest.donors import check_pool
 from core.studio.ingest.roots import Within
 from core.studio.jobs import queue as jobs
-from core.studio.medmix.forms import forms as strong_forms
 from core.studio.runs import bin, learnt, marks
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import chain, create_fit, create_pretrain
@@ -26,7 +25,7 @@ def training_forms(store: Store) -> dict:
     """Returns everything that the form of a new run needs, including defaults."""
     from core.engine.backbones.config import EncoderConfig
 
-    strong = strong_forms()
+    strong = medmix_forms()
     return {
         "objectives": {name: {"title": OBJECTIVES.title(name)} for name in OBJECTIVES.names()},
         "presets": {name: config.to_dict() for name, config in PRETRAIN_PRESETS.items()},

@@ -91,8 +91,6 @@ def test_grids_of_a_reader_come_one_after_the_other_and_of_all_within_the_budget
 @pytest.mark.slow
 def test_a_reader_who_asks_for_much_keeps_no_other_waiting(room, monkeypatch):  # noqa: F811
     """Sixty slow requests of one reader at once, more than there are threads: another reader is answered meanwhile."""
-    from core.studio.medmix import forms
-
     store, _ = room
     for name in ("ann", "bob"):
         people.add_reader(store, name, PASSWORD, "reader")
@@ -103,7 +101,7 @@ def test_a_reader_who_asks_for_much_keeps_no_other_waiting(room, monkeypatch):  
         left.wait(60)
         return {}
 
-    monkeypatch.setattr(forms, "forms", slow)
+    monkeypatch.setattr("app.routes.medmix.medmix_forms", slow)
     server = whole_server(store)
     with visitor(server, "ann") as ann:
         bob = visitor(server, "bob")

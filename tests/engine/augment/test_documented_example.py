@@ -7,11 +7,10 @@ from pathlib import Path
 
 import torch
 
-from core.engine.augment.strong import make_classes
 from core.engine.objectives.config import PretrainConfig
 from core.engine.objectives.views import build_strong
 from core.engine.registry import STRONG
-from tests.engine.augment.pictures import seeded, tissue
+from tests.engine.augment.pictures import classes, seeded, tissue
 
 GUIDE = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
@@ -27,7 +26,7 @@ def test_the_example_is_a_strong_augmentation(tmp_path, monkeypatch):
         (name,) = set(STRONG.names()) - known
         strong = build_strong(PretrainConfig(strong=name, strong_options={"shades": 16}))
         x = tissue(3, 24)
-        images, masks = make_classes(strong, x, 3, seeded())
+        images, masks = classes(strong, x, seeded())
         assert torch.equal(images[:, 0], x) and not masks[:, 0].any() and masks[:, 1:].all()
         shades = [len(images[:, n].unique()) for n in range(1, 4)]
         assert shades[0] > shades[1] > shades[2] >= 2

@@ -13,13 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.medmix import groups
 from core.engine.augment.medmix.medmix import MedMix
-from core.engine.augment.strong import make_classes
 from core.engine.augment.weak import WeakViews
 from core.engine.backbones.encoder import build_encoder
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.registry import OBJECTIVES, STRONG
 from tests.conftest import ARCH
-from tests.engine.augment.pictures import seeded, tissue
+from tests.engine.augment.pictures import classes, seeded, tissue
 
 
 def region(count: int, side: int) -> torch.Tensor:
@@ -34,7 +33,7 @@ def region(count: int, side: int) -> torch.Tensor:
 def test_medmix(name, with_roi):
     x = torch.empty(8, 3, 48, 48, device="meta")
     roi = region(8, 48) if with_roi else None
-    images, masks = make_classes(MedMix(MEDMIX_PRESETS[name]), x, 3, seeded(), roi)
+    images, masks = classes(MedMix(MEDMIX_PRESETS[name]), x, seeded(), roi)
     assert images.shape == (8, 4, 3, 48, 48) and masks.shape == (8, 4, 48, 48) and images.is_meta
 
 
@@ -80,7 +79,7 @@ def test_a_batch_is_drawn_in_bulk(with_roi):
         roi = region(batch, 64) if with_roi else None
         x = torch.empty(batch, 3, 64, 64, device="meta")
         with Count() as count:
-            make_classes(MedMix(MEDMIX_PRESETS["paper"]), x, 3, seeded(), roi)
+            classes(MedMix(MEDMIX_PRESETS["paper"]), x, seeded(), roi)
         assert count.looks <= 8  # of numbers drawn; there were 75 for one batch
         found.append(count.all)
     assert found[1] < 1.2 * found[0]

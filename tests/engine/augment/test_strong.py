@@ -24,12 +24,9 @@ from core.engine.augment.comparators import (
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.medmix import reference
 from core.engine.augment.medmix.medmix import MedMix
-from core.engine.augment.strong import make_classes
-from core.engine.config import BadConfig
 from core.engine.registry import STRONG
-from tests.engine.augment.pictures import seeded, tissue
+from tests.engine.augment.pictures import classes, seeded, tissue
 
-NAMES = ["cutmix", "cutout", "medmix", "noise", "permutation", "rotation"]
 COUNTS = torch.tensor([0, 1, 2, 3, 3, 2])
 
 
@@ -39,7 +36,7 @@ def region(count: int, side: int) -> torch.Tensor:
     return roi
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STRONG.names())
 def test_the_shared_interface(name):
     strong, x = STRONG.get(name)(), tissue(6, 32)
     kept = x.clone()
@@ -58,7 +55,7 @@ def test_the_shared_interface(name):
         strong(x, 4, seeded())
 
 
-@pytest.mark.parametrize("name", ["cutmix", "cutout", "medmix", "noise"])
+@pytest.mark.parametrize("name", ["cutmix", "cutout", "growth", "medmix", "noise"])
 def test_only_the_region_of_interest_changes(name):
     x, roi = tissue(6, 32), region(6, 32)
     mixed = STRONG.get(name)()(x, 2, seeded(2), roi)
@@ -151,9 +148,9 @@ def test_cutmix():
         assert torch.equal(mixed.images[b], expected)
 
 
-def test_make_classes():
+def test_classes():
     x = tissue(4, 32)
-    images, masks = make_classes(MedMix(MEDMIX_PRESETS["quick"]), x, 3, seeded(6))
+    images, masks = classes(MedMix(MEDMIX_PRESETS["quick"]), x, seeded(6))
     assert images.shape == (4, 4, 3, 32, 32) and masks.shape == (4, 4, 32, 32)
     assert torch.equal(images[:, 0], x) and not masks[:, 0].any()
     assert not ((images != x[:, None]).any(2) & ~masks).any()
@@ -163,17 +160,3 @@ def test_make_classes():
     for n in range(1, 4):
         alone = MedMix(MEDMIX_PRESETS["quick"])(x, n, generator).images
         torch.testing.assert_close(images[:, n], alone, atol=1e-5, rtol=0)
-    with pytest.raises(ValueError, match="k must be 1..3"):
-        make_classes(MedMix(MEDMIX_PRESETS["quick"]), x, 4, seeded())
-
-
-def test_mistakes_are_named():
-    for make in (
-        lambda: CutoutConfig(fill="pink"),
-        lambda: PermutationConfig(tiles=7),
-        lambda: NoiseConfig(sigma=0.0),
-        lambda: CutMixConfig(area=(0.5, 0.1)),
-        lambda: RotationConfig(k=0),
-    ):
-        with pytest.raises(BadConfig):
-            make()

@@ -79,13 +79,15 @@ def test_init_from_a_local_file(tmp_path, resnet, form):
 
 
 @pytest.mark.slow
-def test_init_from_an_earlier_run_takes_its_head_too(tmp_path):
-    first = build_encoder(EncoderConfig(seed=1))
+@pytest.mark.parametrize("arch", ["resnet18", "efficientnet-lite0"])
+def test_init_from_an_earlier_run_takes_its_head_too(tmp_path, arch):
+    first = build_encoder(EncoderConfig(arch=arch, seed=1))
     save_encoder(first, tmp_path)
-    again = build_encoder(EncoderConfig(seed=2, init=str(tmp_path)))
+    again = build_encoder(EncoderConfig(arch=arch, seed=2, init=str(tmp_path)))
+    assert again.origin["source"] == str(tmp_path) and len(again.origin["sha256"]) == 64
     assert all(torch.equal(v, again.state_dict()[n]) for n, v in first.state_dict().items() if "tracked" not in n)
-    narrow = build_encoder(EncoderConfig(seed=2, dim=16, init=str(tmp_path)))  # another head keeps its own start
-    assert torch.equal(narrow.net.conv1.weight, first.net.conv1.weight) and narrow.head[2].out_features == 16
+    narrow = build_encoder(EncoderConfig(arch=arch, seed=2, dim=16, init=str(tmp_path)))  # its head starts anew
+    assert same_backbone(narrow, first.net) and narrow.head[2].out_features == 16
 
 
 def test_code_in_a_weights_file_is_not_run(tmp_path):
@@ -171,7 +173,7 @@ def test_configuration_is_checked():
 
 @pytest.fixture(scope="module")
 def encoder():
-    return build_encoder(EncoderConfig(seed=3))
+    return build_encoder(EncoderConfig(seed=3)).eval()
 
 
 @pytest.fixture(scope="module")
@@ -250,31 +252,26 @@ def pictures() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 255, (24, 64, 64, 3), np.uint8)
 
 
-@pytest.fixture(scope="module")
-def remembered():
-    return build_encoder(EncoderConfig()).eval()
-
-
 @pytest.mark.slow
-def test_detectors_say_the_same_and_the_encoder_sees_each_image_once(remembered, pictures, monkeypatch):
+def test_detectors_say_the_same_and_the_encoder_sees_each_image_once(encoder, pictures, monkeypatch):
     seen = []
     plain = embed.to_batch
     monkeypatch.setattr(embed, "to_batch", lambda x, device: seen.append(len(x)) or plain(x, device))
     kinds = [(PaDiM, PaDiMConfig(strides=(8, 16), channels=10)), (Mahalanobis, MahalanobisConfig())]
-    expected = [kind.fit(remembered, pictures[:20], config).predict(pictures) for kind, config in kinds]
+    expected = [kind.fit(encoder, pictures[:20], config).predict(pictures) for kind, config in kinds]
     assert sum(seen) == 2 * (20 + 24)
     seen.clear()
     with remembering():
-        found = [kind.fit(remembered, pictures[:20], config).predict(pictures) for kind, config in kinds]
+        found = [kind.fit(encoder, pictures[:20], config).predict(pictures) for kind, config in kinds]
     assert sum(seen) == 24 and memory() is None
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_allclose(a.maps, b.maps, rtol=1e-3, atol=1e-4)
 
 
-def test_another_encoder_is_not_taken_for_this_one(remembered, pictures):
+def test_another_encoder_is_not_taken_for_this_one(encoder, pictures):
     other = build_encoder(EncoderConfig(seed=1)).eval()
     with remembering(), torch.inference_mode():
-        a, b = (map_detector.maps_of(e, pictures[:2], {16})[16] for e in (remembered, other))
+        a, b = (map_detector.maps_of(e, pictures[:2], {16})[16] for e in (encoder, other))
     assert not torch.allclose(a, b)
 
 
@@ -288,7 +285,7 @@ def test_a_block_inside_another_keeps_nothing_of_its_own_and_another_thread_is_n
     assert memory() is None
 
 
-def test_what_was_used_longest_ago_is_forgotten(remembered, pictures):
+def test_what_was_used_longest_ago_is_forgotten(encoder, pictures):
     calls = []
 
     def compute(rows, strides):
@@ -297,11 +294,11 @@ def test_what_was_used_longest_ago_is_forgotten(remembered, pictures):
 
     kept = Memory(limit=3 * 4 * 64)  # three images of four maps of 64 bytes
     for rows in (pictures[:3], pictures[3:4], pictures[1:4], pictures[:1]):
-        kept.maps(remembered, rows, {8}, compute)
+        kept.maps(encoder, rows, {8}, compute)
     assert calls == [3, 1, 1] and kept.held <= kept.limit and len(kept.kept) == 3
 
 
-def test_finer_maps_than_are_kept_are_computed(remembered, pictures):
+def test_finer_maps_than_are_kept_are_computed(encoder, pictures):
     with remembering() as kept, torch.inference_mode():
-        found = map_detector.maps_of(remembered, pictures[:2], {2})
+        found = map_detector.maps_of(encoder, pictures[:2], {2})
     assert set(found) == {2} and not kept.kept

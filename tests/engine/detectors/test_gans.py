@@ -13,11 +13,11 @@ from core.engine.detectors.comparators.autoencoders import TiedAutoEncoder
 from core.engine.detectors.comparators.gans import OCGANNet, negatives
 from core.engine.detectors.comparators.nets import NetDetector, mean_inside
 from core.engine.detectors.igd.model import Reconstruction
-from core.engine.phantom.frame import draw_study
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.base import STEP, generator
 from tests.engine._images import normals
+from tests.tools.drawing import frame
 
 IMAGES = normals(6, 32)
 
@@ -207,8 +207,9 @@ LEARNS = {  # steps that a tiny network takes to do better than at first
 @pytest.fixture(scope="module")
 def frames():
     """(20 normals to learn from, 8 others): phantoms of 64 pixels, halved."""
-    drawn = draw_study(3, n_train=20, n_test_normal=8, n_test_abnormal=0, size=64)
-    return [drawn[k].reshape(-1, 32, 2, 32, 2, 3).mean((2, 4)).astype(np.uint8) for k in ("train", "test_normal")]
+    splits = (("train", 20), ("test_normal", 8))
+    drawn = [np.stack([frame(3, split, i, 64).image for i in range(count)]) for split, count in splits]
+    return [images.reshape(-1, 32, 2, 32, 2, 3).mean((2, 4)).astype(np.uint8) for images in drawn]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ PLAIN = PaDiMConfig(channels=20, sigma=0.0, batch=7)
 
 def test_registry_lists_it():
     assert "padim" in DETECTORS.names()
-    assert DETECTORS.get("padim") is PaDiM and DETECTORS.about("padim")["title"] == "PaDiM"
+    assert DETECTORS.get("padim") is PaDiM and DETECTORS.title("padim") == "PaDiM"
 
 
 @pytest.mark.slow

@@ -10,8 +10,7 @@ import torch
 
 from core.engine import processes
 from core.engine.objectives.presets import PRETRAIN_PRESETS
-from core.engine.training import joint
-from core.engine.training.pretraining import Data, Pretraining
+from core.engine.training.pretraining import Data, Pretraining, joined
 from tests.engine._images import normals
 
 COUNT, SIZE = 8, 32
@@ -59,7 +58,7 @@ def step_alone(name: str, world: int) -> dict[str, Any]:
         with patch.object(processes, "rank", lambda rank=rank: rank), patch.object(processes, "world", lambda: world):
             views = training.views()
         parts.append((*training.features(views.images), views))
-    h, z, views = joint.joined(parts)
+    h, z, views = joined(parts)
     return found(training, training.objective.loss(h, z, views, training.centres))
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from core.engine.config import BadConfig
-from core.engine.objectives.views import NEIGHBOURS, draw_pairs
+from core.engine.objectives.views import draw_pairs
 from core.engine.registry import STRONG
 from core.engine.training.base import STEP, generator
 from tests.engine.objectives.build import CONFIG, STILL, build, images, outcome_of
@@ -75,19 +75,6 @@ def test_l_aug_sits_where_it_is_asked_to(where, width):
     assert torch.equal(objective.classify(h, z), objective.classifier(seen))
 
 
-def test_local_pairs_lie_where_their_class_says():
-    """Each pixel carries its own coordinates, so a patch shows where it was cut."""
-    objective, _ = build("pmsacl-local", pos_jitter=0)
-    ramp = torch.arange(64.0) / 64
-    x = torch.stack([ramp[:, None].expand(64, 64), ramp.expand(64, 64), torch.zeros(64, 64)]).expand(20, -1, -1, -1)
-    views = objective.views(x, generator(0, STEP))
-    count = len(views.labels)
-    first, second = views.images[count:].chunk(2)
-    assert first.shape == (20, 3, 32, 32)
-    corner = ((second - first)[:, :2, 0, 0] * 64 / 32).round().long()
-    assert torch.equal(corner, torch.tensor(NEIGHBOURS)[views.places])
-
-
 def test_local_instances_are_cut_where_the_region_of_interest_is():
     config = CONFIG.replace(pos_jitter=0, size=128)
     roi = torch.zeros(40, 128, 128, dtype=torch.uint8)
@@ -97,11 +84,6 @@ def test_local_instances_are_cut_where_the_region_of_interest_is():
     plain = torch.stack([draw_pairs(images(40, 128), config, generator(s, STEP), None)[0].sum() for s in range(2)])
     assert plain[0] != plain[1]
     assert float((inside.float().mean((1, 2)) >= 0.5).float().mean()) > 0.85  # about half without the choice
-
-
-def test_images_too_small_for_pairs_are_refused():
-    with pytest.raises(BadConfig, match="at least 64 pixels"):
-        build("pmsacl-local", size=48)
 
 
 @pytest.mark.parametrize("name", sorted(set(STRONG.names())))

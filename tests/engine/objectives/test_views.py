@@ -6,6 +6,7 @@ import torch
 from core.engine.augment.medmix.medmix import MedMix
 from core.engine.augment.weak import WeakViews, crops_with
 from core.engine.objectives.presets import PRETRAIN_PRESETS
+from core.engine.objectives.views import NEIGHBOURS, cut, draw_corners
 from tests.engine.objectives.build import build, images, outcome_of
 
 MOST_FALSE = 0.02
@@ -81,3 +82,32 @@ def test_views_that_keep_lesions_are_read_where_the_crop_says():
     weak = WeakViews(PRETRAIN_PRESETS["as-printed"].weak.replace(p_jitter=0.0, p_grey=0.0, p_blur=0.0))
     kept, lost = (weak(x, torch.Generator().manual_seed(0), lesions=given).amax((1, 2, 3)) for given in (boxes, None))
     assert (kept > 0.9).all() and not (lost > 0.9).all()
+
+
+@pytest.mark.parametrize("side", [64, 100])
+def test_pairs_are_neighbours_inside_the_image(side):
+    """Without jitter the second patch lies exactly one patch away, in the direction its class says."""
+    first, second, places = draw_corners(200, side, 32, 0, torch.Generator().manual_seed(3))
+    assert torch.equal((second - first) // 32, torch.tensor(NEIGHBOURS)[places])
+    assert torch.equal((second - first) % 32, torch.zeros(200, 2, dtype=torch.long))
+    for corners in (first, second):
+        assert corners.min() >= 0 and corners.max() <= side - 32
+    assert places.unique().tolist() == list(range(8))
+
+
+def test_jitter_moves_pairs_but_not_out_of_the_image():
+    first, second, places = draw_corners(200, 128, 32, 8, torch.Generator().manual_seed(3))
+    off = second - first - torch.tensor(NEIGHBOURS)[places] * 32
+    assert off.abs().max() > 0 and off.abs().max() <= 16
+    assert min(first.min(), second.min()) >= 0 and max(first.max(), second.max()) <= 96
+
+
+def test_patches_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="do not fit side by side"):
+        draw_corners(2, 48, 32, 0, torch.Generator())
+
+
+def test_cut_is_a_slice():
+    images = torch.rand(2, 3, 40, 40)
+    got = cut(images, torch.tensor([[3, 5], [8, 0]]), 32)
+    assert torch.equal(got[0], images[0, :, 3:35, 5:37]) and torch.equal(got[1], images[1, :, 8:40, 0:32])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from core.engine.losses.reference import l_pmsacl
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.tensors import to_batch
 from core.engine.training.base import VALIDATION, generator
@@ -58,12 +59,6 @@ def test_the_loss_of_one_constant_feature_stands_beside_the_loss(trainer):
     with torch.no_grad():
         h, z = trainer.features(views.images)
         outcome = trainer.objective.loss(h, z, views, trainer.centres)
-    f = torch.stack([outcome.z.mean(0) - trainer.centres[n] for n in views.labels])
-    f = f / f.norm(dim=1, keepdim=True)
-    expected = 0.0
-    for i, (n, p) in enumerate(zip(views.labels, views.partners, strict=True)):
-        kappa = [1 / (2.0 * 0.2) if m == n else 1 / 0.2 for m in views.labels]
-        others = [kappa[j] * float(f[i] @ f[j]) for j in range(len(f)) if j != i]
-        expected += float(torch.tensor(others).exp().sum().log()) - float(f[i] @ f[p]) / 0.2
-    found = trainer._numbers(outcome, views)["l_con_constant"]
-    assert found == pytest.approx(expected / len(f), rel=1e-4)
+    constant = outcome.z.mean(0).expand_as(outcome.z)
+    expected = l_pmsacl(constant, views.labels, views.partners, trainer.centres, tau=0.2, alpha=2.0)
+    assert trainer._numbers(outcome, views)["l_con_constant"] == pytest.approx(expected, rel=1e-4)

@@ -9,6 +9,7 @@ import torch
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder, save_encoder
+from core.studio.clusters import library
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.db import opening
 from core.studio.db.store import Store
@@ -70,3 +71,9 @@ def world(tmp_path_factory) -> World:
     run = runs.create_run(store, "drawn", "pretrain", "pmsacl", {"size": 32, "k": 3, "strong": "medmix", "medmix": {}})
     snapshots(runs.run_folder(store, run), 3)
     return World(store, "drawn", run)
+
+
+@pytest.fixture(scope="package")
+def made(world) -> library.Map:
+    """A finished map of the first and the last epoch."""
+    return library.open_map(world.store, world.embed(epochs=(0, 2)))

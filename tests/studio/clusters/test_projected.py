@@ -17,11 +17,6 @@ from tests.studio.clusters.conftest import frames
 
 
 @pytest.fixture(scope="module")
-def made(world):
-    return library.open_map(world.store, world.embed(epochs=(0, 2)))
-
-
-@pytest.fixture(scope="module")
 def put(world, monkeypatch_module):
     """put(map, **ProjectionConfig): places images here and now, as the worker would."""
 
@@ -83,7 +78,7 @@ def test_neighbours_of_a_new_image_equal_brute_force_in_the_maps_own_features(wo
     from core.engine.backbones import embed
     from core.engine.backbones.encoder import load_encoder
     from core.engine.losses.centred import centred
-    from core.studio.clusters.features import centres_of
+    from core.studio.clusters.points import centres_of
     from core.studio.runs import records as runs
     from core.studio.runs.weights import Snapshot
 

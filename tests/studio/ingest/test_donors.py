@@ -14,7 +14,7 @@ from core.studio.ingest import donors as donor_pool
 from core.studio.ingest import studies
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
 from core.studio.runs import records as runs
 from core.studio.runs.pipeline import pretrain_run
 from core.studio.training import requests as training

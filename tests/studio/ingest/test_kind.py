@@ -8,7 +8,7 @@ import pytest
 
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.detectors.lesion_head.config import LESION_TITLES
-from core.engine.phantom import draw_case
+from core.engine.phantom.frame import draw_case
 from core.studio.ingest import kind, studies
 from core.studio.review import decisions
 from tests.conftest import plain_folder

@@ -9,14 +9,15 @@ import cv2
 import numpy as np
 import pytest
 
+from app.commands import main
 from core.engine.augment.config import MEDMIX_PRESETS
 from core.engine.augment.matching import energy_distance
 from core.engine.progress import Stopped
 from core.studio.ingest import studies
-from core.studio.medmix import figure, probe
+from core.studio.medmix import presets, probe
 from core.studio.medmix import preview as medmix_view
-from core.studio.medmix.lesion_similarity import OUT_OF_SUPPORT
-from core.studio.medmix.samples import Samples
+from core.studio.medmix.preview import Samples
+from core.studio.medmix.probe import OUT_OF_SUPPORT, words
 from tests.conftest import plain_folder, write
 
 
@@ -31,7 +32,6 @@ def scene(**changes) -> medmix_view.Scene:
     return medmix_view.Scene.from_dict({"study": "tiny", "size": 64, "samples": 3, **changes})
 
 
-@pytest.mark.slow
 def peak_of(act) -> int:
     """How many bytes more than before are resident at the worst moment of `act`."""
     Path("/proc/self/clear_refs").write_text("5")
@@ -124,9 +124,9 @@ def test_the_images_proportions_are_known_or_said_to_differ(samples, tmp_path, s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", figure.TYPES)
+@pytest.mark.parametrize("kind", medmix_view.TYPES)
 def test_figures(samples, kind):
-    made = figure.figure(medmix_view.draw_grid(samples, scene()), kind)
+    made = medmix_view.figure(medmix_view.draw_grid(samples, scene()), kind)
     assert made.startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind])
 
 
@@ -135,8 +135,6 @@ def test_wrong_scenes_are_sentences(samples):
         scene(size=100)
     with pytest.raises(ValueError, match="no normal training images"):
         medmix_view.draw_grid(samples, scene(study="other"))
-    with pytest.raises(ValueError, match="save"):
-        figure.figure(medmix_view.draw_grid(samples, scene()), "gif")
 
 
 @pytest.mark.slow
@@ -173,3 +171,38 @@ def test_probe_sees_lesions_cut_away(store, samples):
     assert kept["survival"] > 0.99 and kept["lost"] == 0
     assert lost["survival"] < 0.3 and lost["lost"] > 0.6
     assert any("lose most of a lesion" in w["text"] for w in lost["words"])
+
+
+# The verb `probe`: several presets on one study, before any training.
+
+
+@pytest.mark.slow
+def test_presets_side_by_side(store, tiny_study, capsys):
+    presets.save_preset(store, "mine", "medmix", {"size": (0.1, 0.2)})
+    line = ["probe", tiny_study, "--preset", "quick", "--preset", "easy", "--preset", "mine", "--home"]
+    assert main([*line, str(store.home.path), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+    found = {row["preset"]: row for row in answer["rows"]}
+    assert set(found) == {"quick", "easy", "mine"} and answer["study"] == tiny_study
+    assert found["easy"]["accuracy"] > found["quick"]["accuracy"] + 0.05
+    for row in found.values():
+        assert row["chance"] == 0.25 and len(row["confusion"]) == 4 and row["encoder"] == "untrained"
+        assert sum(map(sum, row["confusion"])) == 4 * row["images"]
+
+
+@pytest.mark.parametrize(("line", "words"), [(["--preset", "nobody"], "quick"), (["--weak", "strong"], "gentle")])
+def test_mistakes_are_sentences(store, tiny_study, capsys, line, words):
+    assert main(["probe", tiny_study, *line, "--home", str(store.home.path)]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_too_easy_is_said():
+    found = {"accuracy": 0.95, "chance": 0.25, "lost": None, "near": None}
+    assert "Too easy: even a linear probe" in words(found)[0]["text"]
+    absurd = {**found, "accuracy": 0.55, "lesion_accuracy": 0.87}
+    assert "Too easy: an encoder that has learnt nothing" in words({**absurd, "encoder": "untrained"})[0]["text"]
+    chance = {**found, "accuracy": 0.26, "lesion_accuracy": 0.5, "near": {"distance": 1, "closeness": 0.1}}
+    (said,) = words({**chance, "encoder": "untrained"})
+    assert said["text"].startswith("No conclusion: this encoder is untrained"), "of chance nothing is hard"
+    assert words({**chance, "encoder": "a run"})[0]["text"].startswith("Hard:")
+    assert "can be learnt" in words({**absurd, "encoder": "a run"})[0]["text"], "it was taught to"

@@ -73,7 +73,7 @@ def test_dry_run_measures_real_steps(store, run):
 def test_the_strip_shows_the_very_batch(store, run):
     import numpy as np
 
-    from core.studio.medmix.batch_strip import BatchStrip
+    from core.studio.medmix.preview import BatchStrip
 
     strips = BatchStrip(store)
     a, b = strips.strip(run, 0, count=4, side=32), strips.strip(run, 1, count=4, side=32)

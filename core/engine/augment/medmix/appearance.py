@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.hashing import hashed_normal
+from core.engine.augment.colour import hashed_normal
 from core.engine.augment.medmix.groups import Group, Which
 
 HARMONICS = 6

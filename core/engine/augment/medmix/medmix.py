@@ -2,7 +2,7 @@
 
     draw    everything random, for the whole batch at once, on the CPU (draws.py)
     cut     a patch of another image, read through the fisheye and the wave (appearance.py)
-    colour  jitter, as one affine map of RGB (augment/colour.py), and noise (augment/hashing.py)
+    colour  jitter, as one affine map of RGB, and noise (augment/colour.py)
     place   the outline and the region of interest: how much of each pixel is lesion (appearance.py)
     blend   opaque, translucent or joined by gradients (appearance.py)
 
@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.augment.colour import apply_colour, colour_map, grey_images
+from core.engine.augment.colour import apply_colour, colour_map, grey_images, hashed_normal
 from core.engine.augment.config import MEDMIX_PRESETS, MedMixConfig
-from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix.appearance import (
     coverage,
     deform,

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.augment.colour import PLAIN, apply_colour, colour_map, jitter_factors
+from core.engine.augment.colour import PLAIN, apply_colour, colour_map, hashed_normal, jitter_factors
 from core.engine.augment.config import MEDMIX_PRESETS
-from core.engine.augment.hashing import hashed_normal
 from core.engine.augment.medmix import reference
 from core.engine.augment.medmix.medmix import MedMix
 from core.engine.augment.placement import GAP, RoiSampler, layers, place_all, sides

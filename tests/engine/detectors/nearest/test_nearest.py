@@ -31,7 +31,7 @@ def maps_of(encoder, images):
 
 @pytest.mark.slow
 def test_registry_lists_it():
-    assert DETECTORS.get("nearest") is Nearest and DETECTORS.about("nearest")["title"] == "Nearest patches"
+    assert DETECTORS.get("nearest") is Nearest and DETECTORS.title("nearest") == "Nearest patches"
 
 
 @pytest.mark.slow
