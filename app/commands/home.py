@@ -1,4 +1,4 @@
-"""Look after a home: setup, doctor, jobs, bin, erase, reader, backup, restore, schema."""
+"""Look after a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def add(subparsers) -> None:
     _add_reader(subparsers)
     _add_backup(subparsers)
     _add_restore(subparsers)
-    _add_schema(subparsers)
 
 
 def _add_setup(subparsers) -> None:
@@ -273,20 +272,3 @@ def run_restore(args) -> int:
         say(args, problem)
     ending = f"; what was there is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")
-
-
-def _add_schema(subparsers) -> None:
-    parser = verb(subparsers, "schema", "Print the database's tables as Markdown", run_schema)
-    parser.add_argument("--out", metavar="FILE", help="write the page here instead of printing it")
-
-
-def run_schema(args) -> int:
-    from core.studio.db import migrations
-
-    page = migrations.markdown()
-    if args.out:
-        Path(args.out).write_text(page + "\n", encoding="utf-8")
-        say(args, f"{args.out} is written")
-    elif not args.json:
-        print(page)
-    return finish(args, {"tables": [asdict(table) for table in migrations.tables()]})

@@ -183,8 +183,8 @@ def reap(store: Store) -> list[int]:
                 if again["status"] != "running" or again["pid"] != row["pid"]:
                     continue
                 status = {"pause": "paused", "cancel": "cancelled"}.get(again["wants"], "interrupted")
-                reason = "the worker process ended without a word" if status == "interrupted" else None
-                finish(store, parsed(again, *JSON), status, "Interrupted; Resume goes on", reason)
+                reason = "the worker process ended unexpectedly" if status == "interrupted" else None
+                finish(store, parsed(again, *JSON), status, "Interrupted; Resume continues it", reason)
                 gone.append(row["id"])
     return gone
 
@@ -220,7 +220,7 @@ def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
         return LONG, ""
     awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
     job = max((j for j in awaited_jobs if j is not None), default=None)
-    return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which is not done with this run yet")
+    return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which still uses this run")
 
 
 def _awaited_by(store: Store, step: dict) -> int | None:

@@ -14,7 +14,6 @@ from core.engine.augment.config import MEDMIX_PRESETS
 
 ROOT = Path(__file__).resolve().parents[3]
 VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "doctor")
-VERBS += ("schema",)
 
 
 def call(capsys, *argv):
