@@ -232,7 +232,7 @@ def send(
         failed = answer.get("FailedSOPSequence") if answer is not None else None
         if failed:
             code = int(failed[0].get("FailureReason", 0))
-            raise Refusal(f"{url} did not take {file.name} (reason {code:#06x}); {done} of {len(files)} are there")
+            raise Refusal(f"{url} rejected {file.name} (reason {code:#06x}); {done} of {len(files)} are stored")
     return len(files)
 
 

@@ -162,7 +162,7 @@ def _read(
 
 def _regular(path: Path) -> None:
     if not path.exists():
-        raise Unreadable("the link leads nowhere" if path.is_symlink() else "there is no such file")
+        raise Unreadable("the link is broken" if path.is_symlink() else "there is no such file")
     if not path.is_file():
         raise Unreadable("it is not a regular file")
     if path.stat().st_size == 0:

@@ -257,11 +257,13 @@ def _name_syntax(ds: Any) -> None:
 
 def _compressed(ds: Any) -> Any:
     """Detects the transfer syntax of pixels from their first bytes; None if they are uncompressed or it is unknown."""
+    from pydicom.encaps import get_frame
+
     value = stored(ds, "PixelData")
     if not isinstance(value, bytes) or value[:4] != b"\xfe\xff\x00\xe0":
         return None
     with contextlib.suppress(Exception):  # pydicom raises many kinds of errors on damaged fragments
-        return _codec(next(fragments(ds, 0, 1)))
+        return _codec(get_frame(value, 0, number_of_frames=1))
     return None
 
 
@@ -315,15 +317,6 @@ def stream_colours(stream: bytes) -> str | None:
         if marker in (0xC0, 0xC1) and len(body) >= 15:
             named = "RGB" if body[6:15:3] == b"RGB" else named or ("YBR_FULL" if len(set(body[7:15:3])) > 1 else None)
     return named
-
-
-def fragments(ds: Any, frame: int, frames: int) -> Iterator[bytes]:
-    from pydicom.encaps import generate_frames
-
-    for number, stream in enumerate(generate_frames(ds.PixelData, number_of_frames=frames)):
-        if number == frame:
-            yield stream
-            return
 
 
 def _odd_values(ds: Any) -> list[str]:

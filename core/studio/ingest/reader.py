@@ -70,8 +70,8 @@ class _Skipped:
         else:
             self.more += 1
 
-    def rows(self, heading: str = "skipped as well") -> list[dict]:
-        last = {"path": f"and {self.more} more", "reason": f"{heading}; the first {MOST_NAMED} are named"}
+    def rows(self, heading: str = "also skipped") -> list[dict]:
+        last = {"path": f"and {self.more} more", "reason": f"{heading}; only the first {MOST_NAMED} are listed"}
         return [*self.named, last] if self.more else self.named
 
 
@@ -89,7 +89,7 @@ def read_all(
         if isinstance(result, str):
             rejected.add(entry.path, result)
         elif entry.path in paths:
-            rejected.add(entry.path, "it is named twice")
+            rejected.add(entry.path, "it is listed twice")
         else:
             paths.add(entry.path)
             files += result
@@ -124,7 +124,7 @@ def _read(entry: Entry, sampling: Sampling) -> list[Found] | str:
     except UnicodeEncodeError:
         return "its name is not valid UTF-8; rename the file"
     if TURNING & set(entry.path.name):
-        return "its name holds a character that turns the direction of reading; rename the file"
+        return "its name contains a character that changes the direction of reading; rename the file"
     try:
         head = probe(entry.path)
         if min(head.width, head.height) < SMALLEST:
@@ -187,7 +187,7 @@ def _add_masks(frame: Found, frames: int) -> str | None:
         elif frame.entry.label != "normal":
             frame.mask_problems.append((path, "the mask is empty; it was not imported"))
     if lesion is not None and frame.entry.label == "normal":
-        return "it is named normal, and its mask shows a lesion"
+        return "it is labelled normal, but its mask shows a lesion"
     frame.mask = None if lesion is None else encode_mask(lesion)
     return None
 
@@ -205,7 +205,7 @@ def odd_headers(files: Iterable[Found]) -> list[dict]:
     named = _Skipped()
     for path, odd in {f.entry.path: f.odd for f in files if f.odd}.items():
         named.add(path, "; ".join(odd))
-    return named.rows("odd as well")
+    return named.rows("also odd")
 
 
 def agree(frames: Collection[Found], existing: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
