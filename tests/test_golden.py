@@ -30,15 +30,15 @@ GONE: dict[str, str] = {
     "/routes/GET /walk": "the address that the tour had in version 0.1",
     "/registries/detectors/reconstruction": "no table recommended it; its figures stay in RESULTS.md, its readings too",
     "/said/backup/keys/migrations": "a backup has the version of its schema",
-    "/said/schema/keys/tables[]/columns[]/made": "the schema is one file",
-    "/said/schema/keys/tables[]/made": "the same",
+    "/verbs/schema": "the schema is one file, which documents each table and column",
+    "/said/schema": "the same",
 }
 REGISTRIES = {"backbones": BACKBONES, "detectors": DETECTORS, "objectives": OBJECTIVES, "strong": STRONG}
 # Verbs that a home answers in a moment; {study} and {run} are filled in.
 ASKED = (
     "study list", "study show {study}", "study show nobody", "evaluate {study}", "evaluate nobody", "jobs", "jobs list",
     "jobs pause", "jobs pause 7", "bin list", "bin", "reader list", "roots list", "roots", "watch list", "watch",
-    "doctor", "schema", "bench", "bench nothing", "backup", "fit nobody", "score nobody", "learn nobody", "look nobody",
+    "doctor", "bench", "bench nothing", "backup", "fit nobody", "score nobody", "learn nobody", "look nobody",
     "pretrain nobody", "report nobody", "sheet nobody", "embed nobody", "restore nothing", "choose", "probe nobody",
     "fit {run} --detector nothing", "pretrain {study} --set nothing=1", "setup",
 )  # fmt: skip

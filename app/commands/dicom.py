@@ -87,7 +87,7 @@ def run_send(args) -> int:
     study, named = show_study(store, args.study)["id"], dicomweb.servers(store).get(args.url)
     url, user = (str(named["url"]), named["user"]) if named else (args.url, args.user)
     sign_in = dicomweb.sign_in_of(user)
-    if marked := burned_in.among(store, study, look=False)["cases"]:
+    if marked := burned_in.among(store, study)["cases"]:
         say(args, f"{len(marked)} of the images may carry burned-in text")
     with progress(args, f"Sending to {url}") as show:
         sent = dicomweb.send_study(

@@ -1,4 +1,4 @@
-"""Look after a home: setup, doctor, jobs, bin, erase, reader, backup, restore, schema."""
+"""Look after a home: setup, doctor, jobs, bin, erase, reader, backup, restore."""
 
 from __future__ import annotations
 
@@ -248,17 +248,3 @@ def run_restore(args) -> int:
         say(args, problem)
     ending = f"; the previous database is kept as {aside}" if aside else ""
     return finish(args, {"restored": str(file), "kept": aside and str(aside)}, f"{file.name} is restored{ending}")
-
-
-@verb("schema", arg("--out", metavar="FILE", help="write the page here instead of printing it"))
-def run_schema(args) -> int:
-    """Print the database's tables as Markdown."""
-    from core.studio.db import migrations
-
-    page = migrations.markdown()
-    if args.out:
-        Path(args.out).write_text(page + "\n", encoding="utf-8")
-        say(args, f"{args.out} is written")
-    elif not args.json:
-        print(page)
-    return finish(args, {"tables": [asdict(table) for table in migrations.tables()]})

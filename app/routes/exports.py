@@ -101,7 +101,7 @@ def exportable(ctx: Context, request: Request, study: str, run: str = "") -> Sto
 def warning(ctx: Studio, who: Reader, request: Request, study: str):
     """Warn of likely burned-in text before an export, in words and with the cases to check."""
     store = exportable(ctx, request, study)
-    burned = burned_in.among(store, study, look=False)
+    burned = burned_in.among(store, study)
     servers = dicomweb.servers(store) if ctx.administers(who) else {}
     return {"ok": True, "text": burned_in.warning(burned), "cases": burned["cases"][:200], "servers": [*servers]}
 

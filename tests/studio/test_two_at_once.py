@@ -23,12 +23,11 @@ from core.studio.bundle.pack import export_bundle
 from core.studio.clusters import library, projected
 from core.studio.clusters.config import MapConfig, PointsConfig
 from core.studio.clusters.points import made_points
-from core.studio.db import opening, seals
+from core.studio.db import opening
 from core.studio.db.home import Home
 from core.studio.incoming import dicom_node
-from core.studio.ingest import cache, parts, studies
+from core.studio.ingest import cache, studies
 from core.studio.ingest.masks import reference_masks
-from core.studio.jobs import orphans
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import explained, pooled, screened
 from core.studio.runs import records as runs
@@ -65,7 +64,7 @@ class User:
 
 
 class Masks(User):
-    places = ("core/studio/ingest/parts.py masks_of", "core/studio/db/seals.py built_array")
+    places = ("core/studio/ingest/cache.py masks_of", "core/studio/db/seals.py built_array")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -78,7 +77,7 @@ class Masks(User):
             file.unlink()
 
     def work(self, number: int) -> Result:
-        return parts.masks_of(self.store, self.set, SIZE, self.cases, reference_masks(self.store, STUDY))
+        return cache.masks_of(self.store, self.set, SIZE, self.cases, reference_masks(self.store, STUDY))
 
 
 class MasksThatChange(Masks):
@@ -86,7 +85,7 @@ class MasksThatChange(Masks):
 
     def work(self, number: int) -> Result:
         for truth in (reference_masks(self.store, STUDY), {}):
-            found = parts.masks_of(self.store, self.set, SIZE, self.cases, truth)
+            found = cache.masks_of(self.store, self.set, SIZE, self.cases, truth)
             assert found.any() == bool(truth) and found.shape == (len(self.cases), SIZE, SIZE)
         return found
 
@@ -120,16 +119,6 @@ class ArraysThatGrow(Arrays):
         cache.load_arrays(self.store, STUDY, SIZE)
         studies.add_cases(self.store, STUDY, [self.extra])
         return super().work(number)
-
-
-class Sealed(User):
-    def undo(self, number: int) -> None:
-        np.save(self.folder / "sealed.npy", np.arange(100))
-        seals.seal_of(self.folder / "sealed.npy").unlink(missing_ok=True)
-
-    def work(self, number: int) -> Result:
-        seals.seal(self.folder / "sealed.npy")
-        return str(seals.problem(self.folder / "sealed.npy", full=True))
 
 
 class Added(User):
@@ -322,21 +311,11 @@ class Bundled(User):
             return str(bundle.testzip())
 
 
-class Signed(User):
-    def undo(self, number: int) -> None:
-        orphans.leave(self.folder / "run")
-
-    def work(self, number: int) -> Result:
-        orphans.sign(self.folder / "run")
-        return int(orphans._alive(self.folder / "run"))
-
-
 USERS: dict[str, type[User]] = {
     user.__name__: user
     for user in (
-        Masks, MasksThatChange, Arrays, ArraysThatGrow, Sealed, Added, Screened, Nearest, Pooled,
-        Key, Embedded, Projected,
-        Points, Weights, Received, Bundled, Signed,
+        Masks, MasksThatChange, Arrays, ArraysThatGrow, Added, Screened, Nearest, Pooled, Key, Embedded, Projected,
+        Points, Weights, Received, Bundled,
     )
 }  # fmt: skip
 # What needs no stress of its own, each with the reason.

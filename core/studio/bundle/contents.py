@@ -11,7 +11,6 @@ import fnmatch
 import functools
 import json
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -263,9 +262,8 @@ def _evaluation(value: Any, row: Row, ids: Ids) -> Any:
     return ids.renamed(foreign_runs.kept(foreign_runs.Evaluation.model_validate_json(json.dumps(value))))
 
 
-Read = Callable[[Any, Row, Ids], Any]  # a JSON value and its row so far -> the stored value
 Extra = Number | bool | None | list[Number] | list[list[Number]] | list[tuple[Integer, Number]]
-KINDS: dict[str, Any] = {  # columns that hold more than their type says: a function, or a pydantic type
+KINDS: dict[str, Any] = {  # columns with a stricter type than SQL's: a pydantic type, (JSON, type) or (MADE, function)
     "cases.name": Name,
     "cases.scale": (JSON, tuple[Number, Number]),
     "cases.tags": (JSON, list[Name]),

@@ -157,7 +157,7 @@ class BundleWriter:
     whose file differs from the imported one. Raises ValueError for an unknown study.
     """
 
-    def __init__(self, store: Store, study: str, by: str, images: bool = True, runs: bool = True):
+    def __init__(self, store: Store, study: str, by: str):
         if store.one("SELECT 1 FROM studies WHERE id = ?", [study]) is None:
             raise ValueError(f"there is no study {study!r}")
         self.store, self.study, self.made = store, study, now()
@@ -170,15 +170,13 @@ class BundleWriter:
         for number, path in enumerate(self._images):
             self._images[path] = f"images/{number:06d}/{safe_name(path)}"
         self._cases = {c["path"]: c for c in cases}
-        existing = [p for p in self._images if images and Path(p).is_file()]
-        self._send: list[tuple[Path, str]] = [(Path(p), self._images[p]) for p in existing]
-        gone = set(self._images) - set(existing) if images else set()
-        self.missing: dict[str, list[str]] = {"images": [self._cases[p]["name"] for p in self._images if p in gone]}
-        if runs:
-            self._send += self._run_files()
+        existing = {p for p in self._images if Path(p).is_file()}
+        absent = [case["name"] for path, case in self._cases.items() if path not in existing]
+        self.missing: dict[str, list[str]] = {"images": absent}
         map_files, self.missing["maps"] = maps.files_of(store, study)
-        self._send += map_files
-        details = {"format": "bundle", "images": images, "runs": runs, "burned_in": len(self.burned_in["cases"])}
+        images = [(Path(p), name) for p, name in self._images.items() if p in existing]
+        self._send: list[tuple[Path, str]] = [*images, *self._run_files(), *map_files]
+        details: dict[str, Any] = {"format": "bundle", "burned_in": len(self.burned_in["cases"])}
         details["missing"] = {kind: len(names) for kind, names in self.missing.items()}
         audit.record(store, by, "export", study=study, after=details)
 
@@ -271,10 +269,10 @@ def _copy(out: sqlite3.Connection, table: str, columns: list[str], rows: Iterabl
     return out.executemany(f'INSERT INTO "{table}" VALUES ({", ".join("?" * len(columns))})', rows).rowcount
 
 
-def export_bundle(store: Store, study: str, target: Path, by: str, images: bool = True, runs: bool = True) -> dict:
+def export_bundle(store: Store, study: str, target: Path, by: str) -> dict:
     """Writes a study as a zip; returns {"file", "bytes", "rows": {table: n}, "burned_in", "missing", "changed"}."""
     target = Path(target)
-    writer = BundleWriter(store, study, by, images, runs)
+    writer = BundleWriter(store, study, by)
     with replacing(target) as draft, draft.open("wb") as out:
         for chunk in writer.chunks():
             out.write(chunk)

@@ -243,15 +243,12 @@ def import_bundle(store: Store, source: Path, by: str, limits: Limits | None = N
     """
     source = Path(source)
     DETECTORS.names()  # imports torch, for which other writers would wait below
-    staged = leftovers.begin(store.home.path, "bundle-")
-    try:
-        with refusing(source.name):
-            with zipfile.ZipFile(source) as bundle:
-                manifest = manifest_of(bundle, limits or Limits())
-                digests = unpack(source, bundle, manifest, staged, limits or Limits())
-            return _store(store, staged, manifest, digests, by)
-    finally:
-        leftovers.discard(staged)
+    limits = limits or Limits()
+    with leftovers.folder(store.home.path, "bundle-") as staged, refusing(source.name):
+        with zipfile.ZipFile(source) as bundle:
+            manifest = manifest_of(bundle, limits)
+            digests = unpack(source, bundle, manifest, staged, limits)
+        return _store(store, staged, manifest, digests, by)
 
 
 def _study_of(store: Store, name: str) -> str:

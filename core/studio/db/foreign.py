@@ -34,7 +34,7 @@ class Refused(ValueError):
 def plain(text: str) -> str:
     """Returns `text` if SQLite and UTF-8 can store it. Raises ValueError for NUL and lone surrogates."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("it is no text")
+        raise ValueError("it is not valid text")
     return text
 
 
@@ -70,7 +70,7 @@ def bounded(value: T, deepest: int = DEEPEST, most: int = MOST_VALUES, longest: 
             waiting += [(item, depth + 1) for item in nested]
         elif isinstance(nested, str):
             if len(nested) > longest or any("\ud800" <= letter <= "\udfff" for letter in nested):
-                raise ValueError("a text among these settings is too long, or is no text")
+                raise ValueError("a text among these settings is too long or not valid")
         elif isinstance(nested, float) and not math.isfinite(nested):
             raise ValueError("a number among these settings is not finite")
         elif isinstance(nested, int) and abs(nested) > LARGEST:
@@ -129,7 +129,7 @@ def fault(problem: Any) -> str:
     if kind == "missing":
         return f"{where} is missing"
     if kind == "extra_forbidden":
-        return f"{where} is not known"
+        return f"{where} is unknown"
     if kind in _KINDS:
         return f"{where} must be {_KINDS[kind]}"
     if kind == "string_pattern_mismatch":

@@ -41,16 +41,6 @@ def let_go(path: Path) -> None:
         os.close(descriptor)
 
 
-@contextlib.contextmanager
-def holding(path: Path) -> Iterator[None]:
-    """Locks a file or folder while the block runs."""
-    hold(path)
-    try:
-        yield
-    finally:
-        let_go(path)
-
-
 def begin(parent: Path, prefix: str = "tmp") -> Path:
     """Creates a temporary folder, locked until `discard`."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
@@ -65,9 +55,9 @@ def discard(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def folder(parent: Path) -> Iterator[Path]:
+def folder(parent: Path, prefix: str = "tmp") -> Iterator[Path]:
     """Creates a temporary folder, and removes it after the block."""
-    work = begin(parent)
+    work = begin(parent, prefix)
     try:
         yield work
     finally:

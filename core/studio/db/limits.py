@@ -26,7 +26,7 @@ class Limit:
 
 
 def _kept(most: int, what: str) -> Limit:
-    return Limit(most, "You keep {most:,} " + what + ", and that is the most: delete some that are done with.")
+    return Limit(most, "You keep {most:,} " + what + ", and that is the most: delete some that you no longer need.")
 
 
 LIMITS: dict[str, Limit] = {
@@ -68,9 +68,9 @@ def demand(name: str, held: int, adding: int = 1) -> None:
         raise TooMuch(limit.sentence.format(most=limit.most))
 
 
-def demand_rows(store: Store, name: str, table: str, where: str, values: list[object], adding: int = 1) -> None:
-    """Raises TooMuch if `adding` more rows exceed the limit. Call it in the transaction that adds them."""
-    demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"], adding)
+def demand_rows(store: Store, name: str, table: str, where: str, values: list[object]) -> None:
+    """Raises TooMuch if another row exceeds the limit. Call it in the transaction that adds it."""
+    demand(name, store.first(f"SELECT count(*) AS n FROM {table} WHERE {where}", values)["n"])
 
 
 def demand_owned(store: Store, kind: str, reader: str, adding: int = 1) -> None:

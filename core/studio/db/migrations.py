@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.studio.db.home import BadHome
@@ -36,22 +35,14 @@ def latest() -> int:
 
 
 def version_of(conn: sqlite3.Connection) -> int:
-    """Returns the version of a database, 0 for an empty one.
-
-    Raises BadHome if the database was created by version 0.2 or older, or by a newer version than this one.
-    """
+    """Returns the version of a database, 0 for an empty one. Raises BadHome if a newer version created it."""
     version = int(conn.execute("PRAGMA user_version").fetchone()[0])
-    if not version and conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'").fetchone():
-        raise BadHome(
-            "this database was made by version 0.2 or older, which this version does not read; "
-            "keep it for that version and choose another folder with --home"
-        )
     if version > latest():
         raise BadHome(f"this database was made by a newer version (schema {version}): install that one to open it")
     return version
 
 
-def migrate(conn: sqlite3.Connection, before: Callable[[], object] | None = None) -> None:
+def migrate(conn: sqlite3.Connection, before: Callable[[], object]) -> None:
     """Applies the schema to an empty database, and the due steps to an older one.
 
     If two processes call this at once, the second waits and then finds nothing to do.
@@ -66,7 +57,7 @@ def migrate(conn: sqlite3.Connection, before: Callable[[], object] | None = None
     version = version_of(conn)
     if version == latest():
         return
-    if version and before is not None:
+    if version:
         before()
     conn.execute("BEGIN IMMEDIATE")
     try:
@@ -97,72 +88,3 @@ def statements(script: str) -> Iterator[str]:
 def _add_matches(conn: sqlite3.Connection) -> None:
     """Adds the table of searches for MedMix settings."""
     conn.execute(next(text for text in statements(SCHEMA.read_text("utf-8")) if "CREATE TABLE matches" in text))
-
-
-# The tables as described by SQLite, and as a documentation page.
-
-
-@dataclass
-class Column:
-    """A column as described by SQLite. refers: TABLE.COLUMN of its foreign key."""
-
-    name: str
-    type: str
-    required: bool = False
-    default: str | None = None
-    key: bool = False
-    refers: str | None = None
-
-
-@dataclass
-class Table:
-    """A table with its columns in order, and the statements of its indexes and triggers by name."""
-
-    name: str
-    columns: list[Column] = field(default_factory=list)
-    indexes: dict[str, str] = field(default_factory=dict)
-    triggers: dict[str, str] = field(default_factory=dict)
-
-
-def tables() -> list[Table]:
-    """Lists all tables, by name."""
-    db = sqlite3.connect(":memory:")
-    try:
-        db.executescript(SCHEMA.read_text("utf-8"))
-        rows = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name")
-        objects = [row for row in rows.fetchall() if not row[1].startswith("sqlite_")]
-        listed = {name: Table(name, _columns(db, name)) for kind, name, _, _ in objects if kind == "table"}
-    finally:
-        db.close()
-    for kind, name, table, sql in objects:
-        if kind != "table":
-            (listed[table].indexes if kind == "index" else listed[table].triggers)[name] = sql
-    return list(listed.values())
-
-
-def _columns(db: sqlite3.Connection, table: str) -> list[Column]:
-    keys = db.execute(f'PRAGMA foreign_key_list("{table}")').fetchall()
-    refers = {column: f"{other}.{target or 'id'}" for _, _, other, column, target, *_ in keys}
-    rows = db.execute(f'PRAGMA table_info("{table}")').fetchall()
-    return [
-        Column(name, kind, bool(must), default, key > 0, refers.get(name)) for _, name, kind, must, default, key in rows
-    ]
-
-
-def markdown() -> str:
-    """Returns the documentation page in Markdown."""
-    lines = ["# The database", "", "Made from `core/studio/db/schema.sql` by `launch.py schema`."]
-    for table in tables():
-        lines += ["", f"## {table.name}", "", "| column | type | |", "|---|---|---|"]
-        lines += [f"| {c.name} | {c.type} | {_notes(c)} |" for c in table.columns]
-        for title, names in (("Indexes", table.indexes), ("Triggers", table.triggers)):
-            if names:
-                lines += ["", f"{title}: {', '.join(names)}."]
-    return "\n".join(lines)
-
-
-def _notes(column: Column) -> str:
-    notes = ["key"] * column.key + ["required"] * (column.required and not column.key)
-    notes += [f"refers to {column.refers}"] * bool(column.refers)
-    notes += [f"default {column.default}"] * (column.default is not None)
-    return ", ".join(notes)

@@ -10,7 +10,7 @@ from core.studio.db.store import Store
 def open(home: Home | str | None = None) -> Store:
     """Opens or creates the store of a home, given as Home, path or None for the default.
 
-    Raises BadHome, and changes nothing, if the home is from version 0.2 or older, or from a newer version.
+    Raises BadHome, and changes nothing, if the home is from a newer version.
     """
     store = Store(home if isinstance(home, Home) else Home.at(home))
     try:

@@ -53,7 +53,7 @@ class Peer:
                 raise ValueError
             return cls(checked_title(title), ipaddress.ip_network(address))
         except ValueError:
-            raise ValueError(f"who may send is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
+            raise ValueError(f"a sender is named as AETITLE@ADDRESS or AETITLE@NETWORK, not {text!r}") from None
 
     def is_from(self, address: str) -> bool:
         """Returns whether an address lies in this peer's network."""
@@ -130,7 +130,7 @@ class Node:
             raise ValueError(MISSING.format("pynetdicom")) from None
         pynetdicom._config.LOG_HANDLER_LEVEL = "none"  # its handlers fail on empty UIDs, and ours would not be called
         if not peers:
-            raise ValueError("nobody may send: name each sender as AETITLE@ADDRESS")
+            raise ValueError("no sender is allowed: name each one as AETITLE@ADDRESS")
         self._store, self._study, self._folder, self._peers = store, study, folder_of(store, study), peers
         self._say, self._host, self.port = say, host, port
         self._counts, self._received = dict[Any, Counter[str]](), dict[Any, int]()
@@ -176,7 +176,7 @@ class Node:
     def _requested(self, event: Any) -> None:
         title, address = event.assoc.requestor.primitive.calling_ae_title, event.assoc.requestor.address
         if not any(peer.is_one(title, address) for peer in self._peers):
-            self._say(f"Refused {title.strip()!r} from {address}: it is not among those that may send")
+            self._say(f"Refused {title.strip()!r} from {address}: it is not an allowed sender")
             event.assoc.acse.send_reject(0x01, 0x01, 0x03)  # permanent, by the user: calling AE title not recognised
             event.assoc.kill()
         elif not self._claim(event.assoc):

@@ -128,9 +128,9 @@ def _retrieved(url: str, client: Any, uids: tuple[Any, ...]) -> bytes:
     except NoDicomWeb:
         raise Unreadable("the server's answer holds no DICOM file") from None
     except (ValueError, AttributeError, TypeError, KeyError):
-        raise Unreadable("what the server gave cannot be written as a DICOM file") from None
+        raise Unreadable("the server's answer cannot be written as a DICOM file") from None
     if uid != uids[2]:
-        raise Unreadable("the server gave another instance than was asked for")
+        raise Unreadable("the server sent another instance than requested")
     return data
 
 
@@ -206,15 +206,13 @@ def send_study(
     """
     sent = dict[str, int]()
     for kind in kinds:
-        folder = leftovers.begin(store.home.cache)
-        try:
-            write_form(store, study, KINDS[kind], folder, by, keep_names, run)
-            files = sorted(folder.iterdir())
-            sent[kind] = send(files, url, sign_in, partial(on_progress, kind))
-        except NothingToExport:
-            sent[kind] = 0
-        finally:
-            leftovers.discard(folder)
+        with leftovers.folder(store.home.cache) as folder:
+            try:
+                write_form(store, study, KINDS[kind], folder, by, keep_names, run)
+                files = sorted(folder.iterdir())
+                sent[kind] = send(files, url, sign_in, partial(on_progress, kind))
+            except NothingToExport:
+                sent[kind] = 0
     if not any(sent.values()):
         raise NothingToExport("no case of this study came as DICOM and has a mask, a heat map or a report")
     return sent
@@ -234,7 +232,7 @@ def send(
         failed = answer.get("FailedSOPSequence") if answer is not None else None
         if failed:
             code = int(failed[0].get("FailureReason", 0))
-            raise Refusal(f"{url} did not take {file.name} (reason {code:#06x}); {done} of {len(files)} are there")
+            raise Refusal(f"{url} rejected {file.name} (reason {code:#06x}); {done} of {len(files)} are stored")
     return len(files)
 
 

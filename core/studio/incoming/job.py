@@ -49,7 +49,7 @@ def import_incoming(work: Work) -> None:
             text = f"{scored} scored by {runs.get_run(store, run)['name']}"
     except ValueError as error:  # the cases are imported; the watch shows why they have no score
         text = f"not scored: {error}"
-    watch.say(store, study, f"{added} {'case' if added == 1 else 'cases'} taken; {text}.", changed=True)
+    watch.say(store, study, f"{added} {'case' if added == 1 else 'cases'} imported; {text}.", changed=True)
 
 
 def _ready(store: Store, study: str) -> list[dict]:
@@ -75,7 +75,7 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
     if fresh:
 
         def on_progress(done: int, total: int) -> None:
-            work.report({"message": f"Taking {done} of {total} new files"})
+            work.report({"message": f"Importing new files: {done} of {total}"})
 
         within = roots.Within([row["folder"], *roots.named(store)])
         files = [file["path"] for file in fresh]
@@ -85,7 +85,7 @@ def import_batch(work: Work, row: dict, batch: list[dict]) -> int:
             reason = reasons.get(printable(file["path"]))
             _note(store, file, "failed" if reason else "taken", reason or "")
         added = report.accepted
-    watch.say(store, study, f"{added} new cases taken, not scored yet.", changed=True)
+    watch.say(store, study, f"{added} new cases imported, not scored yet.", changed=True)
     return added
 
 
@@ -105,12 +105,9 @@ def _judge(store: Store, study: str, file: dict, hashes: dict[str, str]) -> tupl
     if digest in hashes:
         return "double", f"the same file as {Path(hashes[digest]).name}"
     if store.one("SELECT 1 FROM cases WHERE study = ? AND path = ? LIMIT 1", [study, str(path)]) is not None:
-        return (
-            "failed",
-            "an earlier file of this name is a case, and has been overwritten; give the new one another name",
-        )
+        return "failed", "an earlier file of this name was imported and then overwritten: give the new one another name"
     if file["tries"] >= TRIES:
-        return "failed", f"reading it ended the process {TRIES} times; look whether the file is whole"
+        return "failed", f"reading it crashed the process {TRIES} times: check whether the file is damaged"
     hashes[digest] = str(path)
     return None, ""
 

@@ -89,7 +89,7 @@ class Imports:
     def _run(self, token: str, task: dict) -> None:
         def progress(done: int, total: int) -> None:
             if task.get("stop"):
-                raise ImportStopped("The import was stopped; nothing was brought in.")
+                raise ImportStopped("The import was stopped; nothing was imported.")
             task["done"], task["total"] = done, total
 
         def run() -> None:
@@ -130,7 +130,7 @@ class Imports:
     def state(self, token: str) -> dict:
         """Returns the state and progress of an import. Raises ValueError if it is unknown or no longer kept."""
         if token not in self._tasks:
-            raise ValueError("this import is not known any more; look whether its study is in the list")
+            raise ValueError("this import is unknown or too old: check whether its study is in the list")
         task = self._tasks[token]
         hidden = self._HIDDEN if task["state"] == "asked" else (*self._HIDDEN, "question")
         return {name: value for name, value in task.items() if name not in hidden}

@@ -6,10 +6,14 @@ the new folder. A new part absorbs earlier parts with as many cases or fewer, so
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import logging
+import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +21,18 @@ import numpy as np
 
 from core.engine import files
 from core.engine.rows import Joined, Rows
+from core.studio.db import seals
 from core.studio.db.home import Home
 from core.studio.db.store import NotFound, Store
-from core.studio.ingest import parts
-from core.studio.ingest.masks import reference_masks
-from core.studio.ingest.resize import ROI_SIDE
+from core.studio.ingest.masks import get_mask, reference_masks
+from core.studio.ingest.originals import image_of
+from core.studio.ingest.resize import ROI_SIDE, mask_at, prepare
+from core.studio.ingest.unreadable import Unreadable
 
 VERSION = 1  # raise it when the pixels written here change
 TRIES = 3
+MASKS = 3  # sets of masks kept for a part: references, and those that a reader has just changed
+COPIED = 64  # rows copied at once from one file to another
 
 
 @dataclass
@@ -120,8 +128,8 @@ def _mapped(
     masks, start = [], 0
     part_folders = parts_of(folder)
     for part_folder in part_folders:
-        stop = start + parts.cases_in(part_folder)
-        masks.append(parts.masks_of(store, part_folder, size, cases[start:stop], mask_ids, build))
+        stop = start + cases_in(part_folder)
+        masks.append(masks_of(store, part_folder, size, cases[start:stop], mask_ids, build))
         start = stop
     return StudyArrays(
         _joined([files.mapped(folder / "images.npy") for folder in part_folders]),
@@ -165,19 +173,19 @@ def parts_of(folder: Path) -> list[Path]:
 def is_sound(folder: Path, full: bool = False) -> bool:
     """Returns whether the prepared images and regions of interest of a folder are complete and unchanged."""
     members = parts_of(folder)
-    count = parts.cases_in(folder)
-    return count > 0 and count == sum(map(parts.cases_in, members)) and all(parts.is_sound(p, full) for p in members)
+    count = cases_in(folder)
+    return count > 0 and count == sum(map(cases_in, members)) and all(_is_part_sound(p, full) for p in members)
 
 
 def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | None) -> None:
     """Prepares the images of `cases`; reuses the images of an intact set of fewer cases, if there is one."""
     old_parts = _before(folder.parent, cases, size)
-    reused = sum(map(parts.cases_in, old_parts))
+    reused = sum(map(cases_in, old_parts))
     new, done = len(cases) - reused, 0
     copied: list[Path] = []
-    while old_parts and parts.cases_in(old_parts[-1]) <= len(cases) - reused:
+    while old_parts and cases_in(old_parts[-1]) <= len(cases) - reused:
         copied.insert(0, old_parts.pop())
-        reused -= parts.cases_in(copied[0])
+        reused -= cases_in(copied[0])
 
     def on_case() -> None:
         nonlocal done
@@ -187,10 +195,10 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
 
     with files.replacing(folder) as target:
         for number, source in enumerate(old_parts):
-            parts.link(source, target / _part(number))
-        parts.write(target / _part(len(old_parts)) if old_parts else target, cases[reused:], size, copied, on_case)
+            _link(source, target / _part(number))
+        write_part(target / _part(len(old_parts)) if old_parts else target, cases[reused:], size, copied, on_case)
         if old_parts:
-            parts.describe(target, size, len(cases))
+            _describe(target, size, len(cases))
     for old in folder.parent.glob(f"{size}-*"):
         if old != folder:
             shutil.rmtree(old, ignore_errors=True)
@@ -198,7 +206,7 @@ def _build(folder: Path, cases: list[dict], size: int, on_progress: Progress | N
 
 def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
     """Returns the parts of the largest intact set that holds only the first few of `cases`; [] if there is none."""
-    sets = [(parts.cases_in(other), other) for other in folder.glob(f"{size}-*")]
+    sets = [(cases_in(other), other) for other in folder.glob(f"{size}-*")]
     names = _names(cases[:-1], size, [count for count, _ in sets])
     for count, other in sorted(sets, reverse=True):
         if names.get(count) == other.name and is_sound(other):
@@ -208,3 +216,121 @@ def _before(folder: Path, cases: list[dict], size: int) -> list[Path]:
 
 def _part(number: int) -> str:
     return f"part-{number:02d}"
+
+
+# One part: consecutive cases as .npy files in one folder.
+
+
+def cases_in(folder: Path) -> int:
+    """Returns how many cases a part, or a folder of parts, holds; 0 if that cannot be read."""
+    try:
+        return int(json.loads((folder / "meta.json").read_text())["cases"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _is_part_sound(folder: Path, full: bool = False) -> bool:
+    """Returns whether the arrays of a part are complete and unchanged (full: checks every block of them)."""
+    arrays = [folder / "images.npy", folder / "roi.npy"]
+    is_complete = (folder / "meta.json").exists() and all(map(seals.is_sealed, arrays))
+    return is_complete and not seals.problems([*arrays, *folder.glob("masks-*.npy")] if full else arrays, full)
+
+
+def _room(file: Path, shape: tuple[int, ...]) -> np.memmap:
+    """Creates a mapped uint8 array with its disk space reserved. Raises OSError if the disk is full, because writing to
+    a mapped file without space would end the process."""
+    array = np.lib.format.open_memmap(file, "w+", np.uint8, shape)
+    if hasattr(os, "posix_fallocate"):
+        with file.open("rb+") as content:
+            os.posix_fallocate(content.fileno(), 0, file.stat().st_size)
+    return array
+
+
+def write_part(
+    folder: Path, cases: list[dict], size: int, copied: Sequence[Path] = (), on_case: Callable[[], None] | None = None
+) -> None:
+    """Prepares `cases` into the folder. The first ones are copied from the parts `copied`, the others are decoded.
+
+    on_case: called after each decoded case. Raises ValueError if a file can no longer be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = (len(cases), size, size)
+    images = _room(folder / "images.npy", (*shape, 3))
+    rois = _room(folder / "roi.npy", shape)
+    start = 0
+    for source_folder in copied:
+        stored = np.load(source_folder / "images.npy", mmap_mode="r"), np.load(source_folder / "roi.npy", mmap_mode="r")
+        for first in range(0, len(stored[0]), COPIED):
+            for source, target in zip(stored, (images, rois), strict=True):
+                block = source[first : first + COPIED]
+                target[start + first : start + first + len(block)] = block
+        start += len(stored[0])
+
+    def prepare_case(i: int) -> None:
+        try:
+            image = image_of(cases[i])
+        except Unreadable as error:
+            raise ValueError(f"{cases[i]['path']!r} can no longer be read: {error}; import the study again") from None
+        images[i], rois[i] = prepare(image, size)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(prepare_case, range(start, len(cases))):
+            if on_case:
+                on_case()
+    images.flush()
+    rois.flush()
+    seals.seal(folder / "images.npy")
+    seals.seal(folder / "roi.npy")
+    _describe(folder, size, len(cases))
+
+
+def _describe(folder: Path, size: int, cases: int) -> None:
+    """Writes meta.json, which says what a part, or a folder of parts, holds."""
+    (folder / "meta.json").write_text(json.dumps({"size": size, "cases": cases}))
+
+
+def _link(source: Path, target: Path) -> None:
+    """Links the arrays of a part into a second folder, or copies them if the disk does not support links.
+
+    Raises FileNotFoundError if the part is removed meanwhile.
+    """
+    target.mkdir(parents=True)
+    for file in [source / "meta.json", *source.glob("*.npy"), *source.glob(f"*.npy{seals.SUFFIX}")]:
+        try:
+            (target / file.name).hardlink_to(file)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            shutil.copy2(file, target / file.name)
+
+
+def masks_of(
+    store: Store, folder: Path, size: int, cases: list[dict], truth: dict[int, int], build: bool = True
+) -> np.ndarray:
+    """Maps the lesion masks uint8 (n, S, S) of a part's cases; rebuilt if one changed. truth: {case id: mask id}.
+
+    Raises FileNotFoundError if they are not built yet and `build` is False.
+    """
+    mask_ids = {c["id"]: truth[c["id"]] for c in cases if c["id"] in truth}
+    key = hashlib.sha256(repr(sorted(mask_ids.items())).encode()).hexdigest()[:12]
+    file = folder / f"masks-{key}.npy"
+    array = seals.kept_array(file)
+    if array is not None:
+        return array
+    if not build:
+        raise FileNotFoundError(file)
+
+    def make(draft: Path) -> None:
+        masks = _room(draft, (len(cases), size, size))
+        for i, case in enumerate(cases):
+            if case["id"] in mask_ids:
+                masks[i] = mask_at(get_mask(store, mask_ids[case["id"]]), size)
+        masks.flush()
+
+    array = seals.built_array(file, make)
+    with contextlib.suppress(FileNotFoundError):  # another process has just removed them
+        for old in sorted(folder.glob("masks-*.npy"), key=lambda file: file.stat().st_mtime)[:-MASKS]:
+            with files.locked(old):
+                old.unlink(missing_ok=True)
+                seals.seal_of(old).unlink(missing_ok=True)
+    return array

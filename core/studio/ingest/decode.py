@@ -7,6 +7,7 @@ A file is probed first (its header alone), so that nothing absurdly large is eve
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import threading
@@ -15,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -160,7 +162,7 @@ def _read(
 
 def _regular(path: Path) -> None:
     if not path.exists():
-        raise Unreadable("the link leads nowhere" if path.is_symlink() else "there is no such file")
+        raise Unreadable("the link is broken" if path.is_symlink() else "there is no such file")
     if not path.is_file():
         raise Unreadable("it is not a regular file")
     if path.stat().st_size == 0:
@@ -266,3 +268,43 @@ def to_8bit(deep: np.ndarray, scale: tuple[float, float] | None = None) -> np.nd
     low, high = scale
     values = np.nan_to_num(deep.astype(np.float64), nan=low, posinf=high, neginf=low)
     return (np.clip((values - low) / max(high - low, 1e-300), 0, 1) * 255).round().astype(np.uint8)
+
+
+# One scale from stored values to 8 bits for all images of one scanner in a study, stored with the study. By its own
+# brightest pixel, an image of more than 8 bits would depend on one marker or dead pixel.
+
+TAILS = (0.1, 99.9)  # percentiles of an image whose values fit no container: stray pixels do not count
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The range of one image's values. scanner: identifies the images that share a scale, by device or file format."""
+
+    scanner: str
+    low: float
+    high: float
+
+
+def measure(path: Path, frame: int, head: Probe, header: Any = None) -> Measured | None:
+    """Measures an image of more than 8 bits; None for any other, and for a DICOM file that has its own window.
+
+    header: the dataset of a DICOM file. The range of an image is between the percentiles TAILS of its values; for whole
+    numbers from 0 to 65535 in other files, it is the smallest of 8, 10, 12, 14 or 16 bits that holds them.
+    """
+    if head.bits <= 8 or (header is not None and dicom.has_window(header)):
+        return None
+    values = read_raw(path, frame)
+    if values.dtype == np.uint8 or (header is not None and values.ndim == 3):
+        return None
+    who = f"{head.format}, {head.bits} bits" if header is None else _scanner(header)
+    if header is None and values.dtype == np.uint16:
+        return Measured(who, 0.0, float((1 << container(values)) - 1))
+    low, high = np.percentile(finite(values).astype(np.float64), TAILS)
+    return Measured(who, float(low), float(high))
+
+
+def _scanner(ds: Any) -> str:
+    """Returns a digest of the elements that identify a device and its kind of image, serial number included."""
+    names = ("Modality", "Manufacturer", "ManufacturerModelName", "DeviceSerialNumber", "StationName", "Units")
+    values = [dicom.text(ds, name) for name in (*names, "PhotometricInterpretation", "BitsStored")]
+    return "scanner " + hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]

@@ -257,11 +257,13 @@ def _name_syntax(ds: Any) -> None:
 
 def _compressed(ds: Any) -> Any:
     """Detects the transfer syntax of pixels from their first bytes; None if they are uncompressed or it is unknown."""
+    from pydicom.encaps import get_frame
+
     value = stored(ds, "PixelData")
     if not isinstance(value, bytes) or value[:4] != b"\xfe\xff\x00\xe0":
         return None
     with contextlib.suppress(Exception):  # pydicom raises many kinds of errors on damaged fragments
-        return _codec(next(fragments(ds, 0, 1)))
+        return _codec(get_frame(value, 0, number_of_frames=1))
     return None
 
 
@@ -317,15 +319,6 @@ def stream_colours(stream: bytes) -> str | None:
     return named
 
 
-def fragments(ds: Any, frame: int, frames: int) -> Iterator[bytes]:
-    from pydicom.encaps import generate_frames
-
-    for number, stream in enumerate(generate_frames(ds.PixelData, number_of_frames=frames)):
-        if number == frame:
-            yield stream
-            return
-
-
 def _odd_values(ds: Any) -> list[str]:
     """Describes values that are present but invalid, and are therefore ignored."""
     wrong = [
@@ -374,13 +367,9 @@ def header(path: Path) -> Any:
     return ds
 
 
-@functools.lru_cache(maxsize=1024)
 def oddities(path: str, sha256: str | None) -> tuple[str, ...]:
-    """Lists what is wrong with a DICOM file's header; nothing for any other file. sha256: part of the cache key."""
-    try:
-        return tuple(header(Path(path)).odd) if is_dicom(Path(path)) else ()
-    except (OSError, Unreadable):
-        return ()
+    """Lists what is wrong with a DICOM file's header; nothing for any other file."""
+    return _header_facts(path, sha256)[0]
 
 
 def patient(ds: Any) -> str | None:
@@ -444,7 +433,7 @@ def has_window(ds: Any) -> bool:
     return any(window(item) or lookup(ds if item is ds else item, "VOILUTSequence", True) for item in holders)
 
 
-KEPT = 1024  # files whose answer is remembered
+KEPT = 1024  # files whose header facts are remembered
 
 
 class Spacing(TypedDict):
@@ -458,16 +447,20 @@ class Spacing(TypedDict):
 
 def spacing_of_case(case: Mapping[str, Any]) -> Spacing | None:
     """Finds a case's spacing by its row (path, sha256); None if the file is not DICOM, has no spacing or is missing."""
-    return _spacing_of_file(case["path"], case["sha256"])
+    return _header_facts(case["path"], case["sha256"])[1]
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _spacing_of_file(path: str, sha256: str | None) -> Spacing | None:
-    """Finds a file's spacing. sha256: part of the cache key, because the file at that path may be replaced."""
+def _header_facts(path: str, sha256: str | None) -> tuple[tuple[str, ...], Spacing | None]:
+    """Returns the faults of a DICOM file's header and its spacing; ((), None) for any other or missing file.
+
+    sha256: part of the cache key, because the file at that path may be replaced.
+    """
     try:
-        return spacing_of_header(header(Path(path))) if is_dicom(Path(path)) else None
+        ds = header(Path(path)) if is_dicom(Path(path)) else None
     except (OSError, Unreadable):
-        return None
+        ds = None
+    return (tuple(ds.odd), spacing_of_header(ds)) if ds is not None else ((), None)
 
 
 def spacing_of_header(ds: Any) -> Spacing | None:

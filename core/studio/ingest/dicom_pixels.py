@@ -16,7 +16,6 @@ from core.studio.ingest.dicom import (
     Form,
     drawn_size,
     entries_of,
-    fragments,
     items,
     lookup,
     numbers,
@@ -89,8 +88,10 @@ def _decoded(ds: Any, form: Form, stream: bytes, frame: int) -> np.ndarray:
 
 def _checked_stream(ds: Any, form: Form, frame: int) -> bytes:
     """Returns a compressed frame. Raises Unreadable if it is missing, or if its size differs from the header's."""
+    from pydicom.encaps import get_frame
+
     try:
-        stream = next(fragments(ds, frame, form.frames), None)
+        stream = get_frame(ds.PixelData, frame, number_of_frames=form.frames)
     except Exception:
         stream = None
     if not stream:

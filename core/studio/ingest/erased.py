@@ -15,7 +15,7 @@ from core.studio.ingest.reader import Found, printable
 from core.studio.ingest.unreadable import Unreadable
 
 KEY = "erased key"  # the setting that holds the key of the digests
-REASON = "it was erased from this home; `study add --again` takes it in nevertheless"
+REASON = "it was erased from this home; `study add --again` imports it anyway"
 
 
 class Erased(ValueError):

@@ -43,7 +43,7 @@ def read_mask(path: str | os.PathLike, size: tuple[int, int] | None = None) -> n
     shape = values.shape[1::-1]
     if size is not None and shape != tuple(size):
         have = " x ".join(map(str, shape))
-        raise Unreadable(f"the mask is {have} pixels, its image {size[0]} x {size[1]}; the image was taken without it")
+        raise Unreadable(f"the mask is {have} pixels, its image {size[0]} x {size[1]}; it was not imported")
     return lesion(values)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from core.engine.files import file_sha256
 from core.studio.db.store import Row
-from core.studio.ingest import scale
 from core.studio.ingest.decode import read_image, read_raw
 from core.studio.ingest.unreadable import Unreadable
 
@@ -59,7 +59,8 @@ def shown(case: Row) -> np.ndarray:
 
     See `decode.read_image`.
     """
-    return read_image(case["path"], case["frame"], scale.of_case(case))
+    scale = json.loads(case["scale"]) if case["scale"] else None  # None for images of 8 bits
+    return read_image(case["path"], case["frame"], scale and (float(scale[0]), float(scale[1])))
 
 
 def raw_of(case: Row) -> np.ndarray[Any, Any]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 
+from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest.names import Register, folded
 from core.studio.ingest.tables import open_table
@@ -28,14 +27,6 @@ UNKNOWN = (
     "Patients are unknown: held-out images may be of patients in the training data, and then more images "
     "of new patients are flagged than promised, and images seem changed that are not."
 )
-
-
-class Frame(Protocol):
-    """One frame that was read, and the row that its case will have."""
-
-    entry: Any
-    row: dict[str, Any]
-    patient: str | None
 
 
 class Patients:
@@ -53,7 +44,7 @@ class Patients:
         except re.error as error:
             raise ValueError(f"{pattern!r} is not a valid regular expression: {error}") from None
         self._listed = listed(folder) if folder else lambda path: None
-        self._key = _key(store)
+        self._key = audit.key(store, "patients")
 
     def __call__(self, path: Path, declared: str | None) -> str | None:
         """Returns the pseudonym. declared: the layout's or header's patient, used if table and pattern name none."""
@@ -61,24 +52,11 @@ class Patients:
         text = (text or "").strip()
         return hmac.new(self._key, text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16] if text else None
 
-    def name(self, frames: Sequence[Frame]) -> None:
-        """Sets the `patient` of each frame's row."""
-        for frame in frames:
-            frame.row["patient"] = self(frame.entry.path, frame.patient)
-
     def _found(self, name: str) -> str | None:
         match = self._pattern.search(name) if self._pattern else None
         if match is None:
             return None
         return match.group(1) if match.re.groups else match.group(0)
-
-
-def _key(store: Store) -> bytes:
-    key = store.setting("patients")
-    if key is None:
-        key = secrets.token_hex(32)
-        store.set_setting("patients", key)
-    return bytes.fromhex(key)
 
 
 def listed(folder: Path) -> Callable[[Path], str | None]:

@@ -69,7 +69,7 @@ def name(store: Store, folder: str | os.PathLike[str], by: str) -> str:
     if not resolved.is_dir():
         raise ValueError(f"there is no folder {resolved}")
     if len(resolved.parts) == 1:
-        raise ValueError("the whole machine cannot be named: choose the folder that the images lie in")
+        raise ValueError("the root folder cannot be named: choose the folder with the images")
     with store.write() as db:
         added = db.execute("INSERT OR IGNORE INTO roots VALUES (?, ?, ?)", [str(resolved), now(), by])
         if added.rowcount:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from core.studio.db import audit
 from core.studio.db.store import Store, now
-from core.studio.ingest import erased, reader, scale, volumes
+from core.studio.ingest import erased, reader, volumes
 from core.studio.ingest.cache import Progress, StudyArrays, load_arrays
 from core.studio.ingest.copies import ADDED, copying
-from core.studio.ingest.duplicates import alike
 from core.studio.ingest.layouts import ANYWHERE, Entry, Group, conclude, confined, files_under, read_layout
 from core.studio.ingest.patients import Patients, straddling
 from core.studio.ingest.reader import Found
@@ -107,8 +106,9 @@ def import_study(
         reasons = "; ".join(f"{r['path']!r}: {r['reason']}" for r in rejected[:3])
         raise ValueError(f"none of the {len(entries)} files in {folder} can be read ({reasons})")
     report = ImportReport(study, layout, rejected=rejected, odd=reader.odd_headers(files))
-    whose.name(files)
-    scales = scale.agree(files, {})
+    for f in files:
+        f.row["patient"] = whose(f.entry.path, f.patient)
+    scales = reader.agree(files, {})
     hold_out(files)
     root = folder if folder.is_dir() else folder.parent
     with copying(store, study, root) if copy else contextlib.nullcontext() as copies:
@@ -130,7 +130,7 @@ def import_study(
             db.table("studies").insert({**row, "config": json.dumps(config)})
             _insert(store, study, files, report, by)
     report.duplicates = _duplicates(store, study, files)
-    report.copies = alike([f.thumb for f in files if f.row.get("split", f.entry.split) != "test"])
+    report.copies = reader.alike([f.thumb for f in files if f.row.get("split", f.entry.split) != "test"])
     store.set_setting(f"import:{study}", report.to_dict())
     if size:
         load_arrays(store, study, size, on_progress)
@@ -175,9 +175,11 @@ def add_cases(
     frames, rejected = reader.read_all([e for e in entries if str(e.path) not in existing_paths], on_progress, sampling)
     frames = erased.sift(store, frames, rejected, again)
     report = ImportReport(study, row["layout"], rejected=rejected)
-    Patients(store, pattern=row["config"].get("patients")).name(frames)
+    whose = Patients(store, pattern=row["config"].get("patients"))
+    for f in frames:
+        f.row["patient"] = whose(f.entry.path, f.patient)
     scales_before = row["config"].get("scales") or {}
-    scales = scale.agree(frames, scales_before)
+    scales = reader.agree(frames, scales_before)
     sources = [f.entry.path for f in frames]
     with copying(store, study) if copy else contextlib.nullcontext() as copies:
         if copies:

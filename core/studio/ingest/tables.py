@@ -67,7 +67,7 @@ def open_table(file: Path, is_file: Callable[[str], bool]) -> Table:
         best = max(read, key=lambda table: (len(table.columns), len(table.other)))
         if encoding not in _LEGACY or ("path" in best.columns and _odd_names_agree(best, is_file)):
             return best
-    raise BadTable(f"{file.name} is written in an encoding that is not known; save it as UTF-8")
+    raise BadTable(f"{file.name} has an unknown encoding; save it as UTF-8")
 
 
 def _encodings(file: Path) -> list[str]:

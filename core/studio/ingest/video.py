@@ -8,12 +8,12 @@ import.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import math
 import os
 import struct
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +42,9 @@ class Sampling:
 
     def __post_init__(self):
         if self.every is not None and not 1 <= self.every <= 1_000_000:
-            raise ValueError(f"of a recording every 1st, 2nd, ... frame is taken, not every {self.every}th")
+            raise ValueError(f"every n-th frame of a recording is imported: n is 1 to 1,000,000, not {self.every}")
         if not 0 < self.per_second <= 1000:
-            raise ValueError(f"from a recording 0.01 to 1000 frames a second are taken, not {self.per_second:g}")
+            raise ValueError(f"frames a second of a recording must be above 0 and up to 1000, not {self.per_second:g}")
 
     @classmethod
     def of(cls, config: dict) -> Sampling:
@@ -64,7 +64,7 @@ class Sampling:
         step = self.every or max(rate / self.per_second, 1.0)
         count = math.ceil(frames / step)
         if count > MOST:
-            raise Unreadable(f"{count} frames would be taken of it, at most {MOST} are: choose fewer a second")
+            raise Unreadable(f"it would give {count} frames, at most {MOST} are imported: choose fewer per second")
         return sorted({n for n in (round(i * step) for i in range(count)) if n < frames})
 
 
@@ -111,7 +111,8 @@ def frames(path: Path, numbers: Sequence[int]) -> Iterator[np.ndarray]:
 
 def read_frame(path: Path, number: int) -> np.ndarray:
     """Reads one frame by its number, uint8 (H, W, 3) RGB. Raises Unreadable if there is none."""
-    reader = _reader(path)
+    stat = os.stat(path)
+    reader = _reader(path, stat.st_size, stat.st_mtime_ns)
     with reader.lock:
         try:
             return reader.read(number)
@@ -192,22 +193,10 @@ class _Reader:
         return _image(done)
 
 
-_readers: OrderedDict[tuple, _Reader] = OrderedDict()
-_readers_lock = threading.Lock()
-
-
-def _reader(path: Path) -> _Reader:
-    """Returns the file's open reader, because opening is slow; a file that was replaced is opened again."""
-    stat = os.stat(path)
-    key = (str(path), stat.st_size, stat.st_mtime_ns)
-    with _readers_lock:
-        reader = _readers.get(key)
-        if reader is None:
-            reader = _readers[key] = _Reader(path)
-            while len(_readers) > _KEPT_OPEN:
-                _readers.popitem(last=False)  # a thread that still reads from it keeps it alive
-        _readers.move_to_end(key)
-        return reader
+@functools.lru_cache(_KEPT_OPEN)
+def _reader(path: Path, size: int, changed: int) -> _Reader:
+    """Returns the file's open reader, because opening is slow; size and time tell whether the file was replaced."""
+    return _Reader(path)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def mark(store: Store) -> list[str]:
             continue
         with store.write() as db:
             db.execute("UPDATE runs SET status = 'interrupted' WHERE id = ? AND status = 'running'", [row["id"]])
-        journal.log(store, row["id"], "The process that worked on this run ended without a word; repeat the run")
+        journal.log(store, row["id"], "The process that worked on this run ended unexpectedly: repeat the run")
         gone.append(row["id"])
     return gone
 

@@ -183,8 +183,8 @@ def reap(store: Store) -> list[int]:
                 if again["status"] != "running" or again["pid"] != row["pid"]:
                     continue
                 status = {"pause": "paused", "cancel": "cancelled"}.get(again["wants"], "interrupted")
-                reason = "the worker process ended without a word" if status == "interrupted" else None
-                finish(store, parsed(again, *JSON), status, "Interrupted; Resume goes on", reason)
+                reason = "the worker process ended unexpectedly" if status == "interrupted" else None
+                finish(store, parsed(again, *JSON), status, "Interrupted; Resume continues it", reason)
                 gone.append(row["id"])
     return gone
 
@@ -210,8 +210,6 @@ LONG, SHORT = "long", "short"
 # Chains with "gives_way" in the arguments of their steps (the demo's training) come last and stop for all others.
 GIVES_WAY = "EXISTS (SELECT 1 FROM json_each({job}.chain) s WHERE json_extract(s.value, '$.args.gives_way'))"
 QUEUES = (SHORT, LONG)
-TRAINING = "pretrain"
-READS_ENCODER = ("embed",)  # steps that need only the training of a run
 
 
 def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
@@ -220,14 +218,14 @@ def queue_of(store: Store, steps: list[dict]) -> tuple[str, str]:
         return LONG, ""
     awaited_jobs = [_awaited_by(store, step) for step in steps if step["run"]]
     job = max((j for j in awaited_jobs if j is not None), default=None)
-    return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which is not done with this run yet")
+    return (SHORT, "") if job is None else (LONG, f"Waits for job {job}, which still uses this run")
 
 
 def _awaited_by(store: Store, step: dict) -> int | None:
-    """Returns the job that a step must wait for, or None. A map of given epochs waits for none: they are saved."""
-    if step["step"] in READS_ENCODER and (step.get("args") or {}).get("config", {}).get("epochs"):
-        return None
-    return awaited(store, [step["run"]], TRAINING if step["step"] in READS_ENCODER else None)
+    """Returns the job that a step must wait for, or None. A map needs only the encoder, saved epochs not even that."""
+    if step["step"] != "embed":
+        return awaited(store, [step["run"]])
+    return None if step["args"].get("config", {}).get("epochs") else awaited(store, [step["run"]], "pretrain")
 
 
 def awaited(store: Store, runs: Iterable[str], step: str | None = None) -> int | None:

@@ -54,38 +54,21 @@ class Work:
         return self.args.get("device", "auto")
 
 
-MODULES = {  # imported when a step is first used, because each needs other libraries
-    "pretrain": "core.studio.runs.pipeline",
-    "fit": "core.studio.runs.pipeline",
-    "weights": "core.studio.runs.pipeline",
-    "score": "core.studio.runs.pipeline",
-    "evaluate": "core.studio.runs.pipeline",
-    "compare": "core.studio.runs.learnt",
-    "tune": "core.studio.runs.learnt",
-    "believe": "core.studio.review.believe",
-    "match": "core.studio.medmix.match",
-    "embed": "core.studio.clusters.step",
-    "project": "core.studio.clusters.projected",
-    "import": "core.studio.incoming.job",
-    "send": "core.studio.incoming.dicomweb",
-    "report": "core.studio.report.job",
-}
-
-DOING = {  # messages while a step runs
-    "pretrain": "Making the encoder",
-    "fit": "Fitting",
-    "weights": "Making the weights",
-    "score": "Scoring",
-    "evaluate": "Evaluating",
-    "compare": "Comparing",
-    "tune": "Fine-tuning the encoder",
-    "believe": "Planting lesions",
-    "match": "Matching lesions",
-    "embed": "Drawing the map",
-    "project": "Placing images",
-    "import": "Taking in images",
-    "send": "Sending",
-    "report": "Making the report",
+MODULES = {  # step: the module that defines it, imported at its first use; the message while it runs
+    "pretrain": ("core.studio.runs.pipeline", "Training the encoder"),
+    "fit": ("core.studio.runs.pipeline", "Fitting"),
+    "weights": ("core.studio.runs.pipeline", "Preparing the weights"),
+    "score": ("core.studio.runs.pipeline", "Scoring"),
+    "evaluate": ("core.studio.runs.pipeline", "Evaluating"),
+    "compare": ("core.studio.runs.learnt", "Comparing"),
+    "tune": ("core.studio.runs.learnt", "Fine-tuning the encoder"),
+    "believe": ("core.studio.review.believe", "Planting lesions"),
+    "match": ("core.studio.medmix.match", "Matching lesions"),
+    "embed": ("core.studio.clusters.step", "Drawing the map"),
+    "project": ("core.studio.clusters.projected", "Projecting images"),
+    "import": ("core.studio.incoming.job", "Importing images"),
+    "send": ("core.studio.incoming.dicomweb", "Sending"),
+    "report": ("core.studio.report.job", "Making the report"),
 }
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}
@@ -115,13 +98,13 @@ class _Steps(dict):
 
     def __missing__(self, name: str):
         if name not in _STEPS and name in MODULES:
-            importlib.import_module(MODULES[name])
+            importlib.import_module(MODULES[name][0])
         if name not in _STEPS:
-            raise ValueError(f"a job cannot {name!r}; it can: {', '.join(self.names())}")
+            raise ValueError(f"there is no job step {name!r}; there are: {', '.join(self.names())}")
         return _STEPS[name]
 
     def names(self) -> list[str]:
-        for module in MODULES.values():
+        for module, _ in MODULES.values():
             importlib.import_module(module)
         return sorted(_STEPS)
 

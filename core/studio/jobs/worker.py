@@ -29,14 +29,14 @@ from core.studio.db.store import Store, is_full
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import times
 from core.studio.jobs.queue import LONG, QUEUES, TRAINS, get_job, others_wait
-from core.studio.jobs.steps import DOING, STEPS, Work
+from core.studio.jobs.steps import MODULES, STEPS, Work
 
 HEARTBEAT = 2.0  # seconds
 FLUSH = 1.0  # seconds between two writes of metrics
 LOOK = 0.2  # seconds between two checks for requests
 PATIENCE = 600.0  # seconds for which a worker tries to record an error while the disk is full
 NICE = 3  # lower priority of trainings than of the page and the short queue, for which people wait
-GAVE_WAY = "Goes on when other work is done"
+GAVE_WAY = "Continues when other jobs are done"
 _terminated = threading.Event()
 _alone = threading.Event()  # set if this process is only a worker
 
@@ -50,22 +50,13 @@ class HomeGone(SystemExit):
     """Raised if the home was deleted: this process ends without creating it again."""
 
 
-class Place:
-    """The identity of the home's database file when a worker started, to detect that the home was deleted."""
-
-    def __init__(self, store: Store):
-        self.file = store.home.db
-        self.known = self._now()
-
-    def _now(self) -> tuple[int, int] | None:
-        try:
-            status = os.stat(self.file)
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
-
-    def is_gone(self) -> bool:
-        return self._now() != self.known
+def identity(file: Path) -> tuple[int, int] | None:
+    """Identifies a file, such as the home's database, to detect that it was deleted; None if it is missing."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 class Wish:
@@ -74,11 +65,11 @@ class Wish:
     def __init__(self, store: Store, job: int):
         self.store, self.job, self.wants, self.looked = store, job, "run", 0.0
         self.gives_way = False
-        self.place = Place(store)
+        self.database = identity(store.home.db)
 
     def __call__(self) -> bool:
         look = time.monotonic() - self.looked >= LOOK
-        if (look or _terminated.is_set()) and self.place.is_gone():
+        if (look or _terminated.is_set()) and identity(self.store.home.db) != self.database:
             raise HomeGone(f"{self.store.home.path} is gone: this worker ends")
         if _terminated.is_set():
             return True
@@ -101,11 +92,11 @@ def beating(store: Store, job: int):
     """Writes a job's heartbeat in a thread while the block runs."""
     stop = threading.Event()
 
-    database = Place(store)
+    database = identity(store.home.db)
 
     def beat():
         while not stop.wait(HEARTBEAT):
-            if database.is_gone() and _alone.is_set():  # in a step that rarely calls should_stop
+            if identity(store.home.db) != database and _alone.is_set():  # in a step that rarely calls should_stop
                 if os.getpgrp() == os.getpid():
                     os.killpg(os.getpid(), signal.SIGKILL)  # and its child processes
                 os._exit(1)
@@ -191,7 +182,7 @@ def explain(error: Exception) -> str:
     if ran_out(error):
         return "Out of memory: choose a smaller batch or image size, or another device"
     if is_full(error):
-        return "The disk is full: free some space, then Resume goes on from the last checkpoint"
+        return "The disk is full: free some space, then Resume continues from the last checkpoint"
     if isinstance(error, ValueError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -263,7 +254,7 @@ class Reporter:
     def __init__(self, store: Store, job: dict):
         self.store, self.job = store, job
         self.rows: list[tuple[int, str, float]] = []
-        self.doing = DOING.get(job["step"], job["step"])
+        _, self.doing = MODULES[job["step"]]
         self.fraction, self.message, self.written = 0.0, f"{self.doing} …", 0.0
         self.shown: str | None = None
         self.thinned = 0  # the step at which metrics were last thinned
@@ -324,7 +315,7 @@ def set_aside(store: Store, job: dict) -> bool:
     """Queues a short job behind the running long job; returns False, and the job fails, if there is none."""
     if job["queue"] != jobs.SHORT or (long := jobs.beside(store, jobs.SHORT)) is None:
         return False
-    deferred = jobs.defer(store, job["id"], f"Waits for job {long}: memory does not hold both at once")
+    deferred = jobs.defer(store, job["id"], f"Waits for job {long}: not enough memory for both")
     if deferred:
         jobs.ensure_worker(store)  # that job may have ended just now, and its worker gone
     return deferred
@@ -337,14 +328,14 @@ def wait_for_room(store: Store, job: dict, should_stop: Callable[[], bool]) -> b
     if job["step"] in TRAINS:
         store.execute("UPDATE runs SET status = 'queued' WHERE id = ?", [job["run"]])
     done = jobs.get_job(store, job["id"])["progress"]
-    jobs.progress(store, job["id"], done, f"Waits for job {short}: memory does not hold both at once")
+    jobs.progress(store, job["id"], done, f"Waits for job {short}: not enough memory for both")
     while not should_stop() and jobs.beside(store, jobs.LONG) == short:
         jobs.reap(store)  # it may have been killed
         time.sleep(LOOK)
     return True
 
 
-GONE_ON_WITH = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs that ended early
+RESUMABLE = ("interrupted", "failed", "paused", "cancelled")  # statuses of jobs that ended early
 
 
 def unfinished(store: Store, run: str) -> int | None:
@@ -352,7 +343,7 @@ def unfinished(store: Store, run: str) -> int | None:
     jobs.reap(store)
     for row in store.query("SELECT id, status, chain FROM jobs ORDER BY id DESC"):
         if any(step["run"] == run for step in json.loads(row["chain"])):
-            return row["id"] if row["status"] in GONE_ON_WITH else None
+            return row["id"] if row["status"] in RESUMABLE else None
     return None
 
 

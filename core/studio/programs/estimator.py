@@ -135,14 +135,6 @@ class AnomalyDetector(OutlierMixin, BaseEstimator):
             self.offset_ = -limit if np.isfinite(limit) else float(scores[scored].min())
         return self
 
-    def fit_predict(self, X: np.ndarray, y: object = None, groups: np.ndarray | None = None) -> np.ndarray:
-        """Fits the detector and predicts which of the same images are outliers: (N,), 1 for normal, -1 for outliers.
-
-        Images that it was fitted on look more normal than unseen ones; `left_out_scores_` is fairer. The arguments are
-        those of `fit`.
-        """
-        return self.fit(X, y, groups).predict(X)
-
     def score_samples(self, X: np.ndarray) -> np.ndarray:
         """Scores images uint8 (N, S, S, 3): (N,) float64, larger is more normal."""
         check_is_fitted(self, "detector_")

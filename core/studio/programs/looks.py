@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ class Looks:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._detectors: OrderedDict[str, Any] = OrderedDict()
+        self._detector = functools.lru_cache(LOADED)(lambda run: load_detector(store, run, "auto"))
         self._turn = threading.Lock()
 
     def at(self, run: str, image: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
@@ -109,10 +109,6 @@ class Looks:
         """
         runs.get_run(self._store, run)
         with self._turn:
-            detector = self._detectors.pop(run, None) or load_detector(self._store, run, "auto")
-            self._detectors[run] = detector
-            while len(self._detectors) > LOADED:
-                self._detectors.popitem(last=False)
-            maps, scores = next(looked(self._store, detector, run, [image]))
+            maps, scores = next(looked(self._store, self._detector(run), run, [image]))
         [row] = scored(self._store, run, [scores["roi"]]).to_dict("records")  # of Python's own types
         return {"threshold": None, "percentile": None, "flagged": None, **row}, maps[0]

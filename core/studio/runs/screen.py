@@ -30,7 +30,6 @@ import numpy as np
 from core.engine.calibration.quantise import quantise
 from core.studio.ingest import decode, dicom
 from core.studio.ingest.resize import prepare
-from core.studio.ingest.scale import measure
 from core.studio.ingest.unreadable import Unreadable
 
 HERE = Path(__file__).resolve().parent
@@ -196,7 +195,7 @@ class Screen:
         head = decode.probe(file)
         header = dicom.header(file) if head.format == "DICOM" else None
         for frame in range(head.frames):
-            measured = measure(file, frame, head, header)
+            measured = decode.measure(file, frame, head, header)
             frame_range = None if measured is None else (measured.low, measured.high)
             scale = frame_range if measured is None else self.scales.get(measured.scanner, frame_range)
             yield decode.read_image(file, frame, scale)

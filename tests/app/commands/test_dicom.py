@@ -221,6 +221,6 @@ def test_a_server_that_is_not_there_and_words_that_are_not_known(store, tiny_stu
         send([], "ftp://x")
     home = ["--home", str(store.home.path)]
     assert main(["dicom", "send", tiny_study, "https://127.0.0.1", "--kinds", "seg,x", *home]) == 2
-    assert main(["dicom", "serve", tiny_study, *home]) == 2 and "nobody may send" in capsys.readouterr().err
+    assert main(["dicom", "serve", tiny_study, *home]) == 2 and "no sender is allowed" in capsys.readouterr().err
     assert main(["dicom", "fetch", tiny_study, "https://127.0.0.1", "--user", "ann", *home]) == 2
     assert "PMSACL_DICOMWEB_PASSWORD" in capsys.readouterr().err

@@ -18,7 +18,6 @@ from core.studio.db import audit, opening
 
 ROOT = Path(__file__).resolve().parents[3]
 VERBS = ("app", "demo", "setup", "study", "pretrain", "fit", "score", "evaluate", "jobs", "doctor")
-VERBS += ("schema",)
 
 
 def call(capsys, *argv):

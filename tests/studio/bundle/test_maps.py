@@ -8,17 +8,9 @@ import pytest
 
 from core.studio.bundle import export_bundle, import_bundle
 from core.studio.clusters import explore, library
-from core.studio.db import opening
 from core.studio.db.foreign import Refused
 from tests.studio.bundle.conftest import rewrite
 from tests.studio.review.conftest import fill
-
-
-@pytest.fixture
-def other(tmp_path):
-    store = opening.open(str(tmp_path / "other"))
-    yield store
-    store.close()
 
 
 @pytest.mark.slow

@@ -34,12 +34,12 @@ def test_bounded_counts_values_and_depth():
 
 @pytest.mark.parametrize("value, words", [
     ({"name": "x"}, "size is missing"),
-    ({"name": "x", "size": 1, "more": 2}, "more is not known"),
+    ({"name": "x", "size": 1, "more": 2}, "more is unknown"),
     ({"name": "x", "size": "1"}, "size must be a whole number"),
     ({"name": "x", "size": True}, "size must be a whole number"),
     ({"name": "x", "size": 10**18 * 9, "share": "x"}, "share must be a number"),
     ({"name": "", "size": 1}, "name must have at least 1 character"),
-    ({"name": "a\0", "size": 1}, "it is no text"),
+    ({"name": "a\0", "size": 1}, "it is not valid text"),
     ([1], "it must be"),
 ])  # fmt: skip
 def test_read_says_what_is_wrong_in_words(value, words):

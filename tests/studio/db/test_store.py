@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from core.studio.db import opening
+from core.studio.db import opening, owners
 from core.studio.db.home import BadHome, Home
 from tests.conftest import ROOT
 
@@ -14,11 +14,6 @@ def test_a_store_is_wal_with_foreign_keys_and_a_busy_timeout(store):
     assert store.one("PRAGMA journal_mode")["journal_mode"] == "wal"
     assert store.one("PRAGMA foreign_keys")["foreign_keys"] == 1
     assert store.one("PRAGMA busy_timeout")["timeout"] >= 5000
-
-
-def test_foreign_keys_are_enforced(store):
-    with pytest.raises(Exception, match="FOREIGN KEY"):
-        store.execute("INSERT INTO metrics (run, step, name, value) VALUES ('nobody', 1, 'loss', 2)")
 
 
 @pytest.mark.slow
@@ -156,3 +151,13 @@ def test_a_worker_starts_without_pandas_which_can_be_loaded_later():
     code = "import sys, core.studio.jobs.worker; print('pandas' in sys.modules); import pandas; print(pandas.Series)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert answer.stdout.split("\n")[0] == "False"
+
+
+def test_the_first_who_made_a_thing_stays_its_owner_until_the_thing_is_gone(store):
+    owners.set_owner(store, "run", ["a", "b"], "ann")
+    owners.set_owner(store, "run", ["b", "c"], "ben")
+    owners.set_owner(store, "map", ["a"], "ben")
+    assert [owners.owner(store, "run", i) for i in "abcd"] == ["ann", "ann", "ben", None]
+    assert owners.owned(store, "run", "ann") == ["a", "b"]
+    owners.forget_owner(store, "run", "a")
+    assert owners.owner(store, "run", "a") is None and owners.owner(store, "map", "a") == "ben"

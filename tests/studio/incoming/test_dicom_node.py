@@ -73,7 +73,7 @@ def test_a_foreign_title_is_refused(node, title, called):
     association = associated(node, title, called)
     assert association.is_rejected and not association.is_established
     if title == "STRANGER":
-        assert node.lines == ["Refused 'STRANGER' from 127.0.0.1: it is not among those that may send"]
+        assert node.lines == ["Refused 'STRANGER' from 127.0.0.1: it is not an allowed sender"]
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_who_may_send_is_named_with_an_address(watched, store):
         with pytest.raises(ValueError, match="AETITLE@ADDRESS"):
             Peer.of(bad)
     _, study, folder = watched
-    with pytest.raises(ValueError, match="nobody may send"):
+    with pytest.raises(ValueError, match="no sender is allowed"):
         Node(store, study, "PMSACL", [])
     folder.rmdir()
     with pytest.raises(ValueError, match="no folder is watched"):

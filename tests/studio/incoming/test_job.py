@@ -68,4 +68,4 @@ def test_a_file_that_ends_the_process_is_left_out_at_last(watched, clock, monkey
         with pytest.raises(Ended):
             STEPS["import"](Work(store, "", {"study": study}))
     STEPS["import"](Work(store, "", {"study": study}))
-    assert "ended the process" in watch.get_watch(store, study)["left_out"][0]["note"]
+    assert "crashed the process" in watch.get_watch(store, study)["left_out"][0]["note"]

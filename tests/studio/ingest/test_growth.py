@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import numpy as np
 import pytest
 
 from core.engine import files as whole
-from core.engine import roi, rows
+from core.engine import rows
 from core.engine.rows import Some
-from core.studio.db import seals
-from core.studio.ingest import cache, parts
+from core.studio.ingest import cache
 from core.studio.ingest.masks import add_mask
 from core.studio.ingest.studies import add_cases, load_arrays
 from core.studio.runs import pipeline
@@ -30,13 +28,13 @@ BESIDE = 4096  # bytes of headers, hashes and descriptions of a part
 def decoded(monkeypatch) -> list[str]:
     """The files that are decoded from here on."""
     seen: list[str] = []
-    real = parts.image_of
+    real = cache.image_of
 
     def image_of(case):
         seen.append(Path(case["path"]).name)
         return real(case)
 
-    monkeypatch.setattr(parts, "image_of", image_of)
+    monkeypatch.setattr(cache, "image_of", image_of)
     return seen
 
 
@@ -130,7 +128,7 @@ def test_killed_in_the_middle_the_set_from_before_is_whole(store, tiny_study, ad
     new = add(4)
     with monkeypatch.context() as killed:
         killed.setattr(whole.shutil, "rmtree", lambda *args, **options: None)  # a killed process clears nothing away
-        killed.setattr(parts.seals, "seal", lambda file: 1 / 0)
+        killed.setattr(cache.seals, "seal", lambda file: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             load_arrays(store, tiny_study, SIZE)
     assert list(store.home.cache.glob(f"tiny/{whole.MAKING}*")) and cache.is_sound(first, full=True)
@@ -175,24 +173,6 @@ def test_a_new_lesion_mask_is_written_into_its_part_alone(store, tiny_study, add
     changed = load_arrays(store, tiny_study, SIZE)
     assert changed.masks[-1].all() and changed.has_mask[-1] and written(store, there) <= 3 * SIZE * SIZE + BESIDE
     assert np.array_equal(np.asarray(changed.masks)[:-1], np.asarray(arrays.masks)[:-1])
-
-
-def test_sets_of_the_version_before_open(store, tiny_study, decoded):
-    """Its folder, name, files and hashes, as they were before there were parts."""
-    arrays = load_arrays(store, tiny_study, SIZE)
-    images, regions = np.array(arrays.images), np.array(arrays.roi)
-    shutil.rmtree(store.home.cache / tiny_study)
-    key = hashlib.sha256(Path(roi.__file__).read_bytes() + b"1 512")
-    for case in store.query('SELECT * FROM cases WHERE study = ? ORDER BY "row"', [tiny_study]):
-        key.update(f"{case['sha256']} {case['frame']}\n".encode())
-    folder = store.home.cache / tiny_study / f"{SIZE}-{key.hexdigest()[:12]}"
-    folder.mkdir(parents=True)
-    for name, values in (("images", images), ("roi", regions)):
-        np.save(folder / f"{name}.npy", values)
-        seals.seal(folder / f"{name}.npy")
-    (folder / "meta.json").write_text(f'{{"size": {SIZE}, "cases": {len(images)}}}')
-    decoded.clear()
-    assert content(store)[0] == images.tobytes() and decoded == []
 
 
 def test_training_images_that_lie_apart_need_not_be_copied(store, tiny_study, add, monkeypatch):

@@ -1,7 +1,9 @@
-"""A run to make jobs for, and a training that goes on until it may end."""
+"""A run to make jobs for, a training that goes on until it may end, and worker processes."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -11,7 +13,31 @@ from core.studio.jobs import queue as jobs
 from core.studio.jobs import steps, worker
 from core.studio.jobs.steps import STEPS, Work
 from core.studio.runs import records as runs
-from tests.conftest import scored_padim
+from tests.conftest import scored_padim, wait
+
+# A worker process whose steps take `steps` twentieths of a second.
+# Arguments: the home, the queue (default: both), a file that gets the argument `n` of each finished job.
+WORKER = """
+import signal, sys, time
+from core.studio.db import opening
+from core.studio.jobs import steps, worker
+from core.engine.progress import Stopped
+home, queues, finished = sys.argv[1], sys.argv[2:3], sys.argv[3:]
+def slow(work):
+    count = work.args.get("steps", 600)
+    for i in range(count):
+        if work.should_stop():
+            raise Stopped
+        work.report({"step": i, "steps": count, "loss": i})
+        time.sleep(0.05)
+    for file in finished:
+        with open(file, "a") as out:
+            out.write(f"{work.args['n']} ")
+steps.step("pretrain", long=True)(slow)
+steps.step("score")(slow)
+signal.signal(signal.SIGTERM, worker.stop)
+worker.run_queue(opening.open(home), *queues)
+"""
 
 
 @pytest.fixture
@@ -74,3 +100,20 @@ def scored(store, tiny_study):
 
 def chain(run, *steps):
     return [{"step": step, "run": run} for step in steps]
+
+
+@pytest.fixture
+def slow(store, run):
+    """A job of half a minute, in a worker process of its own."""
+    started = []
+
+    def start():
+        started.append(subprocess.Popen([sys.executable, "-c", WORKER, str(store.home.path)], start_new_session=True))
+        wait(lambda: jobs.get_job(store, job)["status"] == "running" and jobs.get_job(store, job)["progress"] > 0)
+        return started[-1]
+
+    job = jobs.submit(store, chain(run, "pretrain", "score"), start=False)
+    yield job, start
+    for process in started:
+        process.kill()
+        process.wait()

@@ -30,7 +30,7 @@ def test_a_short_job_without_room_waits_for_the_training(store, tiny_study, trai
     worker.run_queue(store, "short")
     row = jobs.get_job(store, job)
     assert (row["status"], row["queue"], row["error"]) == ("queued", "long", None)
-    assert row["message"] == f"Waits for job {trains.job}: memory does not hold both at once"
+    assert row["message"] == f"Waits for job {trains.job}: not enough memory for both"
     trains.may_end.set()
     trains.thread.join(60)
     assert status(store, job) == "done" and tried == [False, True]

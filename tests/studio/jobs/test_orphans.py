@@ -35,7 +35,7 @@ def test_a_killed_command_leaves_an_interrupted_run(store, tiny_study):
     process.wait()
     assert orphans.mark(store) == [run] and orphans.mark(store) == []
     assert runs.get_run(store, run)["status"] == "interrupted"
-    assert "ended without a word" in journal.read_log(store, run)[-1]["line"]
+    assert "ended unexpectedly" in journal.read_log(store, run)[-1]["line"]
     pretrain_run(store, run, "cpu")
     assert runs.get_run(store, run)["status"] == "done", "and it can be done after all"
     assert not (runs.run_folder(store, run) / orphans.FILE).exists()

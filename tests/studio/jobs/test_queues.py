@@ -7,7 +7,7 @@ import pytest
 from app.commands import main
 from core.studio.incoming import job as incoming
 from core.studio.incoming import watch
-from core.studio.ingest import cache, parts, studies
+from core.studio.ingest import cache, studies
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import worker
 from core.studio.jobs.steps import STEPS, Work
@@ -139,7 +139,7 @@ def test_a_cancelled_training_can_be_resumed_whatever_came_after_it(store, run):
 
 
 def test_arrays_cleared_away_by_the_other_queue_are_built_anew(store, tiny_study, monkeypatch):
-    real, cleared = parts.masks_of, []
+    real, cleared = cache.masks_of, []
 
     def masks(store, folder, *rest):
         found = real(store, folder, *rest)
@@ -150,5 +150,5 @@ def test_arrays_cleared_away_by_the_other_queue_are_built_anew(store, tiny_study
             folder.rmdir()
         return found
 
-    monkeypatch.setattr(parts, "masks_of", masks)
+    monkeypatch.setattr(cache, "masks_of", masks)
     assert len(cache.load_arrays(store, tiny_study, 32)) == 36 and cleared

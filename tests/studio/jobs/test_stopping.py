@@ -13,10 +13,9 @@ from core.studio.demo import study as demo
 from core.studio.jobs import queue as jobs
 from core.studio.jobs import stopping
 from tests.conftest import wait
-from tests.studio.jobs.conftest import chain, status
-from tests.studio.jobs.test_worker import SLOW, slow  # noqa: F401
+from tests.studio.jobs.conftest import WORKER, chain, status
 
-DEAF = SLOW.replace("if work.should_stop():", "if False:")
+DEAF = WORKER.replace("if work.should_stop():", "if False:")
 WRITES = """
 import sys, time
 from pathlib import Path
@@ -48,7 +47,7 @@ def begun(store, code: str, job: int) -> subprocess.Popen:
 
 
 @pytest.mark.slow
-def test_what_runs_and_what_waits_is_paused_and_goes_on(store, run, slow):  # noqa: F811
+def test_what_runs_and_what_waits_is_paused_and_goes_on(store, run, slow):
     job, start = slow
     waiting = jobs.submit(store, [{"step": "score", "run": run}], start=False)
     process = start()
@@ -70,7 +69,7 @@ def test_a_step_that_does_not_look_is_ended_and_goes_on_later(store, run):
 
 
 @pytest.mark.slow
-def test_the_demos_own_jobs_are_paused_and_go_on_at_the_next_start(store, run, slow, monkeypatch):  # noqa: F811
+def test_the_demos_own_jobs_are_paused_and_go_on_at_the_next_start(store, run, slow, monkeypatch):
     job, start = slow
     process = start()
     assert demo.pause(store) == [] and status(store, job) == "running"

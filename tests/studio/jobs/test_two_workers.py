@@ -10,30 +10,9 @@ import pytest
 from core.studio.jobs import queue as jobs
 from core.studio.runs import records as runs
 from tests.conftest import wait
-from tests.studio.jobs.conftest import add, status
+from tests.studio.jobs.conftest import WORKER, add, status
 
 pytestmark = pytest.mark.usefixtures("no_worker")
-
-
-WORKS = """
-import sys, time
-from pathlib import Path
-from core.studio.db import opening
-from core.studio.jobs import steps, worker
-from core.engine.progress import Stopped
-home, queue, finished = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-def slow(work):
-    for i in range(work.args["steps"]):
-        if work.should_stop():
-            raise Stopped
-        work.report({"step": i, "steps": work.args["steps"], "loss": i})
-        time.sleep(0.05)
-    with finished.open("a") as out:
-        out.write(f"{work.args['n']} ")
-steps.step("pretrain", long=True)(slow)
-steps.step("score")(slow)
-worker.run_queue(opening.open(home), queue)
-"""
 
 
 @pytest.fixture
@@ -42,7 +21,7 @@ def start(store, tmp_path):
     started = []
 
     def begin(name):
-        line = [sys.executable, "-c", WORKS, str(store.home.path), name, str(tmp_path / f"{name}.txt")]
+        line = [sys.executable, "-c", WORKER, str(store.home.path), name, str(tmp_path / f"{name}.txt")]
         started.append(subprocess.Popen(line, start_new_session=True))
         return started[-1]
 
@@ -70,8 +49,10 @@ def test_one_queues_worker_is_killed_and_the_other_goes_on(store, run, start, ki
     for job in made.values():
         wait(lambda job=job: jobs.get_job(store, job)["progress"] > 0)
     assert len({jobs.get_job(store, job)["pid"] for job in made.values()}) == 2
-    os.kill(workers[killed].pid, signal.SIGKILL)
+    assert jobs.reap(store) == []
+    os.kill(workers[killed].pid, signal.SIGKILL)  # not waited for: a zombie keeps its process id
     wait(lambda: jobs.reap(store) == [made[killed]])
+    assert runs.get_run(store, run)["status"] == ("interrupted" if killed == "long" else "queued")
     assert (status(store, made[killed]), status(store, made[lives])) == ("interrupted", "running")
     moves(store, made[lives])
     jobs.resume(store, made[killed], start=False)
@@ -80,11 +61,11 @@ def test_one_queues_worker_is_killed_and_the_other_goes_on(store, run, start, ki
     moves(store, made[killed])
     moves(store, made[lives])
     assert workers[lives].poll() is None
-    jobs.pause(store, made[killed])
+    assert jobs.pause(store, made[killed]) == "running"
     wait(lambda: status(store, made[killed]) == "paused")
     jobs.cancel(store, made[lives])
     wait(lambda: status(store, made[lives]) == "cancelled")
-    assert workers[lives].wait(60) == 0
+    assert workers[lives].wait(60) == 0 and runs.get_run(store, run)["status"] == "stopped"
 
 
 @pytest.mark.slow

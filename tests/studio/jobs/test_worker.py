@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -26,69 +25,6 @@ from core.studio.runs import pipeline
 from core.studio.runs import records as runs
 from tests.conftest import ARCH, plain_folder, wait
 from tests.studio.jobs.conftest import chain, status
-
-SLOW = """
-import sys, time
-from core.studio.db import opening
-from core.studio.jobs import queue as jobs
-from core.studio.jobs import steps, worker
-from core.engine.progress import Stopped
-def slow(work):
-    for i in range(600):
-        if work.should_stop():
-            raise Stopped
-        work.report({"step": i, "steps": 600, "loss": i})
-        time.sleep(0.05)
-steps.step("pretrain", long=True)(slow)
-steps.step("score")(lambda work: None)
-import signal
-signal.signal(signal.SIGTERM, lambda *_: worker._terminated.set())
-worker.run_queue(opening.open(sys.argv[1]))
-"""
-
-
-@pytest.fixture
-def slow(store, run):
-    """A job of half a minute, in a worker process of its own."""
-    started = []
-
-    def start():
-        started.append(subprocess.Popen([sys.executable, "-c", SLOW, str(store.home.path)], start_new_session=True))
-        wait(lambda: jobs.get_job(store, job)["status"] == "running" and jobs.get_job(store, job)["progress"] > 0)
-        return started[-1]
-
-    job = jobs.submit(store, chain(run, "pretrain", "score"), start=False)
-    yield job, start
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-@pytest.mark.long
-def test_a_running_job_is_paused_and_cancelled(store, run, slow):
-    job, start = slow
-    process = start()
-    assert jobs.pause(store, job) == "running"
-    wait(lambda: status(store, job) == "paused")
-    assert process.wait(60) == 0
-    assert runs.get_run(store, run)["status"] == "stopped"
-    jobs.resume(store, job, start=False)
-    start()
-    jobs.cancel(store, job)
-    wait(lambda: status(store, job) == "cancelled")
-
-
-@pytest.mark.long
-def test_kill_minus_nine_is_noticed_by_the_process_id(store, run, slow):
-    job, start = slow
-    process = start()
-    assert jobs.reap(store) == []
-    os.kill(process.pid, signal.SIGKILL)
-    # Not waited for: as a zombie it still has its id, and yet it is dead.
-    wait(lambda: jobs.reap(store) == [job])
-    assert status(store, job) == "interrupted" == runs.get_run(store, run)["status"]
-    jobs.resume(store, job, start=False)
-    start()
 
 
 @pytest.mark.slow

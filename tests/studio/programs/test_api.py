@@ -66,10 +66,6 @@ def test_from_a_folder_to_decisions(tmp_path):
             "a polyp",
         )
         assert list(studio.studies()["id"]) == [study] and len(studio.runs(study)) == 2
-        with pytest.raises(ValueError, match="no preset"):
-            studio.pretrain(study, "none")
-        with pytest.raises(ValueError, match="uint8"):
-            studio.score(run, [np.zeros((4, 4, 3))])
 
 
 @pytest.mark.slow
@@ -100,8 +96,6 @@ def test_a_detector_has_scikit_learns_manners():
     assert (fitted.predict(both) == np.where(fitted.decision_function(both) < 0, -1, 1)).all()
     assert fitted.decision_function(normal) == pytest.approx(fitted.score_samples(normal) - fitted.offset_)
     assert fitted.heat_maps(both).shape == (12, 8, 8)
-    with pytest.raises(ValueError, match="uint8"):
-        made.fit(np.zeros((4, 8)))
 
 
 def test_medmix_is_one_call_and_repeats_by_its_seed():
@@ -115,8 +109,6 @@ def test_medmix_is_one_call_and_repeats_by_its_seed():
     assert torch.equal(mixed[counts == 0], x[counts == 0]) and not masks[counts == 0].any()
     outside = ~masks[:, None].expand_as(x)
     assert torch.equal(mixed[outside], x[outside])
-    with pytest.raises(ValueError, match="no MedMix preset"):
-        MedMix(preset="none")
 
 
 def test_the_loss_as_a_module_is_the_function():

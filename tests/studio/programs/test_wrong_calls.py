@@ -186,7 +186,3 @@ def test_a_wrong_call_of_a_model(name, model):
 def test_a_wrong_call_of_a_studio(name, studio):
     call, wanted = OF_STUDIO[name]
     assert re.search(wanted, refused(call, studio), re.DOTALL)
-
-
-def test_the_table_is_long():
-    assert len(FREE) + len(OF_MODEL) + len(OF_STUDIO) >= 30

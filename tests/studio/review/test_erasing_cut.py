@@ -17,7 +17,7 @@ from core.studio.db import audit, backup, opening
 from core.studio.db.store import NotFound
 from core.studio.incoming import watch
 from core.studio.incoming.dicom_node import as_file
-from core.studio.ingest import erased, parts
+from core.studio.ingest import cache, erased
 from core.studio.ingest.cache import load_arrays
 from core.studio.ingest.studies import add_cases, import_study
 from core.studio.review import decisions, erasing
@@ -254,7 +254,7 @@ def test_a_backup_that_is_not_sound_leaves_the_old_ones_until_one_is(clinic, mon
 
 def test_images_prepared_while_a_patient_is_erased_leave_no_pixels(clinic, monkeypatch):
     shutil.rmtree(clinic.home.cache / STUDY)
-    real, done_once = parts.write, []
+    real, done_once = cache.write_part, []
 
     def write_and_erase(*args, **options):
         done = real(*args, **options)
@@ -263,11 +263,11 @@ def test_images_prepared_while_a_patient_is_erased_leave_no_pixels(clinic, monke
             erasing.erase(clinic, erasing.cases_of(clinic, "Mustermann"), "root", "Mustermann")
         return done
 
-    monkeypatch.setattr(parts, "write", write_and_erase)
+    monkeypatch.setattr(cache, "write_part", write_and_erase)
     arrays = load_arrays(clinic, STUDY, 32)
     assert done_once and len(arrays) == clinic.first("SELECT count(*) AS n FROM cases")["n"]
     sets = list((clinic.home.cache / STUDY).glob("32-*/meta.json"))
-    assert len(sets) == 1 and parts.cases_in(sets[0].parent) == len(arrays)
+    assert len(sets) == 1 and cache.cases_in(sets[0].parent) == len(arrays)
 
 
 def test_an_older_backup_that_is_restored_brings_nobody_back(clinic, tmp_path):

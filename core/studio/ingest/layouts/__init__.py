@@ -37,7 +37,7 @@ PLAIN = ("flat", "plain")  # layouts whose folders need no interpretation
 def demand_plain(layout: str, groups: list[Group]) -> None:
     """Raises Question if a person should confirm how a folder was understood."""
     if layout not in PLAIN or any(group.meaning == "left out" for group in groups):
-        raise Question("Nothing was stored: what was understood is to be confirmed first.", layout, groups)
+        raise Question("Nothing was stored: first confirm how the folder was understood.", layout, groups)
 
 
 def confined(entries: Iterable[Entry], within: Within) -> Iterator[Entry]:

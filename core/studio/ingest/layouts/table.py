@@ -89,7 +89,7 @@ class Tables:
                 yield entry
         unnamed = [path for path in files_under(self.folder) if path not in named] if self._whole else []
         if unnamed:
-            yield Entry(unnamed[0], problem=f"no table names it, nor {len(unnamed) - 1} other files of the folder")
+            yield Entry(unnamed[0], problem=f"no table lists it, nor {len(unnamed) - 1} other files of the folder")
         yield from self.problems
 
     def _entry(
