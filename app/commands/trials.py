@@ -39,9 +39,7 @@ def add(subparsers) -> None:
         verb(inner, name, words, run).add_argument("trial", type=int)
     status = verb(inner, "status", "Trials of a study, and how far their readers are", run_status)
     status.add_argument("--study", required=True)
-    report = verb(
-        inner, "report", "Write the report of a closed trial: HTML, PDF, lists for iMRMC and RJafroc", run_report
-    )
+    report = verb(inner, "report", "Write the report of a closed trial: HTML, lists for iMRMC and RJafroc", run_report)
     report.add_argument("trial", type=int)
     report.add_argument("--out", metavar="DIR", help="default: trials/TRIAL in the home folder")
 
@@ -64,9 +62,9 @@ def run_plan(args) -> int:
 
 
 def run_sizes(args) -> int:
-    from core.studio.trials.report import sizes
+    from core.studio.trials.mrmc import Expected, sample_sizes
 
-    rows = sizes(args.difference, args.area, args.abnormal)
+    rows = sample_sizes(args.difference, Expected(area=args.area, abnormal=args.abnormal))
     cases = sorted({row["cases"] for row in rows})
     lines = [
         {
