@@ -123,7 +123,7 @@ def run_score(args) -> int:
 
 
 def _score_from(args) -> int:
-    from core.studio.runs.exported import take_in
+    from core.studio.runs.screened import take_in
 
     store = open_store(args)
     run = _fit_of(store, args)["id"]

@@ -90,6 +90,7 @@ def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> li
 # The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.
 
 POINTS = 600  # of a curve or a scatter plot: more of them look the same
+GROUPS = 3  # of cases, by the size of their lesion
 
 
 def wilson(hits: int, n: int) -> dict:
@@ -231,8 +232,8 @@ def changed_minds(store: Store, study: str) -> dict:
     return readers
 
 
-def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str = "") -> dict:
-    """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
+def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
+    """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in GROUPS of lesion size.
 
     The heat map is resized to the mask's own resolution, as in the viewer. If there are more than POINTS cases, POINTS
     are drawn at random, always the same ones; "of": the number of cases. masks: the kind, as in `truth_masks`;
@@ -260,7 +261,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str
         dice = 2 * int((mask & outline).sum()) / total if total else 1.0
         points.append({"case": row["case_id"], "name": name_shown(row), "size": float(mask.mean()), "dice": dice})
     points.sort(key=lambda p: p["size"])
-    bins = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
+    bins = [list(p) for p in np.array_split(np.array(points, object), min(GROUPS, len(points)))] if points else []
     summary = [
         {
             "from": p[0]["size"], "to": p[-1]["size"], "n": len(p),
