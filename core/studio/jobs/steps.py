@@ -67,7 +67,7 @@ MODULES = {  # imported when a step is first used, because each needs other libr
     "project": "core.studio.clusters.projected",
     "import": "core.studio.incoming.job",
     "send": "core.studio.incoming.dicomweb",
-    "report": "core.studio.report.job",
+    "report": "core.studio.report.board",
 }
 
 DOING = {  # messages while a step runs
