@@ -79,7 +79,7 @@ def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
-    from core.studio.runs.exported import take_in
+    from core.studio.runs.screened import take_in
     from core.studio.runs.results import flagged_counts
 
     pick_device(args.device)

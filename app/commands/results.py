@@ -159,7 +159,7 @@ def run_report(args) -> int:
     """Make the paper's tables on a study, next to the published numbers."""
     from core.studio.report import board
     from core.studio.report.board import missing
-    from core.studio.report.report import make_asked
+    from core.studio.report.report import make_report
 
     store = open_store(args)
     settings = board.settings(
@@ -185,5 +185,5 @@ def run_report(args) -> int:
     to_do = missing(store, settings["study"], settings)
     if to_do["cells"]:
         say(args, f"{to_do['cells']} cells to make: about {to_do['seconds'] / 60:.0f} minutes")
-    payload = make_asked(store, settings, report=lambda v: say(args, v["message"]))
+    payload = make_report(store, settings, report=lambda v: say(args, v["message"]))
     return finish(args, payload, f"Written to {payload['out']}: {', '.join(board.FILES.values())}")

@@ -16,11 +16,11 @@ from app.routes import _pixels as pixels
 from app.routes._shared import Rectangle
 from app.routes._types import Answer, Id, Name, Part, Side, binary
 from core.studio.ingest.originals import Source
-from core.studio.review import masks, scales
+from core.studio.review import masks
 from core.studio.review.cases import map_of
 from core.studio.review.context import RequestContext
 from core.studio.runs import explained
-from core.studio.runs.readings import unpack_not_judged
+from core.studio.runs.readings import outline_level, pixel_scale, unpack_not_judged
 from core.studio.runs.records import get_run
 
 router = APIRouter(prefix="/api/case/{case_id}", tags=["cases"])
@@ -219,12 +219,12 @@ def _heat(context: RequestContext) -> tuple[dict, bytes, str]:
     """Returns a heat map's headers and bytes, and a tag that changes if the map is made again or rescaled."""
     store, run = context.store, context.run or ""
     row = map_of(context)
-    scale = scales.pixel_scale(store, get_run(store, run))
+    scale = pixel_scale(get_run(store, run))
     head = {
         "X-Map-Shape": f"{row['map_h']},{row['map_w']}",
         "X-Map-Range": f"{row['map_lo']!r},{row['map_hi']!r}",
         "X-Map-Scale": f"{scale.lo!r},{scale.hi!r}",
-        "X-Map-Threshold": repr(scales.outline_level(row, scale)),
+        "X-Map-Threshold": repr(outline_level(row, scale)),
         "X-Map-Core": repr(scale.threshold),
     }
     if scale.share is not None:

@@ -17,11 +17,11 @@ from app.routes.cases import send
 from core.engine.roi import find_roi
 from core.studio.ingest.originals import Source
 from core.studio.ingest.unreadable import Unreadable
-from core.studio.review import cases, scales
+from core.studio.review import cases
 from core.studio.review.cases import map_of
 from core.studio.review.context import RequestContext
 from core.studio.review.worklist import Query, Worklist
-from core.studio.runs.readings import unpack_map
+from core.studio.runs.readings import pixel_scale, unpack_map
 from core.studio.runs.records import get_run
 
 router = APIRouter(tags=["review"])
@@ -166,7 +166,7 @@ def heat_of(context: RequestContext) -> Heat:
     """Returns the heat map of the context's case by the context's run. Raises ValueError if there is none."""
     store, run = context.store, context.run or ""
     row = map_of(context)
-    scale = scales.pixel_scale(store, get_run(store, run))
+    scale = pixel_scale(get_run(store, run))
     values = (unpack_map(row) - scale.lo) / ((scale.hi - scale.lo) or 1)
     mark = f"{zlib.crc32(row['created'].encode()):08x}-{scale.hi!r}"
     return Heat(np.clip(values, 0, 1).astype(np.float32).tobytes(), values.shape, mark)

@@ -179,7 +179,7 @@ def test_no_table_of_scores_of_another_installation_spoils_a_run(here, model, tm
     def one(data):
         rows = copy.deepcopy(good)
         for _ in range(data.draw(st.integers(1, 3))):
-            column = data.draw(st.sampled_from(sorted(exported.COLUMNS)))
+            column = data.draw(st.sampled_from(sorted(screened.Scored.model_fields)))
             value = data.draw(st.one_of(HOSTILE, st.binary(max_size=50), st.just(b"\0" * 10**6)))
             rows[data.draw(st.integers(0, len(rows) - 1))][column] = value
         try:
@@ -191,7 +191,7 @@ def test_no_table_of_scores_of_another_installation_spoils_a_run(here, model, tm
             )
             odd = odd.replace_schema_metadata(table.schema.metadata)
         parquet.write_table(odd, tmp_path / "odd.parquet")
-        if here.takes(lambda: exported.take_in(here.store, fit, tmp_path / "odd.parquet")):
+        if here.takes(lambda: screened.take_in(here.store, fit, tmp_path / "odd.parquet")):
             here.asked("tiny")
 
     one()

@@ -110,7 +110,7 @@ function refusedInList({ setup }, name) {
   if (!setup?.trial) return '';
   if (DRAWS.includes(name)) return 'This list does not ask for drawings.';
   const places = name === 'place' || name.startsWith('finding ');
-  return places && !setup.trial.marks ? 'This list asks for no places.' : '';
+  return places && !setup.trial.marks ? 'Readers mark no lesions in this trial.' : '';
 }
 
 /** A click on a button or a row returns the keyboard focus to the image; sliders, menus and text fields keep it. The

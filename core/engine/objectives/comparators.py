@@ -4,7 +4,7 @@ The preset `paper` uses the same settings for all of them, as the paper says: Si
 `weak.jitter`, `weak.p_blur`) and one temperature (`tau`). The presets `published-droc`, `published-csi` and
 `published-ccd` have the released settings. In CCD these also differ from the paper's equations and tables in `strong`
 (MedMix in the table), `class_views`, `aug_on` and `learn_head` (Eq. 8), and `pos_on` (Eq. 9).
-`core/studio/report/comparators.py` has every value.
+`core/studio/report/published.py` has every value.
 """
 
 from __future__ import annotations

@@ -23,11 +23,10 @@ from core.studio.ingest.masks import get_mask
 from core.studio.ingest.originals import shown
 from core.studio.ingest.records import name_shown
 from core.studio.review.exports.tables import Names, cell
-from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
 from core.studio.runs.marks import truth_masks
 from core.studio.runs.preferred import preference
-from core.studio.runs.readings import unpack_map, unpack_not_judged
+from core.studio.runs.readings import pixel_scale, unpack_map, unpack_not_judged
 from core.studio.runs.weights import Snapshot
 
 _open: dict[tuple, Rows] = {}
@@ -101,7 +100,7 @@ def heat(store: Store, m: Map, point: int, fit: str, side: int = 256) -> np.ndar
     row = store.one(query, [fit, case_id]) if m.points.lesions[point] == 0 else None
     if row is None:
         raise ValueError("this run has no heat map of this image")
-    scale = pixel_scale(store, runs.get_run(store, fit))
+    scale = pixel_scale(runs.get_run(store, fit))
     values = cv2.resize(unpack_map(row), (side, side), interpolation=cv2.INTER_LINEAR)
     level = np.clip((values - scale.lo) / (scale.hi - scale.lo), 0, 1)
     coloured = cv2.applyColorMap((level * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[:, :, ::-1]

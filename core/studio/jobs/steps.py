@@ -68,7 +68,7 @@ MODULES = {  # step: the module that defines it, imported at its first use; the 
     "project": ("core.studio.clusters.projected", "Projecting images"),
     "import": ("core.studio.incoming.job", "Importing images"),
     "send": ("core.studio.incoming.dicomweb", "Sending"),
-    "report": ("core.studio.report.job", "Making the report"),
+    "report": ("core.studio.report.board", "Making the report"),
 }
 
 _STEPS: dict[str, Callable[[Work], Any]] = {}

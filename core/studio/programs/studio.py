@@ -400,11 +400,11 @@ class Studio:
                 been scored.
             reader: Whose decisions are shown.
             asked: `sort` (`percentile`, `score`, `name`, `added`, `reviewed`, `decision`, `disagreement`, `teaches`:
-                cases first from which a detector would learn most); `descending` (True); `roi` (True: scores inside the
-                region of interest); `splits` (a tuple of `test`, `holdout`, `train`; default `test`); and filters:
-                `flagged` and `has_mask` (True or False), `decision` (`unread`, `read`, `normal`, `abnormal`, `unsure`,
-                `against` what was flagged, `differs` from another reader's), `mine` (True: assigned to the reader),
-                `label` (`normal`, `abnormal`, `unknown`), `tag`, `text` (in the name).
+                cases first from which a detector would learn most); `descending` (True); `splits` (a tuple of `test`,
+                `holdout`, `train`; default `test`); and filters: `flagged` and `has_mask` (True or False), `decision`
+                (`unread`, `read`, `normal`, `abnormal`, `unsure`, `against` what was flagged, `differs` from another
+                reader's), `mine` (True: assigned to the reader), `label` (`normal`, `abnormal`, `unknown`), `tag`,
+                `text` (in the name).
 
         Returns:
             A row per case, in the list's order: case, name, decision (the reader's; missing if unread), score,

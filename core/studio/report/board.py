@@ -10,11 +10,12 @@ from core.studio.db.store import Store
 from core.studio.ingest.studies import show_study
 from core.studio.jobs import queue as jobs
 from core.studio.jobs.queue import NOT_ENDED
+from core.studio.jobs.steps import Work, step
 from core.studio.report.arms import work_of
 from core.studio.report.cells import Cell, kept_cell
 from core.studio.report.published import beside
 from core.studio.report.summary import HEADS, Line, lines_of
-from core.studio.report.tables import TABLES, Table, network_of, said, tables_of
+from core.studio.report.tables import FILES, TABLES, Table, network_of, tables_of
 from core.studio.training.estimate import Estimate, usual
 
 
@@ -50,7 +51,7 @@ def board(store: Store, study: str, settings: dict[str, Any], roi: bool) -> dict
     return {
         "tables": tables, "done": done, "wanted": planned, "job": _brief(job_of(store, study)),
         "files": sorted(written), "made": last.get("made"), "beside": {"dataset": dataset, "own": is_own},
-        "network": said(network),
+        "network": network.sentence,
     }  # fmt: skip
 
 
@@ -113,7 +114,6 @@ def _last(store: Store, study: str) -> dict[str, Any]:
 
 
 SIZES = {"quick": 64, "paper": 256}  # side of the images, in pixels
-FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}
 
 
 def settings(
@@ -142,7 +142,7 @@ def settings(
         network: The argument `name` of `tables.network_of`, which also explains `weights`.
         size: Image side in pixels, None for the budget's.
         protocol: How thresholds are chosen, `paper` or `held-out`.
-        **others: Further arguments of `make_report`.
+        **others: The data set of the published numbers, the device, and the number of bootstrap samples.
 
     Raises:
         NotFound: For an unknown study.
@@ -184,3 +184,12 @@ def job_of(store: Store, study: str) -> dict[str, Any] | None:
     """Returns the newest job of a study's report, ended or not, or None."""
     report_jobs = (job for job in jobs.list_jobs(store) if job["step"] == "report" and job["args"]["study"] == study)
     return max(report_jobs, key=lambda job: job["id"], default=None)
+
+
+@step("report", long=True)
+def report_step(work: Work) -> None:
+    """Makes the report with the job's arguments, which are a result of `settings`."""
+    from core.studio.report.report import make_report  # matplotlib, which no other step needs
+
+    make_report(work.store, work.args, work.report, work.should_stop)
+    work.report({"message": f"Written: {', '.join(FILES.values())}"})  # all readers see it: no path

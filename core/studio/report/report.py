@@ -28,80 +28,36 @@ from core.studio.clusters.step import embed
 from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays
 from core.studio.jobs.steps import Work, never, nothing
-from core.studio.report.board import FILES
 from core.studio.report.cells import Cell, run_cell
-from core.studio.report.claims import Claim, judged_claims
-from core.studio.report.comparators import HEADS as HEADINGS
-from core.studio.report.comparators import compared
-from core.studio.report.published import DATASETS, beside
-from core.studio.report.summary import HEADS, Line, lines_of
-from core.studio.report.tables import Network, Table, network_of, said, tables_of
+from core.studio.report.published import COMPARED, DATASETS, beside, compared
+from core.studio.report.summary import HEADS, Claim, Line, judged_claims, lines_of
+from core.studio.report.tables import FILES, Table, network_of, tables_of
 from core.studio.review.exports.tables import cell as quoted
 from core.studio.runs import records as runs
 from core.studio.runs.sheet import draw_sheet
 from core.studio.runs.weights import snapshots
 
 
-def make_asked(
+def make_report(
     store: Store, settings: dict[str, Any], report: Report = nothing, should_stop: Stop = never
 ) -> dict[str, Any]:
-    """Makes the report with a result of `board.settings`, without tables that have no rows; returns its contents."""
-    settings = dict(settings)
-    budget, out = settings["budget"], Path(settings.pop("out"))
-    network = network_of(budget, settings.pop("network", None), settings.pop("weights", None))
-    tables = [t for t in tables_of(settings.pop("tables"), budget, settings.pop("rows", None), network) if t.arms]
-    return make_report(
-        store, tables=tables, out=out, network=network, report=report, should_stop=should_stop, **settings
-    )  # fmt: skip
+    """Makes missing runs and writes `FILES`, without tables that have no rows; returns the contents of the JSON file.
 
-
-def make_report(
-    store: Store,
-    study: str,
-    tables: list[Table],
-    seeds: list[int],
-    out: Path,
-    *,
-    size: int,
-    budget: str,
-    network: Network,
-    protocol: str = "paper",
-    dataset: str | None = None,
-    device: str = "auto",
-    bootstrap: int = 1000,
-    report: Report = nothing,
-    should_stop: Stop = never,
-) -> dict[str, Any]:
-    """Makes missing runs and writes `FILES` to `out`; returns the contents of the JSON file.
-
-    If an arm fails, its row shows the reason, and the other arms are still run.
-
-    Args:
-        store: The store.
-        study: Name of the study.
-        tables: The tables.
-        seeds: The seeds.
-        out: The folder of the report.
-        size: Image side in pixels.
-        budget: Name of the budget.
-        network: The network of all rows.
-        protocol: How thresholds are chosen, `paper` or `held-out`.
-        dataset: Data set of the published numbers; by default the one in the study's name, else Hyper-Kvasir.
-        device: Device of the runs.
-        bootstrap: Number of bootstrap samples.
-        report: Called after each cell.
-        should_stop: Called often.
-
-    Raises:
-        Stopped: If `should_stop` returns True.
+    If an arm fails, its row shows the reason, and the other arms are still run. settings: a result of `board.settings`.
+    report: called after each cell. Raises Stopped if `should_stop` returns True.
     """
-    dataset, is_own = beside(study, dataset)
+    study, seeds, size, budget, protocol = (settings[k] for k in ("study", "seeds", "size", "budget", "protocol"))
+    options = {name: settings[name] for name in ("device", "bootstrap") if name in settings}
+    network = network_of(budget, settings.get("network"), settings.get("weights"))
+    tables = [t for t in tables_of(settings["tables"], budget, settings.get("rows"), network) if t.arms]
+    dataset, is_own = beside(study, settings.get("dataset"))
+    out = Path(settings["out"])
     cells: dict[str, list[Cell]] = {table.name: [] for table in tables}
     planned = [(seed, table, arm) for seed in seeds for table in tables for arm in table.arms]
     for done, (seed, table, arm) in enumerate(planned):
-        cell = run_cell(store, study, arm, seed, size=size, device=device, bootstrap=bootstrap, should_stop=should_stop)
+        cell = run_cell(store, study, arm, seed, size=size, should_stop=should_stop, **options)
         cells[table.name].append(cell)
-        message = f"{done + 1} of {len(planned)}: {table.name}, {arm.label}, seed {seed}: {_said(cell, protocol)}"
+        message = f"{done + 1} of {len(planned)}: {table.name}, {arm.label}, seed {seed}: {_outcome(cell, protocol)}"
         report({"step": done + 1, "steps": len(planned), "message": message})
     views: list[dict[str, Any]] = []
     for roi in (False, True):
@@ -110,7 +66,7 @@ def make_report(
         views.append({"roi": roi, "lines": lines, "claims": claims})
     head = {
         "study": study, "budget": budget, "seeds": seeds, "size": size, "protocol": protocol, "made": now(),
-        "dataset": DATASETS[dataset], "own_dataset": is_own, "network": said(network),
+        "dataset": DATASETS[dataset], "own_dataset": is_own, "network": network.sentence,
     }  # fmt: skip
     all_cells = [cell for group in cells.values() for cell in group]
     out.mkdir(parents=True, exist_ok=True)
@@ -124,7 +80,7 @@ def make_report(
     return payload
 
 
-def _said(cell: Cell, protocol: str) -> str:
+def _outcome(cell: Cell, protocol: str) -> str:
     if cell.error:
         return f"not made ({cell.error})"
     auroc = cell.rows[protocol, False]["auroc"]
@@ -186,7 +142,7 @@ def page(facts: dict[str, Any], tables: list[Table], views: list[dict[str, Any]]
 
 
 def _comparators() -> str:
-    heads = "".join(f"<th>{escape(head)}</th>" for head in HEADINGS)
+    heads = "".join(f"<th>{escape(head)}</th>" for head in COMPARED)
     lines = ["".join(f'<td class="text">{escape(cell)}</td>' for cell in row) for row in compared()]
     rows = "\n".join(f"<tr>{line}</tr>" for line in lines)
     words = "Comparators are run as published. These settings differ in the preset <code>paper</code>:"

@@ -17,6 +17,8 @@ from core.studio.report.published import DETECTION, LOCALISATION
 from core.studio.runs.pipeline import UNTRAINED
 from core.studio.runs.sides import ARCH
 
+FILES = {"html": "report.html", "csv": "report.csv", "tex": "report.tex", "json": "report.json"}  # of a report
+
 
 @dataclass(frozen=True)
 class Network:
@@ -35,6 +37,11 @@ class Network:
             "auto": "from ImageNet's weights (EfficientNet-lite0 where those are not on this machine)",
         }
         return f"{self.title}, {starts.get(self.weights, f'from the weights in {Path(self.weights).name}')}"
+
+    @property
+    def sentence(self) -> str:
+        """A sentence on the network of all rows of a report."""
+        return f"All rows: {self.words}."
 
 
 NETWORKS = {
@@ -195,11 +202,6 @@ def network_of(budget: str, name: str | None = None, weights: str | None = None)
     if network is None:
         raise ValueError(f"networks are {', '.join(NETWORKS)}, not {name or budget}")
     return replace(network, weights=weights) if weights else network
-
-
-def said(network: Network) -> str:
-    """Returns a sentence on the network of all rows of a table."""
-    return f"All rows: {network.words}."
 
 
 def is_starred(arm: Arm) -> bool:

@@ -24,8 +24,7 @@ from core.engine.segment.source import HOW, file
 from core.studio.db.store import Store
 from core.studio.ingest.originals import Source
 from core.studio.ingest.unreadable import Unreadable
-from core.studio.review.scales import outline_level, pixel_scale
-from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.readings import outline_level, pixel_scale, stored_map, unpack_map
 from core.studio.runs.records import get_run
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def under(
     from core.engine.segment.region import boxes, chosen
 
     row = stored_map(store, run, case["id"])
-    scale = pixel_scale(store, get_run(store, run))
+    scale = pixel_scale(get_run(store, run))
     cells, shape = unpack_map(row), (case["height"], case["width"])
     step = min(1.0, GRID / max(shape))  # a blob needs no finer box
     size = max(1, round(shape[1] * step)), max(1, round(shape[0] * step))

@@ -13,11 +13,11 @@ from core.studio.db import audit
 from core.studio.db.store import Row, Store
 from core.studio.ingest import dicom, video, volumes
 from core.studio.ingest.records import name_shown
-from core.studio.review import decisions, masks, scales
+from core.studio.review import decisions, masks
 from core.studio.review.context import RequestContext
 from core.studio.runs import certainty, preferred
 from core.studio.runs.marks import learnt_from
-from core.studio.runs.operating import in_effect
+from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_effect
 from core.studio.runs.preferred import LEARNT, preference
 from core.studio.runs.readings import NOT_JUDGED, stored_map
 
@@ -184,11 +184,24 @@ def _readings(context: RequestContext, case_id: int, runs: list[str]) -> dict[st
             "run": row["run"],
             **values,
             "has_map": bool(row["has_map"]),
-            "words": scales.in_words(values["percentile"], values["flagged"], points.get(row["run"]))
+            "words": _in_words(values["percentile"], values["flagged"], points.get(row["run"]))
             + _not_judged(json.loads(row["extra"])),
             **certainty.described(json.loads(row["extra"])),
         }
     return out
+
+
+def _in_words(percentile: float | None, flagged: bool | None, point: OperatingPoint | None) -> str:
+    """Puts a percentile into words: 'Higher than 99.2 % of held-out normals; flagged (above 95 %).' point: None if it
+    must not be shown."""
+    if percentile is None:
+        return "Not scored by this run yet."
+    share = "all" if percentile >= 100 else f"{percentile:.1f} % of"
+    state = "flagged" if flagged else "not flagged"
+    if point is None:
+        return f"Higher than {share} held-out normals; {state}."
+    above = f"{FLAG_PERCENTILE:g} %" if point.threshold is None else f"a score of {point.threshold:.3f}, {point.words}"
+    return f"Higher than {share} held-out normals; {state} (above {above})."
 
 
 def _not_judged(extra: dict) -> str:

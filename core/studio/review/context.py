@@ -239,7 +239,7 @@ class RequestContext:
         """Raises Hidden in a trial that does not ask for marks. A blind reader marks a lesion before the score is
         shown, as a localisation study requires."""
         if self.trial is not None and not self.trial["marks"]:
-            raise Hidden("This list asks for no places.")
+            raise Hidden("Readers mark no lesions in this trial.")
 
     def demand_open(self, *cases: int) -> None:
         """Raises Hidden as `demand_seen` does, and in any trial: masks, drafts and tags are not part of a trial."""

@@ -35,7 +35,7 @@ def decide(
     """
     trial = context.trial
     if (rating is None) == bool(trial and trial["rated"]):
-        raise ValueError("Rate the case from 0 to 100 first." if rating is None else "This case asks for no rating.")
+        raise ValueError("Rate the case from 0 to 100 first." if rating is None else "This reading takes no rating.")
     if decision not in DECISIONS:
         raise ValueError(f"a decision is one of {', '.join(DECISIONS)}, not {decision!r}")
     store, reader, case, run = context.store, context.reader, context.asked_case, context.run
@@ -137,7 +137,7 @@ def undo(context: RequestContext, token: str | None = None) -> dict | None:
         if last is None:
             return None
         if last["stage"] == "first" and json.loads(last["shown"]).get("blind"):
-            raise ValueError("A blind first decision stands. Give your second decision on the case instead.")
+            raise ValueError("A blind first decision cannot be undone. Give a second decision on the case instead.")
         db.execute("UPDATE reviews SET active = 0 WHERE id = ?", [last["id"]])
         db.execute("INSERT OR REPLACE INTO undone VALUES (?, ?, ?)", [last["id"], reader, study])
         return _record_change(context, "undo", last, token)
@@ -195,13 +195,6 @@ def _keep(store: Store, token: str | None, answer: dict) -> None:
         store.db.execute("INSERT INTO answered VALUES (?, ?, ?)", [token, now(), json.dumps(answer)])
 
 
-def history(store: Store, case_id: int, reader: str | None = None) -> list[dict]:
-    """Lists every review of the case, oldest first, undone ones included; of one reader if given."""
-    query = "SELECT * FROM reviews WHERE case_id = :case AND (:reader IS NULL OR reader = :reader) ORDER BY id"
-    rows = store.query(query, {"case": case_id, "reader": reader})
-    return [{**row, "shown": json.loads(row["shown"])} for row in rows]
-
-
 # Findings: what is seen on a case, in a mask, a box or at a point; with a label from the study's list.
 
 LABELS = ("polyp", "lesion", "artefact")
@@ -233,7 +226,7 @@ def set_labels(store: Store, study: str, names: list[str], by: str) -> list[str]
     """Replaces the study's list of labels; findings that use an older label keep it."""
     clean = list(dict.fromkeys(n.strip()[:60] for n in names if n.strip()))
     if not clean:
-        raise ValueError("a study keeps at least one label for findings")
+        raise ValueError("a study needs at least one label for findings")
     with store.write():
         before = finding_labels(store, study)
         store.set_setting(f"labels:{study}", clean)
@@ -258,11 +251,11 @@ def add_finding(
     if box is not None:
         x0, y0, x1, y1 = box
         if not (0 <= x0 <= x1 <= case["width"] and 0 <= y0 <= y1 <= case["height"]):
-            raise ValueError("This place does not lie in the image.")
+            raise ValueError("The box or point is not inside the image.")
     if not label.strip():
         raise ValueError("a finding needs a label")
     if rating is not None and not (context.trial and context.trial["rated"] and 0 <= rating <= 100):
-        raise ValueError("A place is rated from 0 to 100, in a trial that asks for it.")
+        raise ValueError("A mark has a rating from 0 to 100, and only in a trial that asks for ratings.")
     fields = {"mask_version": mask_version, "label": label.strip()[:60], "comment": comment[:4000]}
     with store.write() as db:
         limits.demand_rows(store, "finding", "findings", "case_id = ? AND reader = ?", [case["id"], reader])

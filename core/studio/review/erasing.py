@@ -486,12 +486,12 @@ def words(traced: Trace) -> list[str]:
             f"Erasing deletes {some(traced.backups, 'backup')}, once a new one is verified. Delete copies elsewhere."
         )
     if traced.comments:
-        lines.append(f"Named in {some(traced.comments, 'comment')} on other cases, where the name is replaced.")
+        lines.append(f"Erasing replaces the name in {some(traced.comments, 'comment')} on other cases.")
     if traced.runs:
         named = ", ".join(f"{run['name']} ({run['id']})" for run in traced.runs)
-        lines.append(f"Has learnt from it, stays, and is to be learnt anew: {named}.")
+        lines.append(f"Trained on these cases, and kept; train again without them: {named}.")
     if traced.outside:
-        lines.append(f"Stays, because it does not belong to this home: {', '.join(traced.outside)}.")
+        lines.append(f"Not deleted, because the file is outside this home: {', '.join(traced.outside)}.")
     if traced.left:
         lines.append(
             f"Exported earlier and cannot be recalled: {some(traced.left, 'export')} (“export” in the audit trail)."

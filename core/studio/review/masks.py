@@ -15,9 +15,8 @@ from core.studio.ingest.masks import add_mask, decode_mask, encode_mask, referen
 from core.studio.ingest.originals import Source
 from core.studio.review import sessions
 from core.studio.review.context import RequestContext
-from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
-from core.studio.runs.readings import stored_map
+from core.studio.runs.readings import pixel_scale, stored_map
 from core.studio.runs.records import get_run
 from core.studio.runs.weights import encoder_run
 
@@ -126,14 +125,6 @@ def _shown(context: RequestContext, row: dict) -> bool:
     return not context.blinded or row["source"] == "import" or row["reader"] == context.reader
 
 
-def version(store: Store, mask_id: int) -> dict:
-    """Reads one version with `png`. Raises NotFound if it does not exist."""
-    row = store.one("SELECT * FROM lesion_masks WHERE id = ?", [mask_id])
-    if row is None:
-        raise no_mask(mask_id)
-    return row
-
-
 def case_of(store: Store, mask_id: int, reader: str) -> int:
     """Returns the case of a mask version by its number, neutral under neutral names. Raises NotFound if it is unknown.
 
@@ -213,11 +204,7 @@ def save(
     from the heat map of the context's run at `threshold`. Raises ValueError if the size differs, or if the run has no
     such map or threshold.
     """
-    case = context.asked_case
-    mask = np.asarray(mask) > 0
-    if mask.shape != (case["height"], case["width"]):
-        have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
-        raise ValueError(f"the mask is {have} pixels, its image {want}")
+    mask = _fitting(context, mask)
     if source not in SOURCES:
         raise ValueError(f"a mask's source is one of {', '.join(SOURCES)}, not {source!r}")
     if source == "run" and context.run is None:
@@ -229,11 +216,20 @@ def save(
     return _add(context, encode_mask(mask), source, run, outline_threshold, note, int(mask.sum()))
 
 
+def _fitting(context: RequestContext, mask: np.ndarray) -> np.ndarray:
+    """Returns a mask as bool (H, W). Raises ValueError unless it has the size of the image of the context's case."""
+    case, mask = context.asked_case, np.asarray(mask) > 0
+    if mask.shape != (case["height"], case["width"]):
+        have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
+        raise ValueError(f"the mask is {have} pixels, its image {want}")
+    return mask
+
+
 def _demand_threshold(context: RequestContext, threshold: float) -> None:
     """Raises ValueError unless the context's run has a map of the case and the threshold lies on the map's scale."""
     case, run = context.asked_case["id"], str(context.run)
     row = stored_map(context.store, run, case)
-    scale = pixel_scale(context.store, get_run(context.store, run))
+    scale = pixel_scale(get_run(context.store, run))
     low, high = min(row["map_lo"], scale.lo), max(row["map_hi"], scale.hi)
     if not low - (high - low) <= threshold <= high + (high - low):
         raise ValueError(f"The threshold {threshold:g} lies outside of this heat map, from {low:g} to {high:g}.")
@@ -307,11 +303,6 @@ def _add(context, png, source, run, threshold, note, pixels) -> dict:
     return {"mask": context.names.mask_number(row), "version": number, "pixels": pixels}
 
 
-def pixels(store: Store, mask_id: int) -> np.ndarray:
-    """Reads a mask: uint8 (H, W) of 0 and 1."""
-    return decode_mask(version(store, mask_id)["png"])
-
-
 # What a reader states about a case: whether all is annotated, and which places are normal. Learning needs both.
 
 
@@ -336,11 +327,7 @@ def normal_places(context: RequestContext) -> bytes | None:
 def set_normal_places(context: RequestContext, mask: np.ndarray) -> dict:
     """Stores the places called normal, (H, W) of the image's own size; an empty mask removes them. Raises ValueError if
     the size differs. Returns the new `case_marks`."""
-    case, row = context.asked_case, _marks_row(context)
-    mask = np.asarray(mask) > 0
-    if mask.shape != (case["height"], case["width"]):
-        have, want = (" x ".join(map(str, s)) for s in (mask.shape[::-1], (case["width"], case["height"])))
-        raise ValueError(f"the places are drawn on {have} pixels, their image has {want}")
+    row, mask = _marks_row(context), _fitting(context, mask)
     return _store_marks(context, bool(row and row["finished"]), encode_mask(mask) if mask.any() else None)
 
 

@@ -16,10 +16,9 @@ from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.patients import patients_of
 from core.studio.ingest.records import name_shown, named
 from core.studio.review.agreement import Z, opinions
-from core.studio.review.scales import outline_level, pixel_scale
 from core.studio.runs.marks import learnt_from, truth_masks
 from core.studio.runs.operating import USUAL, OperatingPoint
-from core.studio.runs.readings import unpack_map
+from core.studio.runs.readings import outline_level, pixel_scale, unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import BASELINE, conformal, evaluations
 
@@ -91,6 +90,7 @@ def rows_of_cases(store: Store, run: str, cases: Scored, roi: bool = True) -> li
 # The results page's figures: operating point, Wilson intervals, changed minds, Dice by lesion size, prediction panel.
 
 POINTS = 600  # of a curve or a scatter plot: more of them look the same
+GROUPS = 3  # of cases, by the size of their lesion
 
 
 def wilson(hits: int, n: int) -> dict:
@@ -181,7 +181,7 @@ def outlined_normals(store: Store, run: str, cases: Scored) -> dict:
     """
     normal = cases.test.where(cases.test.label == "normal")
     flagged = json.dumps(normal.ids[normal.flagged].tolist())
-    scale = pixel_scale(store, get_run(store, run))
+    scale = pixel_scale(get_run(store, run))
     rows = store.query(
         "SELECT map_hi, json_extract(extra, '$.outline') AS outline FROM readings "
         "WHERE run = ? AND map IS NOT NULL AND case_id IN (SELECT value FROM json_each(?))",
@@ -232,8 +232,8 @@ def changed_minds(store: Store, study: str) -> dict:
     return readers
 
 
-def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str = "") -> dict:
-    """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in groups of lesion size.
+def dice_by_size(store: Store, study: str, run: str, masks: str = "") -> dict:
+    """Computes Dice of the run's outlines for each case with a lesion mask, and its mean in GROUPS of lesion size.
 
     The heat map is resized to the mask's own resolution, as in the viewer. If there are more than POINTS cases, POINTS
     are drawn at random, always the same ones; "of": the number of cases. masks: the kind, as in `truth_masks`;
@@ -241,7 +241,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str
     """
     learnt, annotated = learnt_from(store, run), truth_masks(store, study, masks)
     truth = {case: mask for case, mask in annotated.masks.items() if case not in learnt}
-    scale = pixel_scale(store, get_run(store, run))
+    scale = pixel_scale(get_run(store, run))
     (read,) = store.columns("SELECT case_id FROM readings WHERE run = ? AND score IS NOT NULL", [run])
     usable = sorted(truth.keys() & set(read))
     sampled = random.Random(0).sample(usable, POINTS) if len(usable) > POINTS else usable
@@ -261,7 +261,7 @@ def dice_by_size(store: Store, study: str, run: str, groups: int = 3, masks: str
         dice = 2 * int((mask & outline).sum()) / total if total else 1.0
         points.append({"case": row["case_id"], "name": name_shown(row), "size": float(mask.mean()), "dice": dice})
     points.sort(key=lambda p: p["size"])
-    bins = [list(p) for p in np.array_split(np.array(points, object), min(groups, len(points)))] if points else []
+    bins = [list(p) for p in np.array_split(np.array(points, object), min(GROUPS, len(points)))] if points else []
     summary = [
         {
             "from": p[0]["size"], "to": p[-1]["size"], "n": len(p),
@@ -289,7 +289,7 @@ PROMISED = 0.05  # share of normal images that the threshold may flag
 FOUND = 0.75  # share of abnormal cases: a detector that finds fewer must be used with care
 FEW = 20  # cases of a kind: with fewer, an interval is too wide for a verdict
 
-_NO_LABELS = "No normal and abnormal test cases with labels: nothing can be said of how well it reads."
+_NO_LABELS = "The study lacks labelled normal or abnormal test cases, so this detector cannot be judged."
 _CHANCE = "It is no better than chance on these cases"
 _UNTOLD = "Too few cases to tell it from chance"
 _RETRAIN = "Do not read with it: train longer, or choose another detector."
@@ -339,7 +339,7 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
         return {**out, "level": "none", "words": _NO_LABELS, "advice": ""}
     share = out["alarms"]["value"] or 0.0
     figures = f"Finds {in_words(out['found'], 'abnormal cases')} and flags {in_words(out['alarms'], 'normal ones')}"
-    if _auroc_low(point["auroc"], sick, well) <= 0.5:
+    if point["auroc"] - Z * auroc_variance(point["auroc"], sick, well) ** 0.5 <= 0.5:
         if min(sick, well) < FEW and point["auroc"] > 0.5:
             return {**out, "level": "warn", "words": f"{_UNTOLD}. {figures}.", "advice": _SMALL}
         return {**out, "level": "bad", "words": f"{_CHANCE}. {figures}.", "advice": _RETRAIN}
@@ -357,11 +357,11 @@ def verdict(run: dict, point: dict, chosen: OperatingPoint = USUAL) -> dict:
     return {**out, "level": level, "words": f"{figures}, {within} the promised {limit}.", "advice": advice}
 
 
-def _auroc_low(auroc: float, sick: int, well: int) -> float:
-    """Returns the lower end of the AUROC's 95 % interval."""
+def auroc_variance(auroc: float, sick: float, well: float) -> float:
+    """Returns the variance of an AUROC of so many abnormal and normal cases (Hanley and McNeil, 1982)."""
     q1, q2 = auroc / (2 - auroc), 2 * auroc**2 / (1 + auroc)
     spread = auroc * (1 - auroc) + (sick - 1) * (q1 - auroc**2) + (well - 1) * (q2 - auroc**2)
-    return auroc - Z * float(np.sqrt(max(spread, 0.0) / (sick * well)))
+    return max(spread, 0.0) / (sick * well)
 
 
 # All scored runs of a study side by side, as they were evaluated, with the mean-colour baseline.

@@ -69,7 +69,7 @@ def summary(store: Store, session: dict) -> dict:
     session's run on the same cases. agreement: Cohen's kappa with the run's flags and with each other reader, over the
     cases that both decided.
     """
-    first, last, seconds = said(store, session)
+    first, last, seconds = decisions_and_times(store, session)
     cases = store.query(
         "SELECT o.case_id AS id, c.label, coalesce(r.flagged_roi, r.flagged) AS flagged FROM reading_session_cases o "
         "JOIN cases c ON c.id = o.case_id LEFT JOIN readings r ON r.case_id = o.case_id AND r.run = ? "
@@ -98,7 +98,7 @@ def summary(store: Store, session: dict) -> dict:
     }
 
 
-def said(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
+def decisions_and_times(store: Store, session: dict) -> tuple[dict[int, str], dict[int, str], dict[int, float]]:
     """Returns the first and last decision of each case, and the seconds that all of its decisions took."""
     first: dict[int, str] = {}
     last: dict[int, str] = {}
@@ -162,7 +162,7 @@ def sheet(store: Store, session: dict, hidden: bool) -> dict[str, Any]:
     neutral if the session had neutral names, or if `hidden`. Raises ValueError while the session is open.
     """
     report = visible(store, session, hidden)
-    first, last, seconds = said(store, session)
+    first, last, seconds = decisions_and_times(store, session)
     neutral = hidden or bool(session["neutral"])
     cases = store.query(
         "SELECT c.id, c.name, c.added, coalesce(r.percentile_roi, r.percentile) AS percentile, "

@@ -21,10 +21,9 @@ from core.studio.review.people import role_of
 # nor counted.
 
 
-def open_session(store: Store, reader: str, study: str | None = None) -> dict | None:
-    """Returns the reader's open session, of `study` if given; None if there is none."""
-    query = "SELECT * FROM reading_sessions WHERE reader = ? AND ended IS NULL AND (? IS NULL OR study = ?)"
-    return store.one(query, [reader, study, study])
+def open_session(store: Store, reader: str) -> dict | None:
+    """Returns the reader's open session; None if there is none."""
+    return store.one("SELECT * FROM reading_sessions WHERE reader = ? AND ended IS NULL", [reader])
 
 
 def get_session(store: Store, session: int, reader: str) -> dict:
@@ -97,7 +96,7 @@ def end_session(store: Store, reader: str, by: str | None = None) -> int | None:
             return None
         unread = store.one(_LEFT_OF_PART, [session["reader"], session["first_review"], session["id"]])
         if unread is not None and unread["n"]:
-            raise ValueError(f"Your list of a trial has {unread['n']} cases left; your place in it is kept. Read on.")
+            raise ValueError(f"Your list in a trial has {unread['n']} unread cases. Read them before the session ends.")
         last = store.one("SELECT coalesce(max(id), 0) AS id FROM reviews")
         values = [now(), last["id"] if last else 0, session["id"]]
         db.execute("UPDATE reading_sessions SET ended = ?, last_review = ? WHERE id = ?", values)

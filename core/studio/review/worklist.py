@@ -48,7 +48,6 @@ class Query:
 
     sort: str = "percentile"
     descending: bool = True
-    roi: bool = True
     splits: tuple[str, ...] = ("test",)
     flagged: bool | None = None
     decision: str = ""
@@ -120,10 +119,7 @@ class _Part:
         by = f"{value} {order}, {self.id} {order}" if self.value else f"{self.id} {order}"
         return (
             f"SELECT {value} AS value, {self.id} AS id FROM {self._source} WHERE {' AND '.join(here)} ORDER BY {by}",
-            [
-                *self.join[1],
-                *values,
-            ],
+            [*self.join[1], *values],
         )
 
     def count(self, where: list[str], params: list) -> tuple[str, list]:
@@ -172,13 +168,14 @@ class Worklist:
 
     # Orders and filters
 
-    def _column(self, name: str) -> str:
-        return f"{name}_roi" if self.query.roi else name
-
-    def _joined(self, number: str, splits: tuple[str, ...]) -> tuple[str, tuple]:
-        marks = ", ".join("?" * len(splits))
+    def _joined(
+        self, table: str, index: str, where: str, params: tuple, value: str | None, splits: tuple[str, ...]
+    ) -> _Part:
+        """Returns a scan of a table whose rows name cases. table: its name and its alias of one letter."""
+        number, marks = f"{table[-1]}.case_id", ", ".join("?" * len(splits))
         on = f"c.study = ? AND c.id = {number} AND c.split IN ({marks})"
-        return f" CROSS JOIN cases c INDEXED BY cases_by_id ON {on}", (self.context.study, *splits)
+        joined = f" CROSS JOIN cases c INDEXED BY cases_by_id ON {on}", (self.context.study, *splits)
+        return _Part(table, index, (where,), params, number, value, joined)
 
     def _cases(self, splits: tuple[str, ...], index: str, value: str | None, *where: str, params: tuple = ()) -> _Part:
         here, values = ["c.study = ?", *where], [self.context.study, *params]
@@ -188,55 +185,48 @@ class Worklist:
         return _Part("cases c", index, tuple(here), tuple(values), "c.id", value)
 
     def _by_score(self, splits: tuple[str, ...]) -> _Part:
-        score = self._column("score")  # the percentile rises with the score; the score also breaks its ties
-        here = ("r.run = ?", f"r.{score} IS NOT NULL")
-        joined = self._joined("r.case_id", splits)
-        return _Part("readings r", f"readings_by_{score}", here, (self.run,), "r.case_id", f"r.{score}", joined)
+        where = "r.run = ? AND r.score_roi IS NOT NULL"
+        # the percentile rises with the score; the score also breaks its ties
+        return self._joined("readings r", "readings_by_score_roi", where, (self.run,), "r.score_roi", splits)
 
     def parts(self, splits: tuple[str, ...] | None = None) -> list[_Part]:
         """Returns the index scans that give the list's order, one after another. splits: replaces the query's."""
         q, study, reader = self.query, self.context.study, self.context.reader
         splits = q.splits if splits is None else splits
         if self.session is not None:
-            index, params = "reading_session_cases_by_position", (self.session["id"],)
-            joined = self._joined("o.case_id", splits)
-            return [
-                _Part("reading_session_cases o", index, ("o.session = ?",), params, "o.case_id", "o.position", joined)
-            ]
+            table, index = "reading_session_cases o", "reading_session_cases_by_position"
+            return [self._joined(table, index, "o.session = ?", (self.session["id"],), "o.position", splits)]
         if self.hidden:
             order = self.context.names.order or {}
-            index, joined = "neutral_cases_by_position", self._joined("o.case_id", splits)
-            return [_Part("neutral_cases o", index, ("o.list = ?",), (order["id"],), "o.case_id", "o.position", joined)]
+            table, index = "neutral_cases o", "neutral_cases_by_position"
+            return [self._joined(table, index, "o.list = ?", (order["id"],), "o.position", splits)]
         if q.sort in ("percentile", "score"):
             unscored = (
-                f"NOT EXISTS (SELECT 1 FROM readings s INDEXED BY {self._column('readings_scored')} "
-                f"WHERE s.run = ? AND s.case_id = c.id AND s.{self._column('score')} IS NOT NULL)"
+                "NOT EXISTS (SELECT 1 FROM readings s INDEXED BY readings_scored_roi "
+                "WHERE s.run = ? AND s.case_id = c.id AND s.score_roi IS NOT NULL)"
             )
             return [self._by_score(splits), self._cases(splits, "cases_by_id", None, unscored, params=(self.run,))]
         if q.sort == "teaches":  # cases that the run was trained on come last
             taught = "NOT EXISTS (SELECT 1 FROM next_marks t WHERE t.run = ? AND t.case_id = c.id)"
-            joined = self._joined("n.case_id", splits)
-            most = _Part(
-                "next_marks n", "next_marks_by_value", ("n.run = ?",), (self.run,), "n.case_id", "n.value", joined
-            )
+            most = self._joined("next_marks n", "next_marks_by_value", "n.run = ?", (self.run,), "n.value", splits)
             return [most, self._cases(splits, "cases_by_id", None, taught, params=(self.run,))]
         if q.sort == "reviewed":
-            conditions, index = ("w.reader = ?", "w.study = ?", "w.created IS NOT NULL"), "reader_words_by_time"
-            joined = self._joined("w.case_id", splits)
-            return [_Part("reader_words w", index, conditions, (reader, study), "w.case_id", "w.created", joined)]
+            where = "w.reader = ? AND w.study = ? AND w.created IS NOT NULL"
+            table, index = "reader_words w", "reader_words_by_time"
+            return [self._joined(table, index, where, (reader, study), "w.created", splits)]
         if q.sort == "decision":  # unread cases come last, either way
-            conditions, index = ("w.reader = ?", "w.study = ?", "w.decision = ?"), "reader_words_by_decision"
+            where = "w.reader = ? AND w.study = ? AND w.decision = ?"
+            table, index = "reader_words w", "reader_words_by_decision"
             unread = "NOT EXISTS (SELECT 1 FROM reader_words u WHERE u.reader = ? AND u.case_id = c.id)"
-            joined = self._joined("w.case_id", splits)
             read = [
-                _Part("reader_words w", index, conditions, (reader, study, decision), "w.case_id", None, joined)
+                self._joined(table, index, where, (reader, study, decision), None, splits)
                 for decision in (_BY_URGENCY if q.descending else _BY_URGENCY[::-1])
             ]
             return [*read, self._cases(splits, "cases_by_id", None, unread, params=(reader,))]
         if q.sort == "disagreement":
-            differ, index = ("v.study = ?", "v.disagreement > 0"), "case_votes_by_disagreement"
-            joined = self._joined("v.case_id", splits)
-            return [_Part("case_votes v", index, differ, (study,), "v.case_id", "v.disagreement", joined)]
+            where = "v.study = ? AND v.disagreement > 0"
+            table, index = "case_votes v", "case_votes_by_disagreement"
+            return [self._joined(table, index, where, (study,), "v.disagreement", splits)]
         return [self._cases(splits, f"cases_by_{q.sort}", f"c.{q.sort}")]  # by name or added
 
     def filters(self, number: str, decision: bool = True) -> tuple[list[str], list]:
@@ -247,57 +237,54 @@ class Worklist:
         q, reader = self.query, self.context.reader
         where: list[str] = []
         params: list = []
+
+        def add(condition: str, *values: Any) -> None:
+            where.append(condition)
+            params.extend(values)
+
         flagged = (
-            f"EXISTS (SELECT 1 FROM readings f INDEXED BY {self._column('readings_flagged')} "
-            f"WHERE f.run = ? AND f.case_id = {number} AND f.{self._column('flagged')} = 1)"
+            "EXISTS (SELECT 1 FROM readings f INDEXED BY readings_flagged_roi "
+            f"WHERE f.run = ? AND f.case_id = {number} AND f.flagged_roi = 1)"
         )
         own_words = f"SELECT 1 FROM reader_words k WHERE k.reader = ? AND k.case_id = {number}"
         if q.label:
-            where.append(f"EXISTS (SELECT 1 FROM cases l WHERE l.id = {number} AND l.label = ?)")
-            params.append(q.label)
+            add(f"EXISTS (SELECT 1 FROM cases l WHERE l.id = {number} AND l.label = ?)", q.label)
         if q.tag:
-            where.append(f"EXISTS (SELECT 1 FROM case_tags t WHERE t.tag = ? AND t.case_id = {number})")
-            params.append(q.tag)
+            add(f"EXISTS (SELECT 1 FROM case_tags t WHERE t.tag = ? AND t.case_id = {number})", q.tag)
         if q.mine:
-            where.append(f"EXISTS (SELECT 1 FROM assignments a WHERE a.reader = ? AND a.case_id = {number})")
-            params.append(reader)
+            add(f"EXISTS (SELECT 1 FROM assignments a WHERE a.reader = ? AND a.case_id = {number})", reader)
         if q.has_mask is not None:
             have = f"EXISTS (SELECT 1 FROM lesion_masks m WHERE m.case_id = {number})"
-            where.append(have if q.has_mask else f"NOT {have}")
+            add(have if q.has_mask else f"NOT {have}")
         if q.flagged is not None:
-            where.append(flagged if q.flagged else f"NOT {flagged}")
-            params.append(self.run)
-        if decision and q.decision and self.session is not None:
-            last_word = last_decision_sql(number)
+            add(flagged if q.flagged else f"NOT {flagged}", self.run)
+        word = q.decision if decision else ""
+        if word and self.session is not None:
+            last_word, first_review = last_decision_sql(number), self.session["first_review"]
             tests = {"unread": f"{last_word} IS NULL", "read": f"{last_word} IS NOT NULL"}
-            where.append(tests.get(q.decision, f"{last_word} = ?"))
-            params += [reader, self.session["first_review"]]
-            params += [] if q.decision in tests else [q.decision]
-        elif decision and q.decision == "unread":
-            where.append(f"NOT EXISTS ({own_words})")
-            params.append(reader)
-        elif decision and q.decision == "read":
-            where.append(f"EXISTS ({own_words})")
-            params.append(reader)
-        elif decision and q.decision == "against":
-            where.append(f"EXISTS ({own_words} AND k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END)")
-            params += [reader, self.run]
-        elif decision and q.decision == "differs":
+            values = [] if word in tests else [word]
+            add(tests.get(word, f"{last_word} = ?"), reader, first_review, *values)
+        elif word == "unread":
+            add(f"NOT EXISTS ({own_words})", reader)
+        elif word == "read":
+            add(f"EXISTS ({own_words})", reader)
+        elif word == "against":
+            opposite = f"k.decision = CASE WHEN {flagged} THEN 'normal' ELSE 'abnormal' END"
+            add(f"EXISTS ({own_words} AND {opposite})", reader, self.run)
+        elif word == "differs":
             other = f"SELECT 1 FROM reader_words o WHERE o.case_id = {number} AND o.reader != ?"
-            where.append(f"EXISTS ({own_words} AND EXISTS ({other} AND o.decision != k.decision))")
-            params += [reader, reader]
-        elif decision and q.decision:
-            where.append(f"EXISTS ({own_words} AND k.decision = ?)")
-            params += [reader, q.decision]
+            add(f"EXISTS ({own_words} AND EXISTS ({other} AND o.decision != k.decision))", reader, reader)
+        elif word:
+            add(f"EXISTS ({own_words} AND k.decision = ?)", reader, word)
         if q.text:
             like = "%" + q.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
             if where:  # few cases are left: each is checked
-                where.append(f"EXISTS (SELECT 1 FROM cases n WHERE n.id = {number} AND n.name LIKE ? ESCAPE '\\')")
-                params.append(like)
+                add(f"EXISTS (SELECT 1 FROM cases n WHERE n.id = {number} AND n.name LIKE ? ESCAPE '\\')", like)
             else:  # found once, along the names' index, and then looked up by number
                 source = "SELECT n.id FROM cases n INDEXED BY cases_by_name"
-                where.append(f"+{number} IN ({source} WHERE n.study = ? AND n.name LIKE ? ESCAPE '\\')")
-                params += [self.context.study, like]  # +: the order's own index leads, not this one
+                # +: the order's own index leads, not this one
+                matching = f"{source} WHERE n.study = ? AND n.name LIKE ? ESCAPE '\\'"
+                add(f"+{number} IN ({matching})", self.context.study, like)
         return where, params
 
     # Pages
@@ -332,12 +319,11 @@ class Worklist:
     def _dressed(self, keys: list[tuple]) -> list[dict]:
         """Returns the keys' rows with the run's results and the reader's decisions, as far as the reader may know."""
         ids = json.dumps([k[2] for k in keys])
-        score, percentile, flagged = (self._column(n) for n in ("score", "percentile", "flagged"))
         row_of = {
             r["id"]: r
             for r in self.store.query(
-                f"SELECT c.id, c.name, c.added, c.sha256, c.tags, r.{score} AS score, r.{percentile} AS percentile, "
-                f"r.{flagged} AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement, "
+                "SELECT c.id, c.name, c.added, c.sha256, c.tags, r.score_roi AS score, r.percentile_roi AS percentile, "
+                "r.flagged_roi AS flagged, CASE WHEN r.map IS NOT NULL THEN r.created END AS map, v.disagreement, "
                 "(SELECT n.why FROM next_marks n WHERE n.run = r.run AND n.case_id = c.id) AS why "
                 "FROM json_each(?) j CROSS JOIN cases c ON c.id = j.value AND c.study = ? "
                 "LEFT JOIN readings r ON r.run = ? AND r.case_id = c.id LEFT JOIN case_votes v ON v.case_id = c.id",
@@ -345,7 +331,7 @@ class Worklist:
             )
         }
         decisions: dict[int, dict[str, str]] = {}
-        for k in self._said(ids):
+        for k in self._decisions(ids):
             decisions.setdefault(k["case_id"], {})[k["stage"]] = k["decision"]
         out = []
         for key in keys:
@@ -371,7 +357,7 @@ class Worklist:
             out.append(row)
         return out
 
-    def _said(self, ids: str) -> list[Row]:
+    def _decisions(self, ids: str) -> list[Row]:
         """Returns the reader's current decisions on cases (JSON), by case and stage, the latest last."""
         if self.session is not None:
             return self.store.query(
@@ -494,15 +480,13 @@ class Worklist:
 
         A case is flagged by its score alone, so the flagged cases are the first ones by score.
         """
-        score, flagged = self._column("score"), self._column("flagged")
-        index = f"readings INDEXED BY {self._column('readings_flagged')}"
-        count = self._count(f"SELECT 1 FROM {index} WHERE run = ? AND {flagged} = 1", [self.run])
+        index = "readings INDEXED BY readings_flagged_roi"
+        count = self._count(f"SELECT 1 FROM {index} WHERE run = ? AND flagged_roi = 1", [self.run])
         if not count:
             return None
-        source = f"readings INDEXED BY readings_by_{score}"
         rows = self.store.query(
-            f"SELECT {score} AS score FROM {source} WHERE run = ? AND {score} IS NOT NULL "
-            f"ORDER BY {score} DESC LIMIT 2 OFFSET ?",
+            "SELECT score_roi AS score FROM readings INDEXED BY readings_by_score_roi WHERE run = ? "
+            "AND score_roi IS NOT NULL ORDER BY score_roi DESC LIMIT 2 OFFSET ?",
             [self.run, count - 1],
         )
         return (rows[0]["score"] + rows[1]["score"]) / 2 if len(rows) == 2 else None

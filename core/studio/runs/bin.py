@@ -11,7 +11,6 @@ from core.studio.ingest.records import delete_study, holds_reviews, study_row
 from core.studio.runs import records as runs
 
 DAYS = 7
-KINDS = ("run", "study")
 
 
 def put_run(store: Store, run_id: str, by: str) -> int:

@@ -3,25 +3,20 @@
 export_run(store, "blend-head-1a2b3c4d", Path("model"))     # here
 python model/screen.py IMAGES --out SCORES                  # anywhere, with the packages of model/requirements.txt
 import_model(other_store, Path("model"), "colon")           # in another home; the digest of each file is checked
-take_in(store, "blend-head-1a2b3c4d", Path("scores"))       # imports scores made elsewhere; no image is read
 """
 
 from __future__ import annotations
 
 import ast
-import itertools
 import json
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from annotated_types import Len
 
-from core.engine.calibration.outlines import level_of
-from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.files import write_bytes, write_json
 from core.engine.registry import DETECTORS
 from core.studio.db import journal, leftovers
@@ -30,8 +25,8 @@ from core.studio.db.store import Store, now
 from core.studio.ingest.studies import load_arrays, show_study
 from core.studio.runs import foreign_runs, operating, screen, weights
 from core.studio.runs import records as runs
-from core.studio.runs.operating import FLAG_PERCENTILE, OperatingPoint, in_effect
-from core.studio.runs.readings import OUTLINE, size_of, write_readings
+from core.studio.runs.operating import FLAG_PERCENTILE, in_effect
+from core.studio.runs.readings import size_of
 from core.studio.runs.scoring import load_detector
 
 FORMAT = 1
@@ -60,7 +55,7 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Refused(f"{out} is there already; give a folder that is not, or an empty one")
+        raise Refused(f"{out} already exists and is not empty; give a new or an empty folder")
     out.mkdir(parents=True, exist_ok=True)
     source = runs.run_folder(store, run_id)
     for file in weights.files(source):
@@ -289,111 +284,3 @@ def _stage(folder: Path, card: Card, staged: Path) -> None:
     for name in ENCODER:
         if inner is not None and (staged / DETECTOR / inner / name).is_file():
             shutil.copyfile(staged / DETECTOR / inner / name, staged / "encoder" / name)
-
-
-MOST_BYTES = 256 << 20  # largest uncompressed size of a row group, in which `screen` writes 16 rows
-AT_ONCE = 16  # rows
-COLUMNS = {
-    "sha256": "string", "frame": "int64", "score": "double", "score_roi": "double", "peak": "double", "map": "binary",
-    "map_h": "int64", "map_w": "int64", "map_lo": "double", "map_hi": "double",
-}  # fmt: skip
-
-
-class Scored(foreign_runs.Lenient):
-    """A row of the table that `screen` writes."""
-
-    sha256: Sha256
-    frame: Count = 0
-    score: Number
-    score_roi: Number
-    peak: Number
-    map: Annotated[bytes, Len(1, MOST_BYTES)]
-    map_h: Count
-    map_w: Count
-    map_lo: Number
-    map_hi: Number
-
-
-def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
-    """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
-
-    Rows are matched with test cases by the hash of the image file; other rows are skipped and counted as unknown. The
-    run must have thresholds from a scoring. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
-    if a table lacks columns, was made by another model, or has values that no reading can have.
-    """
-    run = runs.get_run(store, run_id)
-    calibration = run["summary"].get("calibration")
-    if not calibration:
-        raise Refused(f"{run_id} has no thresholds yet: score it once, or import it with those that it had")
-    calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
-    pixels = run["summary"].get("pixels")
-    scale = PixelScale.of(pixels) if pixels else None
-    cases: dict[tuple[str, int], list[int]] = {}
-    for case in store.query("SELECT id, sha256, frame FROM cases WHERE study = ? AND split = 'test'", [run["study"]]):
-        cases.setdefault((case["sha256"], case["frame"]), []).append(case["id"])
-    files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
-    if not files or not files[0].exists():
-        raise Refused(f"{source} holds no Parquet file")
-    made_by = weights.digest(runs.run_folder(store, run_id))
-    for file in files:  # all rows are checked before the first one is stored
-        for row in _rows(file, made_by, run_id):
-            if row is not None:
-                foreign_runs.check_map(row)
-    counts = {"taken": 0, "unknown": 0, "failed": 0}
-    point = in_effect(store, run_id)[run_id]
-    readings: list[dict[str, Any]] = []
-    for row in itertools.chain.from_iterable(_rows(file, made_by, run_id) for file in files):
-        ids = cases.get((row["sha256"], row["frame"]), []) if row else []
-        counts["failed" if row is None else "taken" if ids else "unknown"] += max(1, len(ids))
-        if row and ids:
-            readings += _reading(row, run_id, ids, calibrations, scale, point)
-        if len(readings) >= 256:
-            write_readings(store, readings)
-            readings = []
-    write_readings(store, readings)
-    return counts
-
-
-def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | None]:
-    """Yields the checked rows of a table; None for an image that could not be read."""
-    import pyarrow.parquet as parquet
-
-    with refusing(f"{file.name} is no Parquet file of `screen`: it", Refused):
-        table = parquet.ParquetFile(file)
-        types = {field.name: str(field.type) for field in table.schema_arrow}
-        types.setdefault("frame", COLUMNS["frame"])  # version 0.2 had none
-        wrong = sorted(name for name, kind in COLUMNS.items() if types.get(name) != kind)
-        if wrong:
-            raise Refused(f"{file} lacks {', '.join(wrong)}, or holds it as another type: `screen` did not write it")
-        if (table.schema_arrow.metadata or {}).get(b"pmsacl.detector") != made_by.encode():
-            raise Refused(f"{file} was scored by another model than {run_id}")
-        for group in range(table.num_row_groups):
-            if table.metadata.row_group(group).total_byte_size > MOST_BYTES:
-                raise Refused(f"{file} unpacks to more than `screen` writes at once")
-            for batch in table.iter_batches(AT_ONCE, [group], sorted({*COLUMNS} & {*table.schema_arrow.names})):
-                for row in batch.to_pylist():
-                    yield None if row["score"] is None else Scored.model_validate(row).model_dump()
-
-
-def _reading(
-    row: dict, run_id: str, ids: list[int], calibrations: dict[str, Calibration], scale: PixelScale | None,
-    point: OperatingPoint,
-) -> list[dict[str, Any]]:  # fmt: skip
-    reading: dict[str, Any] = {"run": run_id, "created": now()}
-    reading |= {name: row[name] for name in ("map", "map_h", "map_w", "map_lo", "map_hi")}
-    for kind, ending in (("plain", ""), ("roi", "_roi")):
-        score = row[f"score{ending}"]
-        percentile = calibrations[kind].percentile(score)
-        reading |= {
-            f"score{ending}": score,
-            f"percentile{ending}": float(percentile),
-            f"flagged{ending}": bool(point.flagged(np.asarray(score), np.asarray(percentile))),
-        }
-    outlined = scale is not None and scale.apart
-    reading["extra"] = json.dumps({OUTLINE: float(level_of(row["peak"], scale))} if outlined and scale else {})
-    return [{**reading, "case_id": case} for case in ids]
-
-
-def detector_digest(folder: Path) -> str:
-    """Computes the SHA-256 over the digests of the weights in an exported folder."""
-    return weights.digest(folder / DETECTOR)

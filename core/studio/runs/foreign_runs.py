@@ -262,14 +262,15 @@ def check_map(row: Mapping[str, Any]) -> None:
         raise Refused("a heat map is not of the size that it says")
 
 
-def files_of(folder: Path, suffixes: tuple[str, ...] = (".json", ".safetensors")) -> list[Path]:
-    """Lists the files of a foreign folder, at any depth, as relative paths. Links and other suffixes are refused."""
+def files_of(folder: Path) -> list[Path]:
+    """Lists the files of a foreign folder, at any depth, as relative paths. Links and files of another kind than JSON
+    and safetensors are refused."""
     files = []
     for file in sorted(folder.rglob("*")):
         if file.is_symlink() or not (file.is_dir() or file.is_file()):
             raise Refused(f"{file.name[:80]!r} is neither a file nor a folder")
         if file.is_file():
-            if file.suffix not in suffixes:
+            if file.suffix not in (".json", ".safetensors"):
                 raise Refused(f"{file.name[:80]!r} is no file of a detector")
             files.append(file.relative_to(folder))
     return files

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from core.engine.calibration.percentiles import Calibration
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.masks import decode_mask, reference_masks
 from core.studio.ingest.resize import mask_at
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
-from core.studio.runs.readings import read_maps
+from core.studio.runs.readings import pixel_scale, read_maps
 
 if TYPE_CHECKING:
     from core.engine.detectors.base import Marks
@@ -298,12 +297,11 @@ def _outlines(store: Store, run_id: str, cases: list[int], size: int, roi: np.nd
     from core.engine.calibration.heatmap import upsample
     from core.engine.calibration.outlines import level_of, outlined, peaks
 
-    calibration = runs.get_run(store, run_id)["summary"].get("calibration") if run_id else None
+    run = runs.get_run(store, run_id) if run_id else {"summary": {}}
     query = "SELECT count(*) AS n FROM readings WHERE run = ? AND case_id IN (SELECT value FROM json_each(?))"
-    if calibration is None or store.first(query, [run_id, json.dumps(cases)])["n"] < len(cases):
+    if "calibration" not in run["summary"] or store.first(query, [run_id, json.dumps(cases)])["n"] < len(cases):
         return None
-    scale = Calibration.from_dict(calibration["roi"]).pixels
-    assert scale is not None  # scoring sets it from the maps
+    scale = pixel_scale(run)
     maps = read_maps(store, run_id, np.array(cases))
     return outlined(upsample(maps, size), level_of(peaks(maps, roi, scale), scale), scale, roi > 0)
 

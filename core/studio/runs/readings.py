@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from core.engine.calibration.percentiles import Calibration
+from core.engine.calibration.percentiles import Calibration, PixelScale
 from core.engine.calibration.quantise import dequantise, quantise
 from core.studio.db.store import Store, now
 from core.studio.runs import records as runs
@@ -27,6 +27,22 @@ def size_of(store: Store, run: dict) -> int:
     while "size" not in run["config"] and run["parent"]:
         run = runs.get_run(store, run["parent"])
     return int((fit and run["config"].get("fit_size")) or run["config"].get("size", 256))
+
+
+def pixel_scale(run: dict) -> PixelScale:
+    """Returns one scale for all of a run's heat maps, from held-out normals, and how its images are outlined.
+
+    It starts at the median pixel of normal images and is twice as wide as their range, so that a normal image never
+    reaches the upper half. If each image were scaled separately, every image would show red.
+    """
+    pixels = run["summary"].get("pixels")
+    return PixelScale.of(pixels) if pixels else PixelScale(0.0, 1.0, 0.5)
+
+
+def outline_level(row: dict, scale: PixelScale) -> float:
+    """Returns the level at which a reading's heat map is outlined. row: its `outline` is None if all images have the
+    same level."""
+    return scale.threshold if row["outline"] is None else float(row["outline"])
 
 
 def pack_map(heat: np.ndarray) -> dict:

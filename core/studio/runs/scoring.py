@@ -81,6 +81,10 @@ def score_run(
         }
         outline = _outline(detector, arrays, holdout, calibrations["roi"].pixels, should_stop)
         calibrations = {kind: calibration.outlined_by(**outline) for kind, calibration in calibrations.items()}
+        pixels = calibrations["roi"].pixels
+        assert pixels is not None  # it was made of maps
+        drawn = {"pixels": pixels._asdict()}  # stored first, because Review shows heat maps from the first one on
+        runs.update_run(store, run_id, summary={**run["summary"], **drawn})
         for start in range(0, len(holdout), CHUNK):
             rows = slice(start, start + CHUNK)
             results = (maps[rows], _cut(scores, rows), _cut(extras, rows))
@@ -94,8 +98,6 @@ def score_run(
             results = _look_at(detector, arrays, chunk)
             roi = rows_of(arrays.roi, chunk)
             write_readings(store, _rows(store, run_id, arrays.case_ids[chunk], results, calibrations, roi))
-    pixels = calibrations["roi"].pixels
-    assert pixels is not None  # it was made of maps
     seconds = time.monotonic() - started
     summary = {
         "scored": len(holdout) + len(test),
@@ -103,7 +105,7 @@ def score_run(
         "threshold": float(calibrations["plain"].threshold(FLAG_PERCENTILE)),
         "threshold_roi": float(calibrations["roi"].threshold(FLAG_PERCENTILE)),
         "calibration": {kind: c.to_dict() for kind, c in calibrations.items()},
-        "pixels": pixels._asdict(),
+        **drawn,
     }
     runs.update_run(store, run_id, summary={**run["summary"], **summary})
     keep_order(store, run_id)

@@ -1,25 +1,37 @@
-"""Runs an exported model on many images: in this process, or on many machines through Ray.
+"""Runs an exported model on many images, in this process or on many machines through Ray, and imports the scores.
 
 Ray distributes batches to workers that each have loaded the model, and repeats a batch if its worker is lost. Both
-ways write the Parquet that `exported.take_in` reads.
+ways write the Parquet that `take_in` reads.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
+from annotated_types import Len
 
 from core.engine import files
-from core.studio.db.foreign import Refused
-from core.studio.runs import screen
-from core.studio.runs.exported import detector_digest
+from core.engine.calibration.outlines import level_of
+from core.engine.calibration.percentiles import Calibration, PixelScale
+from core.studio.db.foreign import Count, Number, Refused, Sha256, refusing
+from core.studio.db.store import Store, now
+from core.studio.runs import foreign_runs, screen, weights
+from core.studio.runs import records as runs
+from core.studio.runs.exported import DETECTOR
+from core.studio.runs.operating import OperatingPoint, in_effect
+from core.studio.runs.readings import OUTLINE, pixel_scale, write_readings
 
 COLUMNS = {
-    "file": "string", "frame": "int64", "sha256": "string", "error": "string", "score": "float64",
-    "score_roi": "float64", "threshold": "float64", "threshold_roi": "float64", "percentile": "float64",
-    "percentile_roi": "float64", "flagged": "int64", "flagged_roi": "int64", "peak": "float64", "map": "binary",
-    "map_h": "int64", "map_w": "int64", "map_lo": "float64", "map_hi": "float64",
+    "file": "string", "frame": "int64", "sha256": "string", "error": "string", "score": "double",
+    "score_roi": "double", "threshold": "double", "threshold_roi": "double", "percentile": "double",
+    "percentile_roi": "double", "flagged": "int64", "flagged_roi": "int64", "peak": "double", "map": "binary",
+    "map_h": "int64", "map_w": "int64", "map_lo": "double", "map_hi": "double",
 }  # fmt: skip
 BATCH = 16
 
@@ -38,12 +50,16 @@ def files_of(source: Path) -> list[str]:
         raise Refused(f"{source} is no Parquet list of paths: {error}") from None
 
 
+def detector_digest(folder: Path) -> str:
+    """Computes the SHA-256 over the digests of the weights in an exported folder."""
+    return weights.digest(folder / DETECTOR)
+
+
 def schema(model: Path) -> Any:
     """Returns the schema of the written Parquet, with the digest of the model's weights."""
     import pyarrow
 
-    types = {"string": pyarrow.string(), "float64": pyarrow.float64(), "int64": pyarrow.int64()}
-    fields = [(name, types.get(kind, pyarrow.binary())) for name, kind in COLUMNS.items()]
+    fields = [(name, pyarrow.type_for_alias(kind)) for name, kind in COLUMNS.items()]
     return pyarrow.schema(fields, metadata={"pmsacl.detector": detector_digest(model)})
 
 
@@ -143,3 +159,99 @@ def screen_on_ray(model: Path, source: Path, out: Path, address: str, workers: i
     finally:
         if began:
             ray.shutdown()
+
+
+# Import of scores that were made elsewhere.
+
+MOST_BYTES = 256 << 20  # largest uncompressed size of a row group, in which `screen` writes 16 rows
+
+
+class Scored(foreign_runs.Lenient):
+    """A row of the Parquet that is imported as a reading."""
+
+    sha256: Sha256
+    frame: Count
+    score: Number
+    score_roi: Number
+    peak: Number
+    map: Annotated[bytes, Len(1, MOST_BYTES)]
+    map_h: Count
+    map_w: Count
+    map_lo: Number
+    map_hi: Number
+
+
+def take_in(store: Store, run_id: str, source: Path) -> dict[str, int]:
+    """Imports readings of a run from the Parquet that `screen --parquet` or `screen --ray` wrote; no image is decoded.
+
+    Rows are matched with test cases by the hash of the image file; other rows are skipped and counted as unknown. The
+    run must have thresholds from a scoring. Returns {"taken", "unknown", "failed"}. Raises Refused, and stores nothing,
+    if a table lacks columns, was made by another model, or has values that no reading can have.
+    """
+    run = runs.get_run(store, run_id)
+    calibration = run["summary"].get("calibration")
+    if not calibration:
+        raise Refused(f"{run_id} has no thresholds yet: score it once, or import it with those that it had")
+    calibrations = {kind: Calibration.from_dict(values) for kind, values in calibration.items()}
+    cases: dict[tuple[str, int], list[int]] = {}
+    for case in store.query("SELECT id, sha256, frame FROM cases WHERE study = ? AND split = 'test'", [run["study"]]):
+        cases.setdefault((case["sha256"], case["frame"]), []).append(case["id"])
+    files = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
+    if not files or not files[0].exists():
+        raise Refused(f"{source} holds no Parquet file")
+    made_by = weights.digest(runs.run_folder(store, run_id))
+    for file in files:  # all rows are checked before the first one is stored
+        for row in _rows(file, made_by, run_id):
+            if row is not None:
+                foreign_runs.check_map(row)
+    counts = {"taken": 0, "unknown": 0, "failed": 0}
+    point = in_effect(store, run_id)[run_id]
+    readings: list[dict[str, Any]] = []
+    for row in itertools.chain.from_iterable(_rows(file, made_by, run_id) for file in files):
+        ids = cases.get((row["sha256"], row["frame"]), []) if row else []
+        counts["failed" if row is None else "taken" if ids else "unknown"] += max(1, len(ids))
+        if row and ids:
+            readings += _reading(row, run_id, ids, calibrations, pixel_scale(run), point)
+        if len(readings) >= 256:
+            write_readings(store, readings)
+            readings = []
+    write_readings(store, readings)
+    return counts
+
+
+def _rows(file: Path, made_by: str, run_id: str) -> Iterator[dict[str, Any] | None]:
+    """Yields the checked rows of a table; None for an image that could not be read."""
+    import pyarrow.parquet as parquet
+
+    with refusing(f"{file.name} is no Parquet file of `screen`: it", Refused):
+        table = parquet.ParquetFile(file)
+        types = {field.name: str(field.type) for field in table.schema_arrow}
+        wrong = sorted(name for name in Scored.model_fields if types.get(name) != COLUMNS[name])
+        if wrong:
+            raise Refused(f"{file} lacks {', '.join(wrong)}, or holds it as another type: `screen` did not write it")
+        if (table.schema_arrow.metadata or {}).get(b"pmsacl.detector") != made_by.encode():
+            raise Refused(f"{file} was scored by another model than {run_id}")
+        for group in range(table.num_row_groups):
+            if table.metadata.row_group(group).total_byte_size > MOST_BYTES:
+                raise Refused(f"{file} unpacks to more than `screen` writes at once")
+            for batch in table.iter_batches(BATCH, [group], [*Scored.model_fields]):
+                for row in batch.to_pylist():
+                    yield None if row["score"] is None else Scored.model_validate(row).model_dump()
+
+
+def _reading(
+    row: dict, run_id: str, ids: list[int], calibrations: dict[str, Calibration], scale: PixelScale,
+    point: OperatingPoint,
+) -> list[dict[str, Any]]:  # fmt: skip
+    reading: dict[str, Any] = {"run": run_id, "created": now()}
+    reading |= {name: row[name] for name in ("map", "map_h", "map_w", "map_lo", "map_hi")}
+    for kind, ending in (("plain", ""), ("roi", "_roi")):
+        score = row[f"score{ending}"]
+        percentile = calibrations[kind].percentile(score)
+        reading |= {
+            f"score{ending}": score,
+            f"percentile{ending}": float(percentile),
+            f"flagged{ending}": bool(point.flagged(np.asarray(score), np.asarray(percentile))),
+        }
+    reading["extra"] = json.dumps({OUTLINE: float(level_of(row["peak"], scale))} if scale.apart else {})
+    return [{**reading, "case_id": case} for case in ids]

@@ -13,13 +13,12 @@ import numpy as np
 
 from core.engine.calibration.heatmap import upsample
 from core.engine.calibration.outlines import level_of, outlined, peaks
-from core.engine.calibration.percentiles import PixelScale
 from core.engine.rows import rows_of
 from core.studio.db.store import Store
 from core.studio.ingest.studies import load_arrays
 from core.studio.runs import records as runs
 from core.studio.runs.marks import truth_masks, unseen
-from core.studio.runs.readings import read_maps, size_of, unpack_not_judged
+from core.studio.runs.readings import pixel_scale, read_maps, size_of, unpack_not_judged
 
 INK, PAPER = "#e6e9ec", "#14171a"
 TRUTH, FOUND = "#4dd0a8", "#ffb454"
@@ -55,7 +54,7 @@ def cases_by_dice(store: Store, run_id: str, roi: bool = True, masks: str = "") 
     if not len(rows):
         raise ValueError(f"study {run['study']} has no test case with a lesion mask")
     size = arrays.images.shape[1]
-    cells, scale = read_maps(store, run_id, arrays.case_ids[rows]), PixelScale.of(run["summary"]["pixels"])
+    cells, scale = read_maps(store, run_id, arrays.case_ids[rows]), pixel_scale(run)
     maps, levels = upsample(cells, size), level_of(peaks(cells, np.asarray(rows_of(arrays.roi, rows)), scale), scale)
     column = "percentile_roi" if roi else "percentile"
     cases = []

@@ -14,7 +14,6 @@ from core.engine.files import file_sha256
 from core.studio.db import seals
 from core.studio.db.store import Row, Store
 from core.studio.runs import records as runs
-from core.studio.runs.screen import digest_of
 
 KINDS = ("*.safetensors", "*.npz", "*.npy", "*.json")
 NAMES = ("random", "imagenet", "auto")  # initial weights other than files
@@ -43,7 +42,7 @@ def digest(folder: Path) -> str:
     weights = [
         f for f in files(folder) if f.suffix == ".safetensors" and not {*f.relative_to(folder).parts} & {*LEFT_OUT}
     ]
-    return hashlib.sha256("".join(map(digest_of, weights)).encode()).hexdigest() if weights else ""
+    return hashlib.sha256("".join(map(file_sha256, weights)).encode()).hexdigest() if weights else ""
 
 
 def seal(folder: Path) -> None:

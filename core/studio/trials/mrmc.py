@@ -1,8 +1,8 @@
 """A reader's ROC curve in an arm, and the multi-reader multi-case analysis of variance over such figures.
 
-The curves are empirical and binormal, with intervals. The area under the curve, weighted JAFROC (analysis.py),
-sensitivity and specificity are all means over pairs of a normal and an abnormal case, two-sample U-statistics. `Figure`
-holds such a figure and what its covariances need: each case's mean over its partners (its placement).
+The curves are empirical. The area under the curve, weighted JAFROC (analysis.py), sensitivity and specificity are all
+means over pairs of a normal and an abnormal case, two-sample U-statistics. `Figure` holds such a figure and what its
+covariances need: each case's mean over its partners (its placement).
 
 The analysis is that of Obuchowski and Rockette, with Hillis' degrees of freedom. Sources: Obuchowski and Rockette,
 Communications in Statistics 24 (1995) 285; Hillis, Obuchowski, Schartz and Berbaum, Statistics in Medicine 24 (2005)
@@ -20,9 +20,7 @@ import numpy as np
 import scipy  # its modules load on first use; stats takes a second
 
 from core.engine.metrics.compare import placements
-
-BINS = 10  # number of categories of continuous ratings for a binormal fit
-STEEP = 20.0  # slope beyond which a binormal fit is degenerate
+from core.studio.review.results import auroc_variance
 
 
 class Figure(NamedTuple):
@@ -63,94 +61,20 @@ def share(right: np.ndarray, truth: np.ndarray, of: bool) -> Figure:
 
 def points(ratings: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the empirical curve from (0, 0) to (1, 1): false and true positive rates at each distinct rating."""
-    ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
-    cuts = np.unique(ratings)[::-1]
-    above = ratings[None, :] >= cuts[:, None]
-    x, y = above[:, ~truth].mean(1), above[:, truth].mean(1)
-    return np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
+    from sklearn.metrics import roc_curve
+
+    x, y, _ = roc_curve(truth, ratings, drop_intermediate=False)
+    return x, y
 
 
 def interval(value: float, error: float) -> tuple[float, float]:
     """Computes the 95 % interval of an area on the logit scale, within 0 to 1; at 0 and 1 it has no width."""
     if not 0 < value < 1 or error == 0:
         return value, value
-    z = scipy.stats.norm.ppf(0.975) * error / (value * (1 - value))
-    centre = math.log(value / (1 - value))
-    return float(1 / (1 + math.exp(z - centre))), float(1 / (1 + math.exp(-z - centre)))
+    half, centre = scipy.stats.norm.ppf(0.975) * error / (value * (1 - value)), scipy.special.logit(value)
+    return float(scipy.special.expit(centre - half)), float(scipy.special.expit(centre + half))
 
 
-class Binormal(NamedTuple):
-    """The curve Phi(a + b Phi^-1(x)), its area Phi(a / sqrt(1 + b^2)) and that area's standard error."""
-
-    a: float
-    b: float
-    area: float
-    error: float
-
-    def curve(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(scipy.stats.norm.cdf(self.a + self.b * scipy.stats.norm.ppf(x)))
-
-
-def binormal(ratings: np.ndarray, truth: np.ndarray) -> Binormal | None:
-    """Fits the maximum-likelihood binormal curve to ordinal ratings (n,) (Dorfman and Alf 1969).
-
-    Ratings with more than BINS distinct values are first divided into BINS categories of about equal size. Returns None
-    for fewer than three categories, if no point of the curve is inside the unit square, or if the fit is degenerate.
-    """
-    ratings, truth = np.asarray(ratings, np.float64), np.asarray(truth, bool)
-    if len(np.unique(ratings)) > BINS:
-        edges = np.unique(np.quantile(ratings, np.linspace(0, 1, BINS + 1)[1:-1]))
-        ratings = np.searchsorted(edges, ratings, side="right").astype(float)
-    levels, codes = np.unique(ratings, return_inverse=True)
-    k = len(levels)
-    counts = np.stack([np.bincount(codes[truth == kind], minlength=k) for kind in (False, True)])
-    x, y = points(ratings, truth)
-    if k < 3 or not ((x > 0) & (x < 1) & (y > 0) & (y < 1)).any():
-        return None
-
-    def split(p: np.ndarray) -> tuple[float, float, np.ndarray]:
-        return p[0], math.exp(p[1]), np.cumsum(np.concatenate([p[2:3], np.exp(p[3:])]))
-
-    def loss(p: np.ndarray) -> float:
-        a, b, cuts = split(p)
-        at = np.stack([scipy.stats.norm.cdf(cuts), scipy.stats.norm.cdf(b * cuts - a)])
-        shares = np.diff(at, axis=1, prepend=0.0, append=1.0)
-        return float(-(counts * np.log(np.maximum(shares, 1e-12))).sum())
-
-    below = (np.cumsum(counts[0])[:-1] + 0.5) / (counts[0].sum() + 1)
-    start = np.maximum.accumulate(scipy.stats.norm.ppf(below) + 1e-3 * np.arange(k - 1))
-    first = np.concatenate([[1.0, 0.0, start[0]], np.log(np.maximum(np.diff(start), 1e-3))])
-    fit = scipy.optimize.minimize(
-        loss, first, method="L-BFGS-B", bounds=[(-9, 9), (-3, 3), (-9, 9)] + [(-12, 3)] * (k - 2)
-    )
-    a, b, _ = split(fit.x)
-    if not fit.success or abs(a) >= 8.9 or not 1 / STEEP < b < STEEP:
-        return None
-    slope = math.sqrt(1 + b * b)
-    value = float(scipy.stats.norm.cdf(a / slope))
-    with np.errstate(all="ignore"):
-        covariance = np.linalg.pinv(_curvature(loss, fit.x), hermitian=True)[:2, :2]
-    density = scipy.stats.norm.pdf(a / slope)
-    gradient = density * np.array([1 / slope, -a * b * b / slope**3])  # with respect to a and log b
-    variance = float(gradient @ covariance @ gradient)
-    if not 0 < variance < 0.25:
-        return None
-    return Binormal(float(a), float(b), value, math.sqrt(variance))
-
-
-def _curvature(loss, at: np.ndarray) -> np.ndarray:
-    """Computes the matrix of second derivatives by central differences."""
-    n, step = len(at), 1e-3
-    moves = np.eye(n) * step
-    out = np.empty((n, n))
-    for i in range(n):
-        for j in range(i, n):
-            up, down = moves[i] + moves[j], moves[i] - moves[j]
-            out[i, j] = out[j, i] = (loss(at + up) - loss(at + down) - loss(at - down) + loss(at - up)) / (4 * step**2)
-    return out
-
-
-METHODS = ("jackknife", "delong")
 ALPHA = 0.05  # significance level
 UPPER = 1 - ALPHA / 2  # quantile at the upper end of a 95 % interval
 NOTHING = 1e-15  # variances and differences below are rounding errors
@@ -217,18 +141,17 @@ class Analysis:
         return {"values": self.values.tolist(), "components": self.components._asdict(), "tests": tests, **summary}
 
 
-def covariances(figure: Figure, method: str = "jackknife") -> np.ndarray:
-    """Computes the covariance matrix (m, m) of all figures (...) over cases, in the order of the flat array.
+def delong(figure: Figure) -> np.ndarray:
+    """Computes the covariance matrix (m, m) of all figures (...) by DeLong, DeLong and Clarke-Pearson (1988)."""
+    normal, abnormal = (placed.reshape(-1, placed.shape[-1]) for placed in (figure.normal, figure.abnormal))
+    return np.atleast_2d(np.cov(normal) / normal.shape[1] + np.cov(abnormal) / abnormal.shape[1])
 
-    method: jackknife (leaving out one case at a time) or delong (DeLong, DeLong and Clarke-Pearson 1988).
-    """
-    normal = figure.normal.reshape(-1, figure.normal.shape[-1])
-    abnormal = figure.abnormal.reshape(-1, figure.abnormal.shape[-1])
+
+def covariances(figure: Figure) -> np.ndarray:
+    """Computes the covariance matrix (m, m) of all figures (...), in the order of the flat array, by the jackknife,
+    which leaves out one case at a time."""
+    normal, abnormal = (placed.reshape(-1, placed.shape[-1]) for placed in (figure.normal, figure.abnormal))
     n0, n1 = normal.shape[1], abnormal.shape[1]
-    if method == "delong":
-        return np.atleast_2d(np.cov(normal) / n0 + np.cov(abnormal) / n1)
-    if method != "jackknife":
-        raise ValueError(f"the method of covariances must be one of {', '.join(METHODS)}, not {method!r}")
     value = figure.value.reshape(-1, 1)
     without = np.concatenate([(n0 * value - normal) / (n0 - 1), (n1 * value - abnormal) / (n1 - 1)], 1)
     n = n0 + n1
@@ -245,13 +168,13 @@ def components(covariance: np.ndarray, t: int, r: int) -> Components:
     return Components(*(float(values.mean()) if values.size else 0.0 for values in picked))
 
 
-def analyse(figure: Figure, method: str = "jackknife") -> Analysis:
+def analyse(figure: Figure) -> Analysis:
     """Analyses a figure with value (t, r). Raises ValueError for fewer than two arms or readers."""
     values = np.asarray(figure.value, np.float64)
     t, r = values.shape
     if t < 2 or r < 2:
         raise ValueError("The analysis needs at least two arms and two readers.")
-    covariance = covariances(figure, method)
+    covariance = covariances(figure)
     variances = components(covariance, t, r)
     by_arm, by_reader, mean = values.mean(1), values.mean(0), values.mean()
     ms_t = float(r * ((by_arm - mean) ** 2).sum() / (t - 1))
@@ -329,9 +252,7 @@ class Expected:
         """Computes the components for a number of cases, with the error variance of Hanley and McNeil (1982)."""
         n1 = max(cases * self.abnormal, 1.0)
         n0 = max(cases - n1, 1.0)
-        a = self.area
-        q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
-        error = (a * (1 - a) + (n1 - 1) * (q1 - a * a) + (n0 - 1) * (q2 - a * a)) / (n0 * n1)
+        error = auroc_variance(self.area, n1, n0)
         return Components(error, *(error * c for c in self.correlations))
 
 
@@ -347,13 +268,12 @@ def power(difference: float, parts: Components, interaction: float, r: int) -> f
     return float(scipy.stats.ncf.sf(scipy.stats.f.isf(ALPHA, 1, df2), 1, df2, shift)) if shift else ALPHA
 
 
-def sample_sizes(
-    difference: float,
-    expected: Expected,
-    readers: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 10, 15),
-    cases: tuple[int, ...] = (40, 60, 80, 100, 150, 200, 300, 500),
-) -> list[dict]:
-    """Computes the power of a trial for all pairs of numbers of readers and cases: [{"readers", "cases", "power"}].
+READERS = (2, 3, 4, 5, 6, 8, 10, 15)  # of the table of sample sizes, with CASES
+CASES = (40, 60, 80, 100, 150, 200, 300, 500)
+
+
+def sample_sizes(difference: float, expected: Expected) -> list[dict]:
+    """Computes the power of a trial with each of READERS and CASES: [{"readers", "cases", "power"}].
 
     Raises ValueError if the difference is not between 0 and 1.
     """
@@ -361,6 +281,6 @@ def sample_sizes(
         raise ValueError("The difference of areas must be between 0 and 1, for example 0.05.")
     return [
         {"readers": r, "cases": n, "power": power(difference, expected.components(n), expected.interaction, r)}
-        for r in readers
-        for n in cases
+        for r in READERS
+        for n in CASES
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from core.studio.db import opening
 from core.studio.review import masks
 from tests.app.review.conftest import WIDGET, enter, rows, settle
-from tests.studio.review.conftest import asks
+from tests.studio.review.conftest import asks, mask_pixels
 
 pytestmark = pytest.mark.long
 
@@ -131,7 +131,7 @@ def test_a_drawn_mask_is_saved_as_a_version_pixel_for_pixel(page, page_url, revi
     store = opening.open(str(review_home))
     versions = masks.versions(asks(store, "reader", case_id=drawn["id"]), drawn["id"])
     assert len(versions) == before + 1 and versions[0]["source"] == "hand" and versions[0]["reader"] == "reader"
-    kept = masks.pixels(store, versions[0]["id"])
+    kept = mask_pixels(store, versions[0]["id"])
     assert kept.sum() == drawn["sum"] > 300
     assert "".join(map(str, kept.ravel())) == drawn["all"]
     page.wait_for_function(f"{WIDGET}.review.maskId === {versions[0]['id']} && {WIDGET}.review.lesion")

@@ -15,12 +15,11 @@ from core.engine.roi import find_roi
 from core.engine.segment import lite_medsam
 from core.studio.db import opening
 from core.studio.ingest.decode import read_image
-from core.studio.review import masks
-from core.studio.review.scales import pixel_scale
-from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.readings import pixel_scale, stored_map, unpack_map
 from core.studio.runs.records import get_run, update_run
 from tests.app.review.conftest import CASES, STUDY, WIDGET, enter, settle
 from tests.app.review.test_findings import FURTHEST
+from tests.studio.review.conftest import mask_pixels
 
 pytestmark = pytest.mark.long
 
@@ -55,7 +54,7 @@ def test_threshold_dice_is_right_and_asks_nothing(page, page_url, review_home):
             dice: Number(document.querySelector('.rv-dice').textContent), components: r.heat.components }} }})()"""
     )
     store = opening.open(str(review_home))
-    lesion = masks.pixels(store, found["mask"]).astype(bool)
+    lesion = mask_pixels(store, found["mask"]).astype(bool)
     row = store.one("SELECT * FROM readings WHERE run = ? AND case_id = ?", [found["run"], found["id"]])
     codes = np.frombuffer(zlib.decompress(row["map"]), "<u2").reshape(row["map_h"], row["map_w"]).astype(np.float64)
     heat = torch.from_numpy(row["map_lo"] + codes / 65535 * (row["map_hi"] - row["map_lo"]))
@@ -76,7 +75,7 @@ def test_untouched_the_contour_is_the_outline_that_results_count(page, page_url,
     store = opening.open(str(review_home))
     before = get_run(store, run)["summary"]
     row, rows = stored_map(store, run, case), ("0" * 8, *["1" * 8] * 7)
-    usual = pixel_scale(store, get_run(store, run))
+    usual = pixel_scale(get_run(store, run))
     scale = usual._replace(threshold=float(np.quantile(unpack_map(row), 0.8)), share=0.5, seen=rows)
     level = float(level_of(peaks(unpack_map(row)[None], None, scale), scale)[0])
     update_run(store, run, summary={**before, "pixels": scale._asdict()})

@@ -256,7 +256,7 @@ def test_two_blind_readers_see_no_score_before_they_commit(browser, tmp_path):
                 assert page.locator(".rv-ai").is_visible(), "after the commit the reading is shown"
                 if i == 0:
                     page.keyboard.press("Control+z")
-                    page.locator(".toast").filter(has_text="A blind first decision stands").wait_for()
+                    page.locator(".toast").filter(has_text="A blind first decision cannot be undone").wait_for()
                     assert page.locator(".rv-ai").is_visible()
                 page.keyboard.press(words[name][i])  # the second decision
                 settle(page)

@@ -140,7 +140,7 @@ def test_a_file_of_annotations_that_is_not_taken_says_why_and_stores_nothing(roo
     client = client_of(store, single_user=True)
     for tool, body, why in (
         ("coco", b"{", "This file is no COCO file that can be read"), ("cvat", b"<!DOCTYPE a><a/>", "document type"),
-        ("yolo", b"no zip", "This file is no YOLO file"), ("ply", b"", "annotations come in as one of coco"),
+        ("yolo", b"no zip", "This file is no YOLO file"), ("ply", b"", "annotations are imported from one of coco"),
         ("coco", b'{"images": [], "annotations": []}', "This file holds no shapes"),
     ):  # fmt: skip
         answer = client.put(f"/api/export/{STUDY}/annotations?tool={tool}", content=body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.studio.db.store import Store
 from core.studio.report.arms import Arm
 from core.studio.report.cells import Cell
-from core.studio.report.claims import Claim, judged_claims
+from core.studio.report.summary import Claim, judged_claims
 from core.studio.report.tables import Table
 
 

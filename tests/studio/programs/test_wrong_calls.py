@@ -157,7 +157,7 @@ OF_STUDIO = {
     "fit(detector)": (lambda s: s.fit(s.encoder, "none"), "no detector is called 'none'; there are: .*padim"),
     "fit(settings)": (lambda s: s.fit(s.encoder, "padim", chanels=3), "has no chanels; it has: .*channels"),
     "operating_point": (lambda s: s.operating_point(s.run), "has no thresholds yet: score"),
-    "export_run(out)": (lambda s: s.export_run(s.run, s.store.home.path), "is there already"),
+    "export_run(out)": (lambda s: s.export_run(s.run, s.store.home.path), "already exists"),
     "import_model": (lambda s: s.import_model("/nowhere", s.study), "/nowhere is no exported model"),
 }  # fmt: skip
 

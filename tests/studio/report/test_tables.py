@@ -7,10 +7,9 @@ import pytest
 
 from core.engine.objectives.presets import PRETRAIN_PRESETS, PUBLISHED
 from core.engine.registry import DETECTORS, OBJECTIVES
-from core.studio.report.comparators import HEADS, SOURCES, compared
-from core.studio.report.published import DATASETS, SPREAD, dataset_of, published, spread
+from core.studio.report.published import COMPARED, DATASETS, SOURCES, SPREAD, compared, dataset_of, published, spread
 from core.studio.report.summary import lines_of
-from core.studio.report.tables import QUICK_FIT, TABLES, is_starred, network_of, said, tables_of
+from core.studio.report.tables import QUICK_FIT, TABLES, is_starred, network_of, tables_of
 from core.studio.runs.pipeline import UNTRAINED
 
 ALL = tables_of(list(TABLES), "quick")
@@ -68,7 +67,7 @@ def test_comparators_as_published_are_used_by_name_and_every_difference_has_a_re
         assert [setting for setting in source.why if f"`{setting}`" not in text] == [], name
     assert {n for n in DETECTORS.names() if "published" in DETECTORS.get(n).presets} < set(SOURCES)
     kept = Path(__file__).parents[3] / "assets" / "results" / "comparators.md"
-    table = [f"| {' | '.join(row)} |\n" for row in [HEADS, ("---",) * len(HEADS), *rows]]
+    table = [f"| {' | '.join(row)} |\n" for row in [COMPARED, ("---",) * len(COMPARED), *rows]]
     assert kept.read_text() == "".join(table), "assets/results/comparators.md is not what this test makes of `compared`"
 
 
@@ -86,7 +85,7 @@ def test_comparators_as_published_are_used_by_name_and_every_difference_has_a_re
 )
 def test_all_rows_are_of_one_network_and_one_start(budget, name, weights, sentence):
     network = network_of(budget, name, weights)
-    assert said(network).startswith(sentence if isinstance(sentence, str) else sentence[budget])
+    assert network.sentence.startswith(sentence if isinstance(sentence, str) else sentence[budget])
     arms = [arm for table in tables_of(list(TABLES), budget, None, network) for arm in table.arms]
     configs = [PRETRAIN_PRESETS[arm.preset].replace(objective=arm.encoder, **arm.pretrain)
                for arm in arms if arm.encoder != UNTRAINED]  # fmt: skip

@@ -3,6 +3,7 @@ alone."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import zlib
@@ -11,9 +12,11 @@ import cv2
 import numpy as np
 import pytest
 
+from core.engine.calibration.percentiles import PixelScale
 from core.studio.db import opening
 from core.studio.db.store import now
 from core.studio.ingest import studies
+from core.studio.ingest.masks import decode_mask
 from core.studio.review import decisions, masks
 from core.studio.review.context import RequestContext
 from core.studio.review.worklist import Query, Worklist
@@ -38,6 +41,11 @@ def decide(store, case_id: int, reader: str, decision: str, run: str | None = No
 def save_mask(store, case_id: int, mask, reader: str, run: str | None = None, **more) -> dict:
     """A reader's lesion mask of a case."""
     return masks.save(asks(store, reader, case_id=case_id, run=run), mask, **more)
+
+
+def mask_pixels(store, mask_id: int) -> np.ndarray:
+    """A stored lesion mask, uint8 (H, W)."""
+    return decode_mask(store.first("SELECT png FROM lesion_masks WHERE id = ?", [mask_id])["png"])
 
 
 def list_of(store, query: Query | None = None, reader: str = "ann", study: str = "large", run="r") -> Worklist:
@@ -67,7 +75,10 @@ def add_readings(store, study: str, method: str, seed: int = 0) -> str:
                     "created": now(),
                 }
             )  # fmt: skip
-    runs.update_run(store, run, status="done")
+    usual = [maps[c["id"]] for c in cases if c["split"] == "holdout"] or list(maps.values())
+    low, threshold, high = np.percentile(usual, (50, 99, 99.5))
+    scale = PixelScale(low, 2 * high - low, threshold)
+    runs.update_run(store, run, status="done", summary={"pixels": scale._asdict()})
     return run
 
 
@@ -91,13 +102,20 @@ def draw_folder(folder, train: int = 10, normal: int = 6, abnormal: int = 6):
     return folder
 
 
-@pytest.fixture
-def room(tmp_path):
-    """(store, run): a home with the study `room`, scored once."""
-    store = opening.open(str(tmp_path / "home"))
-    studies.import_study(store, STUDY, draw_folder(tmp_path / "images"), copy=True)
+@contextlib.contextmanager
+def drawn_home(folder, *counts: int):
+    """(store, run): a home with the study `room`, scored once. counts: as for `draw_folder`."""
+    store = opening.open(str(folder / "home"))
+    studies.import_study(store, STUDY, draw_folder(folder / "images", *counts), copy=True)
     yield store, add_readings(store, STUDY, "padim")
     store.close()
+
+
+@pytest.fixture
+def room(tmp_path):
+    """A `drawn_home` of few cases."""
+    with drawn_home(tmp_path) as home:
+        yield home
 
 
 def fill(store, n: int, study: str = "large", reviewed: int = 0) -> list[int]:

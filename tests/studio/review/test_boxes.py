@@ -5,14 +5,12 @@ import pytest
 import torch
 
 from core.engine.segment import region
-from core.studio.db import opening
-from core.studio.ingest import studies
 from core.studio.ingest.originals import Source
 from core.studio.review import boxes
 from core.studio.review import masks as segments
 from core.studio.runs.readings import stored_map, unpack_map
 from tests.conftest import wait
-from tests.studio.review.conftest import STUDY, add_readings, asks, draw_folder
+from tests.studio.review.conftest import drawn_home
 
 
 class Plain:
@@ -46,13 +44,9 @@ def plain(monkeypatch):
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    base = tmp_path_factory.mktemp("boxes")
-    store = opening.open(str(base / "home"))
-    studies.import_study(store, STUDY, draw_folder(base / "images", 4, 1, 3), copy=True)
-    run = add_readings(store, STUDY, "padim")
-    rows = store.query("SELECT id FROM cases WHERE label = 'abnormal' ORDER BY id", [])
-    yield store, run, [asks(store, case_id=row["id"]).asked_case for row in rows]
-    store.close()
+    with drawn_home(tmp_path_factory.mktemp("boxes"), 4, 1, 3) as (store, run):
+        rows = store.query("SELECT * FROM cases WHERE label = 'abnormal' ORDER BY id")
+        yield store, run, rows
 
 
 def test_an_embedding_is_made_once_and_a_small_box_is_looked_at_in_its_window(room, plain):
@@ -109,19 +103,8 @@ def test_a_blob_keeps_to_the_region_of_interest_and_half_an_image_is_refused(roo
         boxes.under(store, case, run, spot)
 
 
-@pytest.fixture(scope="module")
-def clicked(tmp_path_factory):
-    base = tmp_path_factory.mktemp("segment")
-    store = opening.open(str(base / "home"))
-    studies.import_study(store, STUDY, draw_folder(base / "images", 4, 1, 2), copy=True)
-    run = add_readings(store, STUDY, "padim")
-    case = store.first("SELECT id FROM cases WHERE label = 'abnormal' ORDER BY id", [])["id"]
-    yield store, run, asks(store, case_id=case).asked_case
-    store.close()
-
-
-def test_a_window_of_a_case_is_made_ready_once(clicked, monkeypatch):
-    store, run, case = clicked
+def test_a_window_of_a_case_is_made_ready_once(room, monkeypatch):
+    store, run, (case, *_) = room
     made = []
     plain = region.lattice
     monkeypatch.setattr(region, "lattice", lambda *args: made.append(args[2:]) or plain(*args))

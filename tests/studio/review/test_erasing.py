@@ -152,7 +152,7 @@ def test_the_verb_and_the_route_name_first_and_erase_what_was_named(ward, capsys
     assert main(["erase", "nobody", *home]) != 0
     client = client_of(store, single_user=True)
     named = client.post("/api/erase/find", json={"patient": NAME}).json()
-    assert named["trace"]["cases"] == 4 and any("is to be learnt anew" in line for line in named["lines"])
+    assert named["trace"]["cases"] == 4 and any("train again without them" in line for line in named["lines"])
     assert client.post("/api/erase", json={"patient": NAME, "cases": 3}).status_code == 400
     assert store.first("SELECT count(*) AS n FROM cases WHERE name LIKE ?", [f"{NAME}%"])["n"] == 3
     assert client.post("/api/erase", json={"patient": NAME, "cases": 4}).json()["still"] == []

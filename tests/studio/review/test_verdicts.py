@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from core.engine.calibration.heatmap import upsample
 from core.engine.calibration.outlines import outlined
@@ -12,40 +11,33 @@ from core.studio.ingest.decode import read_image
 from core.studio.review import results
 from core.studio.review.cases import scored_runs
 from core.studio.review.results import compared
-from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
-from core.studio.runs.readings import stored_map, unpack_map
+from core.studio.runs.readings import pixel_scale, stored_map, unpack_map
 from core.studio.runs.records import get_run
 from core.studio.runs.results import BASELINE, keep_row
 from tests.conftest import scored_padim
-from tests.studio.review.conftest import STUDY, add_readings, draw_folder
+from tests.studio.review.conftest import STUDY, drawn_home
 
 
 @pytest.fixture
 def judged(tmp_path):
     """judge(normal scores, abnormal scores, threshold) -> the verdict on a run with these readings."""
-    from core.studio.db import opening
-    from core.studio.ingest import studies
+    with drawn_home(tmp_path, 6, 40, 30) as (store, scored):
+        run = {"id": scored, "title": "PaDiM"}
+        query = "SELECT id FROM cases WHERE split = 'test' AND label = ?"
+        kinds = {kind: store.columns(query, [kind])[0] for kind in ("normal", "abnormal")}
 
-    store = opening.open(str(tmp_path / "home"))
-    studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 6, 40, 30))
-    run = {"id": add_readings(store, STUDY, "padim"), "title": "PaDiM"}
-    kinds = {k: [r["id"] for r in store.query("SELECT id FROM cases WHERE split = 'test' AND label = ?", [k])]
-             for k in ("normal", "abnormal")}  # fmt: skip
+        def judge(normal, abnormal, threshold):
+            with store.write() as db:
+                db.execute("UPDATE readings SET score_roi = NULL")
+                for ids, scores in ((kinds["normal"], normal), (kinds["abnormal"], abnormal)):
+                    for i, score in zip(ids, scores, strict=False):
+                        flagged = int(score > threshold)
+                        change = "UPDATE readings SET score_roi = ?, flagged_roi = ? WHERE case_id = ?"
+                        db.execute(change, [score, flagged, i])
+            return results.verdict(run, results.operating_point(store, STUDY, scored))
 
-    def judge(normal, abnormal, threshold):
-        with store.write() as db:
-            db.execute("UPDATE readings SET score_roi = NULL")
-            for ids, scores in ((kinds["normal"], normal), (kinds["abnormal"], abnormal)):
-                for i, score in zip(ids, scores, strict=False):
-                    db.execute(
-                        "UPDATE readings SET score_roi = ?, flagged_roi = ? WHERE case_id = ?",
-                        [score, int(score > threshold), i],
-                    )
-        return results.verdict(run, results.operating_point(store, STUDY, run["id"]))
-
-    yield judge
-    store.close()
+        yield judge
 
 
 def test_a_promise_that_does_not_hold_is_bad_and_says_what_to_do(judged):
@@ -82,17 +74,17 @@ def test_chance_few_cases_and_no_labels(judged):
     assert judged([0.1] * 5, [], 1)["level"] == "none"
 
 
-def test_the_interval_of_the_auroc_is_hanley_and_mcneils():
+def test_the_variance_of_the_auroc_is_hanley_and_mcneils():
     # 0.5 of 50 and 50: standard error 0.0580 (Hanley and McNeil 1982, equation 1, worked by hand)
-    assert results._auroc_low(0.5, 50, 50) == pytest.approx(0.5 - 1.96 * 0.058, abs=5e-4)
-    assert roc_auc_score([0, 1], [0, 1]) == 1 and results._auroc_low(1.0, 5, 5) == 1
+    assert results.auroc_variance(0.5, 50, 50) ** 0.5 == pytest.approx(0.058, abs=2.5e-4)
+    assert results.auroc_variance(1.0, 5, 5) == 0
 
 
 @pytest.mark.slow
 def test_the_share_of_normal_images_that_are_outlined_is_counted_on_their_maps(store, tiny_study):
     """The same by drawing each outline, at two operating points: what is not flagged is not outlined."""
     _, run = scored_padim(store, tiny_study)
-    scale, counted = pixel_scale(store, get_run(store, run)), []
+    scale, counted = pixel_scale(get_run(store, run)), []
     normal = store.query(
         "SELECT id, path FROM cases WHERE study = ? AND split = 'test' AND label = 'normal'", [tiny_study]
     )

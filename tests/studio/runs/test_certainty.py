@@ -9,10 +9,9 @@ import pytest
 
 from core.studio.ingest.studies import import_study
 from core.studio.jobs.steps import STEPS, Work
-from core.studio.review import cases, sessions
+from core.studio.review import cases
 from core.studio.review.exports.tables import export_csv
 from core.studio.runs import certainty, explained, pipeline
-from core.studio.runs import records as runs
 from tests.conftest import ARCH
 from tests.studio.review.conftest import asks, decide
 
@@ -95,13 +94,3 @@ def test_the_nearest_training_image_of_a_copy_is_the_original(store, scored):
     assert _extra(store, scored, copy) == {}, "an answer stores nothing"
     with pytest.raises(ValueError, match="has not scored"):
         explained.nearest(store, scored, twins[0]["id"] if twins[0]["split"] == "train" else 10**6)
-
-
-@pytest.mark.slow
-def test_a_blind_reader_learns_nothing_of_it(store, scored):
-    case = store.one("SELECT id FROM cases WHERE split = 'test'")["id"]
-    sessions.set_blind(store, "small", True, "root")
-    assert "readings" not in cases.detail(asks(store, "cleo", case_id=case, run=scored))
-    decide(store, case, "cleo", "normal")
-    assert cases.detail(asks(store, "cleo", case_id=case, run=scored))["readings"][scored]["steady"]
-    assert runs.get_run(store, scored)["summary"]["scored"]

@@ -94,7 +94,7 @@ def test_another_home_takes_it_in_and_its_scores_without_an_image(left, tmp_path
     said = screened.screen_here(model, images / "test", tmp_path / "scores")
     assert said == {"images": 18, "failed": 0, "workers": 1}  # masks lie among them
     shutil.rmtree(images / "test")  # nothing below can read them
-    assert exported.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 12, "unknown": 6, "failed": 0}
+    assert screened.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 12, "unknown": 6, "failed": 0}
     paths, scores, maps = own_scores(store, fit)
     _, taken, its_maps = own_scores(other, made["fit"])
     assert furthest([taken], [scores]) < CLOSE and np.abs(its_maps - maps).max() < 1e-3
@@ -129,7 +129,7 @@ def test_what_is_not_right_is_refused_in_a_sentence(left, tmp_path, capsys):
     assert main(["import", str(other), "--study", "tiny", *home]) == 2
     assert "against card.json" in capsys.readouterr().err
     assert main(["export", fit, "--out", str(model), *home]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["import", str(tmp_path), "--study", "tiny", *home]) == 2
     assert "no exported model" in capsys.readouterr().err
     assert main(["score", fit, "--from", str(images), *home]) == 2
@@ -245,7 +245,7 @@ def test_each_form_is_flagged_outside_as_in_the_studio(tmp_path, store):
     made = exported.import_model(other, tmp_path / f"model{level}", "mixed")
     assert operating.in_effect(other, made["fit"])[made["fit"]].threshold == level
     screened.screen_here(tmp_path / f"model{level}", folder / "test", tmp_path / "scores")
-    assert exported.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 64, "unknown": 0, "failed": 0}
+    assert screened.take_in(other, made["fit"], tmp_path / "scores") == {"taken": 64, "unknown": 0, "failed": 0}
     taken = {(row["path"], row["frame"]): row["flagged_roi"] for row in other.query(query, [made["fit"]])}
     assert taken == {key: row["flagged_roi"] for key, row in studio.items()}
     other.close()
@@ -318,17 +318,7 @@ def fitted(name: str, size: int = 64):
     return kind.fit(encoder, images, config, FitContext(roi=roi)), images[:5], roi[:5]
 
 
-ALL = [
-    "blend",
-    "blend-head",
-    "combined",
-    "ensemble",
-    "igd",
-    "lesion-head",
-    "mahalanobis",
-    "nearest",
-    "padim",
-]
+ALL = ["blend", "blend-head", "combined", "ensemble", "igd", "lesion-head", "mahalanobis", "nearest", "padim"]
 
 
 @pytest.mark.longest

@@ -62,12 +62,6 @@ def test_a_look_goes_on_at_the_size_of_the_one_before(store, tiny_study):
     assert look.create_look(store, tiny_study, size=96)["encoder"] != made["encoder"]
 
 
-def test_an_encoder_that_is_there_is_looked_with_again(store, tiny_study):
-    made = look.create_look(store, tiny_study)
-    runs.update_run(store, made["encoder"], status="done")
-    assert look.create_look(store, tiny_study)["encoder"] == made["encoder"]
-
-
 def test_the_job_of_a_look_ends_with_the_map_of_its_features(store, tiny_study):
     job = look.look(store, tiny_study, "cpu", start=False)["job"]
     assert [s["step"] for s in jobs.get_job(store, job)["chain"]][-3:] == ["score", "evaluate", "embed"]

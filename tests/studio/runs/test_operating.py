@@ -8,23 +8,19 @@ import json
 import numpy as np
 import pytest
 
-from core.studio.db import opening
-from core.studio.ingest import studies
 from core.studio.review import results
 from core.studio.review.exports.tables import export_csv, export_scores
 from core.studio.review.worklist import Query
 from core.studio.runs import operating
 from core.studio.runs.operating import OperatingPoint
-from tests.studio.review.conftest import STUDY, add_readings, decide, draw_folder, list_of
+from tests.studio.review.conftest import STUDY, add_readings, decide, drawn_home, list_of
 
 
 @pytest.fixture
 def scored(tmp_path):
     """(store, run) of a study whose run has read every case."""
-    store = opening.open(str(tmp_path / "home"))
-    studies.import_study(store, STUDY, draw_folder(tmp_path / "images", 6, 8, 8))
-    yield store, add_readings(store, STUDY, "padim")
-    store.close()
+    with drawn_home(tmp_path, 6, 8, 8) as home:
+        yield home
 
 
 def flags(store, run: str) -> list[int]:

@@ -81,16 +81,6 @@ def test_outlines_follow_each_image_in_readings_and_results(store, tiny_study, s
     assert row["dice"] == pytest.approx(np.nanmean(dice[truth.any((1, 2))]))
 
 
-def test_a_run_of_before_there_were_outlines_keeps_its_one_level(store, tiny_study, scored):
-    kept = runs.get_run(store, scored[1])["summary"]
-    for scale in (kept["pixels"], *(one["pixels"] for one in kept["calibration"].values())):
-        scale.pop("share"), scale.pop("seen")
-    runs.update_run(store, scored[1], summary=kept)
-    store.execute("UPDATE readings SET extra = json_remove(extra, '$.outline')")
-    row = results.evaluate_run(store, scored[1], True, bootstrap=0)
-    assert row["outline_share"] is None and row["pixel_threshold"] == pytest.approx(kept["pixels"]["threshold"])
-
-
 def test_the_mean_colour_baseline_has_a_row(store, tiny_study):
     row = results.baseline_row(store, tiny_study, 32, bootstrap=50)
     assert (row["detector"], row["encoder"], row["pixel_auroc"]) == ("mean-colour", None, None)

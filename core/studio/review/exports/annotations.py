@@ -16,7 +16,7 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,9 +33,9 @@ from core.studio.ingest.names import Register, folded, stem
 from core.studio.ingest.reader import printable
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.decisions import insert_finding
-from core.studio.review.exports import anomalib, pictures, shapes
+from core.studio.review.exports import pictures, shapes
 from core.studio.review.exports.shapes import LARGEST, Shape
-from core.studio.review.exports.tables import Names
+from core.studio.review.exports.tables import Names, recorded
 
 MOST_SHAPES, MOST_POINTS = 200_000, 5_000_000
 NAMED = 1000  # names and reasons in an answer
@@ -57,7 +57,7 @@ def import_annotations(store: Store, study: str, file: Path, format: str, by: st
     is too large or holds nothing that can be imported.
     """
     if format not in TOOLS:
-        raise Refused(f"annotations come in as one of {', '.join(TOOLS)}, not {format!r}")
+        raise Refused(f"annotations are imported from one of {', '.join(TOOLS)}, not {format!r}")
     file = Path(file)
     if file.stat().st_size > LARGEST:
         raise Refused(f"A file of annotations has at most {LARGEST:,} bytes.")
@@ -103,8 +103,8 @@ class _Cases:
             if frames[case["path"]] > 1:
                 del paths[-1 if name != case["name"] else len(paths) :]
             for called in (names.case(case) for names in named):
-                stems = anomalib.stem_of(called, case["id"])
-                for ours in (called, pictures.file_name(called, case["id"]), stems, stems + anomalib.MASK):
+                stems = pictures.stem_of(called, case["id"])
+                for ours in (called, pictures.file_name(called, case["id"]), stems, stems + pictures.MASK):
                     self.ours.setdefault(ours, case["id"])
         self.paths = Register(paths)
 
@@ -200,7 +200,7 @@ class _Accepted:
     def why(self) -> str:
         """Returns the end of the sentence that says why nothing in the file can be imported."""
         if self._passed:
-            return "holds nothing that can be taken: " + "; ".join(self.reasons()[:3])
+            return "holds nothing that can be imported: " + "; ".join(self.reasons()[:3])
         named = ", ".join(map(repr, sorted(self.unknown)[:3]))
         return f"names no image of this study (it names {named})" if named else "holds no shapes"
 
@@ -335,31 +335,26 @@ def export_annotations(
     target = Path(target)
     if format == "label-studio":
         with target.open("w", encoding="utf-8") as text:
-            for chunk in _joined("[", ",\n", (json.dumps(_task(mask_out, names)) for mask_out in drawn()), "]"):
-                text.write(chunk)
+            text.write("[")
+            for number, mask_out in enumerate(drawn()):
+                text.write((",\n" if number else "") + json.dumps(_task(mask_out, names)))
+            text.write("]")
     else:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as out:
             if format == "cvat":
-                images = (ElementTree.tostring(_cvat_image(mask_out), encoding="unicode") for mask_out in drawn())
                 with out.open("annotations.xml", "w", force_zip64=True) as xml:
-                    for chunk in _joined("<annotations><version>1.1</version>", "", images, "</annotations>"):
-                        xml.write(chunk.encode())
+                    xml.write(b"<annotations><version>1.1</version>")
+                    for mask_out in drawn():
+                        xml.write(ElementTree.tostring(_cvat_image(mask_out), encoding="unicode").encode())
+                    xml.write(b"</annotations>")
             else:
                 for mask_out in drawn():
                     out.writestr(f"labels/{mask_out.name}.txt", _yolo_lines(mask_out, labels))
                 out.writestr("classes.txt", "\n".join(labels))
     if not cases:
         raise pictures.NothingToExport
-    burned = pictures.recorded(store, study, by, names, format, cases, shapes=count)
+    burned = recorded(store, study, by, names, format, cases, shapes=count)
     return {"shapes": count, "masks": dict(of.counts), "file": str(target), "burned_in": burned}
-
-
-def _joined(first: str, between: str, chunks: Iterable[str], last: str) -> Iterator[str]:
-    """Yields `first + between.join(chunks) + last`, chunk by chunk."""
-    yield first
-    for number, chunk in enumerate(chunks):
-        yield between + chunk if number else chunk
-    yield last
 
 
 @dataclass

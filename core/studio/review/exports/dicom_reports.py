@@ -22,9 +22,8 @@ from core.studio.review.cases import scored_runs
 from core.studio.review.exports.dicom_seg import ALGORITHM, Algorithm, Source, person, software, uid_of, write_all
 from core.studio.review.exports.pictures import Target, each
 from core.studio.review.exports.tables import Names
-from core.studio.review.scales import pixel_scale
 from core.studio.runs import records as runs
-from core.studio.runs.readings import unpack_map, unpack_not_judged
+from core.studio.runs.readings import pixel_scale, unpack_map, unpack_not_judged
 
 SCHEME = "99PMSACL"  # scheme of codes that are in no vocabulary
 _READING = "coalesce(r.score_roi, r.score) AS score, coalesce(r.percentile_roi, r.percentile) AS percentile, "
@@ -52,7 +51,7 @@ def export_dicom_map(
 
     def maps(source: Source, row: dict) -> Iterator[tuple[str, pydicom.Dataset]]:
         nonlocal scale
-        scale = scale or pixel_scale(store, runs.get_run(store, algorithm.run))
+        scale = scale or pixel_scale(runs.get_run(store, algorithm.run))
         parametric_map = _parametric_map(source, unpack_map(row), unpack_not_judged(row), algorithm, scale)
         yield f"map-{row['id']}.dcm", source.sealed(parametric_map, names.when(row["scored"]) or "")
 

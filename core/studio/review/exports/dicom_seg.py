@@ -29,10 +29,10 @@ from core.studio.ingest.masks import decode_mask
 from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.exports import pictures
 from core.studio.review.exports.pictures import Masks, NothingToExport, Target, put
-from core.studio.review.exports.tables import UID_ROOT, Names
+from core.studio.review.exports.tables import UID_ROOT, Names, recorded
 from core.studio.runs import records as runs
 from core.studio.runs import weights
-from core.studio.runs.operating import in_effect
+from core.studio.runs.operating import in_effect, level_of
 
 MOST = 64  # segments
 KINDS = {"reference": "Reference mask", "reader": "Reader's mask"}
@@ -59,9 +59,8 @@ class Algorithm:
     def of(cls, store: Store, run_id: str) -> Algorithm:
         """Describes a run's detector. Its threshold is the one of the operating point, else the one that the run
         derived from held-out normals."""
-        run, point = runs.get_run(store, run_id), in_effect(store, run_id)[run_id]
-        usual = run["summary"].get("threshold_roi", run["summary"].get("threshold"))
-        threshold = usual if point.threshold is None else point.threshold
+        run = runs.get_run(store, run_id)
+        threshold = level_of(store, run_id, in_effect(store, run_id)[run_id])
         title, digest = DETECTORS.title(run["method"]), weights.digest(runs.run_folder(store, run_id))
         return cls(run_id, title, digest, threshold)
 
@@ -204,7 +203,7 @@ def write_all(
         passed += not objects
     if not files:
         raise NothingToExport(f"{nothing}; {left_out[0]['reason']}" if left_out else nothing)
-    text = pictures.recorded(store, study, by, names, format, written, files=files)
+    text = recorded(store, study, by, names, format, written, files=files)
     return {"files": files, "passed_over": passed, "left_out": left_out, "burned_in": text}
 
 
@@ -220,17 +219,6 @@ def _objects(
         file.save_as(data := io.BytesIO())
         objects.append((name, data.getvalue()))
     return objects
-
-
-def segment(source: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = pictures.DEFAULT):
-    """Makes a highdicom Segmentation of one source image (or one of its frames); mask (H, W) of 0 and 1.
-
-    Segment i is the i-th component, called "label i"; with one segment just "label".
-    """
-    plane = Source.of(source, frame)
-    segmentation = _segmentation(plane, mask, label, "import", None, None, 1)
-    _refer(segmentation, plane)
-    return segmentation
 
 
 def _segmentation(

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from core.studio.db.store import Store
 from core.studio.review.exports.annotations import OUT, export_annotations
-from core.studio.review.exports.anomalib import export_anomalib
 from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
 from core.studio.review.exports.dicom_seg import export_dicom_seg
-from core.studio.review.exports.pictures import Target, export_coco, export_png
+from core.studio.review.exports.pictures import Target, export_anomalib, export_coco, export_png
 from core.studio.review.exports.tables import export_csv, export_findings, export_scores
 from core.studio.runs.marks import TRUTHS
 
@@ -50,7 +49,7 @@ def write_form(
     to export or the format is unknown.
     """
     if form not in SUFFIXES:
-        raise ValueError(f"a study goes out as one of {', '.join(SUFFIXES)}, not {form!r}")
+        raise ValueError(f"a study is exported as one of {', '.join(SUFFIXES)}, not {form!r}")
     if masks not in ("", *TRUTHS):
         raise ValueError(f"Masks are of kind {' or '.join(TRUTHS)}, not {masks!r}.")
     try:

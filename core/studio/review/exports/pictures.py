@@ -1,4 +1,4 @@
-"""Lesion masks as PNG files and COCO, and the components of a mask."""
+"""Lesion masks as PNG files and COCO, the components of a mask, and a study as folders of images for anomalib."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from typing import Any
 import cv2
 import numpy as np
 
-from core.studio.db import audit
 from core.studio.db.store import Store
 from core.studio.ingest import burned_in, volumes
 from core.studio.ingest.masks import decode_mask, reference_masks
+from core.studio.ingest.names import folded
+from core.studio.ingest.originals import image_of
+from core.studio.ingest.unreadable import Unreadable
 from core.studio.review.decisions import finding_labels as study_labels
-from core.studio.review.exports.tables import Names
+from core.studio.review.exports.tables import Names, recorded
+from core.studio.review.results import settled
 
 # A lesion mask as connected components (8 neighbours), which together are the mask, pixel for pixel.
 
@@ -160,14 +163,6 @@ def put(out: Target, name: str, data: bytes) -> None:
         (out / name).write_bytes(data)
 
 
-def recorded(store: Store, study: str, by: str, names: Names, format: str, cases: list[int], **counts: int) -> dict:
-    """Records an export of these cases in the audit trail; returns what `burned_in.among` reports on them."""
-    text = burned_in.among(store, study, cases)
-    details = {"format": format, **counts, "named": names.keep, "burned_in": len(text["cases"])}
-    audit.record(store, by, "export", study=study, after=details)
-    return text
-
-
 def export_png(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
     """Writes one 1-bit PNG for each case with a mask, byte for byte as stored, and `masks.csv`, which says whether each
     is the reference or a reader's.
@@ -210,8 +205,8 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
 
     names = Names(store, study, keep_names)
     cases = store.query("SELECT * FROM cases WHERE study = ? AND split = 'test' ORDER BY id", [study])
-    text = burned_in.among(store, study, [c["id"] for c in cases])
-    marked, several = set(text["cases"]), volumes.parts(store, study)
+    case_ids = [c["id"] for c in cases]
+    marked, several = set(burned_in.among(store, study, case_ids)["cases"]), volumes.parts(store, study)
     images = []
     for case in cases:
         image = {"id": case["id"], "width": case["width"], "height": case["height"], "split": case["split"]}
@@ -221,13 +216,10 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
         if case["id"] in marked:
             image["burned_in_text"] = True
         images.append(image)
-    case_ids = {c["id"] for c in cases}
     labels, called = list[str](), Labels(store, study)
     annotations: list[dict] = []
     of = Masks(store, study, masks)
-    for row in of:
-        if row["id"] not in case_ids:
-            continue
+    for row in (row for row in of if row["split"] == "test"):
         size = [row["height"], row["width"]]
         for component in components(decode_mask(row["png"])):
             label = called.of(row, component.bbox)
@@ -250,8 +242,7 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
     info = {"description": f"{study}, lesion masks", "version": "1.0"}
     body = {"info": info, "images": images, "annotations": annotations, "categories": categories}
     Path(target).write_text(json.dumps(body))
-    details = {"format": "coco", "annotations": len(annotations), "named": keep_names, "burned_in": len(marked)}
-    audit.record(store, by, "export", study=study, after=details)
+    text = recorded(store, study, by, names, "coco", case_ids, annotations=len(annotations))
     return {
         "images": len(images),
         "annotations": len(annotations),
@@ -259,3 +250,72 @@ def export_coco(store: Store, study: str, target: Path, by: str, keep_names: boo
         "file": str(target),
         "burned_in": text,
     }
+
+
+# A study as a folder for anomalib's MVTec and Folder readers, and for our own import (layout `loco`):
+# train/good/NAME.png, test/good/NAME.png, test/LABEL/NAME.png, ground_truth/LABEL/NAME_mask.png (0 and 255).
+# Normals that are held out for thresholds are in validation/good, as in MVTec LOCO: nothing is trained on them. Names
+# begin with a number of fixed length, because the readers pair images with masks by the order of their names.
+
+NORMAL, ABNORMAL, MASK = "good", "abnormal", "_mask"
+PARTS = {"train": "train", "holdout": "validation", "test": "test"}  # the folder of each split
+
+
+def export_anomalib(store: Store, study: str, out: Target, by: str, keep_names: bool = False, masks: str = "") -> dict:
+    """Writes the study's images and masks in anomalib's layout; one image at a time is in memory.
+
+    Returns {"files": images, "masks", "left_out": {reason: images}, "burned_in"}. An image imported without a label
+    gets its readers' label. Its folder is named after its finding, else after its first tag, which is the kind of an
+    imported defect. anomalib needs a mask for each abnormal image: if some have one, those without are skipped. So are
+    undecided images, and those whose file is missing. Raises NothingToExport if there is no normal image to train with.
+    """
+    names, words, called = Names(store, study, keep_names), settled(store, study), Labels(store, study)
+    of = Masks(store, study, masks)
+    mask_of = {r["id"]: (called.named(r), r["png"], r["kind"]) for r in of if decode_mask(r["png"]).any()}
+    written, mask_counts, skipped, spelled = list[int](), Counter[str](), dict[str, int](), dict[str, str]()
+    for case in each(
+        store, "SELECT id FROM cases WHERE study = ? ORDER BY id", [study], "SELECT * FROM cases WHERE id = :id"
+    ):
+        label = case["label"] if case["label"] != "unknown" else words.get(case["id"], "unknown")
+        why = "nobody decided on it" if label not in ("normal", ABNORMAL) else ""
+        if label == ABNORMAL and mask_of and case["id"] not in mask_of:
+            why = "abnormal and without a mask"
+        try:
+            image = None if why else image_of(case)
+        except Unreadable:
+            image, why = None, "its file is gone or changed"
+        if image is None:
+            skipped[why] = skipped.get(why, 0) + 1
+            continue
+        stem = stem_of(names.case(case), case["id"])
+        kind = NORMAL
+        if label != "normal":
+            named = mask_of.get(case["id"], (None,))[0] or next(iter(json.loads(case["tags"])), None)
+            kind = _folder(named or (DEFAULT if case["id"] in mask_of else ""))
+            kind = spelled.setdefault(folded(kind), kind)
+        folder = PARTS[case["split"]]
+        put(out, f"{folder}/{kind}/{stem}.png", _png(image[..., ::-1]))
+        if kind != NORMAL and mask_of:
+            mask = decode_mask(mask_of[case["id"]][1])
+            put(out, f"ground_truth/{kind}/{stem}{MASK}.png", _png((mask > 0).astype(np.uint8) * 255))
+            mask_counts[mask_of[case["id"]][2]] += 1
+        written.append(case["id"])
+    if not store.one("SELECT 1 FROM cases WHERE study = ? AND split != 'test'", [study]) or not written:
+        raise NothingToExport("this study has no normal image to train with")
+    text = recorded(store, study, by, names, "anomalib", written, files=len(written), **mask_counts)
+    return {"files": len(written), "masks": dict(mask_counts), "left_out": skipped, "burned_in": text}
+
+
+def stem_of(name: str, case_id: int) -> str:
+    """Returns the stem of a case's image file; its mask file has the same stem followed by MASK."""
+    return f"{case_id:09d}-{clean(name)}"
+
+
+def _folder(label: str) -> str:
+    """Returns a label as the name of a folder, which is never the folder of normal images."""
+    name = clean(label).strip(" .")
+    return f"{name} {ABNORMAL}" if name.lower() == NORMAL else name or ABNORMAL
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    return cv2.imencode(".png", pixels)[1].tobytes()

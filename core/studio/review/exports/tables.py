@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -129,6 +130,27 @@ def _bare(name: str) -> str:
     return f"{stem(file)} #{number}" if sign and number.isdigit() else stem(name)
 
 
+def recorded(store: Store, study: str, by: str, names: Names, format: str, cases: Iterable[int], **counts: int) -> dict:
+    """Records an export of these cases in the audit trail; returns what `burned_in.among` reports on them."""
+    text = burned_in.among(store, study, list(dict.fromkeys(cases)))
+    details = {"format": format, **counts, "named": names.keep, "burned_in": len(text["cases"])}
+    audit.record(store, by, "export", study=study, after=details)
+    return text
+
+
+def _written(
+    store: Store, study: str, target: Path, by: str, names: Names, format: str, columns: tuple[str, ...],
+    rows: list[dict],
+) -> dict:  # fmt: skip
+    """Writes these columns of the rows as CSV and records the export; returns {"rows", "file", "burned_in"}."""
+    with Path(target).open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(columns)
+        out.writerows([cell(row[column]) for column in columns] for row in rows)
+    text = recorded(store, study, by, names, format, (row["number"] for row in rows), rows=len(rows))
+    return {"rows": len(rows), "file": str(target), "burned_in": text}
+
+
 # Decisions as CSV, one line for each review that counts.
 
 COLUMNS = (
@@ -157,27 +179,21 @@ def export_csv(
         "LEFT JOIN readings r ON r.case_id = c.id AND r.run = coalesce(?, v.run, ?) WHERE c.study = ? ORDER BY v.id",
         [run, next(iter(scored), None), study],
     )
-    text = burned_in.among(store, study, [r["number"] for r in rows])
-    marked, several = set(text["cases"]), volumes.parts(store, study)
-    with Path(target).open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(COLUMNS)
-        for row in rows:
-            row |= {
-                "case": names.case({"id": row["number"], "name": row["name"]}),
-                "run": run or row["run"] or next(iter(scored), None),
-                "reader": names.reader(row["reader"]),
-                "created": names.when(row["created"]),
-                "recording": names.recording(row) if row["number"] in several else "",
-                "frame": several.get(row["number"]),
-                "burned_in_text": int(row["number"] in marked),
-                "tags": "; ".join(json.loads(row["tags"])),
-                **_certainty(row["extra"]),
-            }
-            out.writerow([cell(row[c]) for c in COLUMNS])
-    details = {"format": "csv", "rows": len(rows), "named": keep_names, "burned_in": len(marked)}
-    audit.record(store, by, "export", study=study, after=details)
-    return {"rows": len(rows), "file": str(target), "burned_in": text}
+    numbers = [row["number"] for row in rows]
+    marked, several = set(burned_in.among(store, study, numbers)["cases"]), volumes.parts(store, study)
+    for row in rows:
+        row |= {
+            "case": names.case({"id": row["number"], "name": row["name"]}),
+            "run": run or row["run"] or next(iter(scored), None),
+            "reader": names.reader(row["reader"]),
+            "created": names.when(row["created"]),
+            "recording": names.recording(row) if row["number"] in several else "",
+            "frame": several.get(row["number"]),
+            "burned_in_text": int(row["number"] in marked),
+            "tags": "; ".join(json.loads(row["tags"])),
+            **_certainty(row["extra"]),
+        }
+    return _written(store, study, target, by, names, "csv", COLUMNS, rows)
 
 
 SCORES = (
@@ -203,17 +219,11 @@ def export_scores(store: Store, study: str, target: Path, by: str, keep_names: b
         "ORDER BY c.id, j.key",
         [json.dumps(list(runs)), study],
     )
-    text = burned_in.among(store, study, list(dict.fromkeys(r["id"] for r in rows)))
-    with Path(target).open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(SCORES)
-        for row in rows:
-            run = row["run"]
-            row |= {"case": names.case(row), "detector": runs[run]["title"], "operating_point": points[run].source}
-            row |= {"tags": "; ".join(json.loads(row["tags"])), "threshold": levels[run]}
-            out.writerow([cell(row[c]) for c in SCORES])
-    audit.record(store, by, "export", study=study, after={"format": "scores", "rows": len(rows), "named": keep_names})
-    return {"rows": len(rows), "file": str(target), "burned_in": text}
+    for row in rows:
+        run = row["run"]
+        row |= {"case": names.case(row), "detector": runs[run]["title"], "operating_point": points[run].source}
+        row |= {"tags": "; ".join(json.loads(row["tags"])), "threshold": levels[run]}
+    return _written(store, study, target, by, names, "scores", SCORES, rows)
 
 
 FINDINGS = (
@@ -239,17 +249,9 @@ def export_findings(store: Store, study: str, target: Path, by: str, keep_names:
         "WHERE c.study = :study ORDER BY c.id, turn",
         {"study": study},
     )
-    text = burned_in.among(store, study, list(dict.fromkeys(r["id"] for r in rows)))
-    with Path(target).open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(FINDINGS)
-        for row in rows:
-            case = {"id": row["number"], "name": row["name"]}
-            row |= {"case": names.case(case), "reader": names.reader(row["reader"])}
-            row["created"] = names.when(row["created"])
-            out.writerow([cell(row[c]) for c in FINDINGS])
-    audit.record(store, by, "export", study=study, after={"format": "findings", "rows": len(rows), "named": keep_names})
-    return {"rows": len(rows), "file": str(target), "burned_in": text}
+    for row in rows:
+        row |= {"case": names.case(row), "reader": names.reader(row["reader"]), "created": names.when(row["created"])}
+    return _written(store, study, target, by, names, "findings", FINDINGS, rows)
 
 
 def _certainty(extra: str | None) -> dict:

@@ -12,7 +12,7 @@ import pytest
 from app.commands import main
 from core.studio.ingest import studies
 from core.studio.ingest.originals import image_of
-from core.studio.review import decisions, masks, scales
+from core.studio.review import decisions, masks
 from core.studio.review.exports import dicom_reports
 from core.studio.review.exports.formats import SUFFIXES, write_form
 from core.studio.review.exports.pictures import Masks
@@ -130,7 +130,6 @@ def test_maps_and_masks_go_out_one_at_a_time(bare, tmp_path, monkeypatch):
     for module, name in ((dicom_reports, "unpack_map"), (dicom_reports, "_parametric_map")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, real=real, name=name: (order.append(name), real(*a))[1])
-    monkeypatch.setattr(scales, "MOST_PIXELS", side * side)  # of a run that did not keep its scale
     write_form(bare, study, "dicom-map", tmp_path / "first.zip", "root", run=run)  # what is imported on the way
     order.clear()
     tracemalloc.start()

@@ -11,10 +11,10 @@ import pytest
 from core.studio.ingest import studies
 from core.studio.review import decisions
 from core.studio.review.exports.dicom_reports import export_dicom_map, export_dicom_sr
-from core.studio.review.exports.dicom_seg import Algorithm, Source, export_dicom_seg, segment, uid_of
+from core.studio.review.exports.dicom_seg import Algorithm, Source, export_dicom_seg, uid_of
 from core.studio.runs.readings import read_maps
 from tests.studio.review.conftest import add_readings, asks, decide, save_mask
-from tests.studio.review.exports.test_dicom_seg import ct
+from tests.studio.review.exports.test_dicom_seg import ct, segment
 
 EXPORTS = {"seg": export_dicom_seg, "map": export_dicom_map, "sr": export_dicom_sr}
 

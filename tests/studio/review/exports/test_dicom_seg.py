@@ -15,7 +15,7 @@ from core.studio.ingest.decode import read_image
 from core.studio.ingest.video import Sampling
 from core.studio.review import cases
 from core.studio.review.exports import dicom_seg
-from core.studio.review.exports.dicom_seg import export_dicom_seg, segment
+from core.studio.review.exports.dicom_seg import Source, export_dicom_seg
 from core.studio.review.exports.pictures import export_coco
 from core.studio.review.exports.tables import export_csv
 from tests.conftest import write
@@ -50,6 +50,13 @@ def ct(path, shape=(48, 40), name="Doe^Jane"):
     ds.PixelData = rng.integers(0, 2000, shape).astype("<i2").tobytes()
     ds.save_as(path, enforce_file_format=True)
     return ds
+
+
+def segment(header: pydicom.Dataset, mask: np.ndarray, frame: int = 0, label: str = "lesion") -> pydicom.Dataset:
+    """A segmentation of one source image, or of one of its frames."""
+    source = Source.of(header, frame)
+    made = dicom_seg._segmentation(source, mask, label, "import", None, None, 1)
+    return source.sealed(made, "2026-01-01T00:00:00.000Z")
 
 
 def test_dicom_seg_read_by_pydicom_gives_the_mask_and_no_names(bare, tmp_path):
