@@ -79,8 +79,8 @@ def run_score(args) -> int:
     """Score a study's held-out and test cases with a fitted detector."""
     from core.engine.tensors import pick_device
     from core.studio.jobs import queue as jobs
-    from core.studio.runs.screened import take_in
     from core.studio.runs.results import flagged_counts
+    from core.studio.runs.screened import take_in
 
     pick_device(args.device)
     store = open_store(args)

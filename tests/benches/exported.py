@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from core.engine.detectors.lesion_head.config import LESION_PRESETS
-from core.engine.exported.graph_file import full_precision, furthest
-from core.engine.exported.graphs import exportable
+from core.engine.exported.graphs import exportable, full_precision, furthest
 from core.engine.phantom.frame import draw_case
 from core.studio.db import opening
 from core.studio.db.home import Home

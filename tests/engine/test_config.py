@@ -14,7 +14,7 @@ from core.engine.objectives.config import PretrainConfig
 from core.engine.registry import DETECTORS
 
 COUNTS = {  # integers of a detector that size no network
-    "batch", "checks", "critic_steps", "epochs", "frozen", "k", "local_batch", "local_from", "local_window",
+    "batch", "critic_steps", "epochs", "frozen", "k", "local_batch", "local_from", "local_window",
     "max_steps", "members", "neighbours", "patch", "patches", "pool", "reestimate", "searches", "seed", "side",
     "steps", "stride", "window",
 }  # fmt: skip

@@ -39,12 +39,64 @@ def upsample(maps: np.ndarray, size: int | tuple[int, int]) -> np.ndarray:
     return np.asarray(F.interpolate(x, (height, width), mode="bilinear", align_corners=False)[:, 0].numpy())
 
 
+def covered(roi: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Computes the share of each cell of a grid (h, w) that is inside regions (N, S, S): float32 (N, h, w)."""
+    inside, every = _counts(roi, shape)
+    return inside / every
+
+
+def _counts(roi: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Counts the pixels of each cell that are inside regions (N, S, S), as (N, h, w), and all of them, as (h, w).
+
+    Cells are those of `F.interpolate(mode="area")`, which ONNX does not support for all sizes.
+    """
+    rows, columns = (_windows(n, cells, roi.device) for n, cells in zip(roi.shape[1:], shape, strict=True))
+    blocks = [roi] if torch.compiler.is_exporting() else roi.split(BLOCK)
+    inside = torch.cat([rows @ block.float() @ columns.T for block in blocks])
+    return inside, rows.sum(1)[:, None] * columns.sum(1)
+
+
+def _windows(size: int, cells: int, device: torch.device) -> Tensor:
+    """Returns (cells, size) of 0 and 1: which pixels are averaged for each cell."""
+    pixels, numbers = np.arange(size), np.arange(cells + 1)[:, None] * size
+    windows = (pixels >= numbers[:-1] // cells) & (pixels < -(-numbers[1:] // cells))
+    return torch.from_numpy(windows.astype(np.float32)).to(device)
+
+
+def inside_of(roi: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Resizes regions (N, S, S) to bool (N, h, w); a cell is inside if at least half of it is."""
+    inside, every = _counts(roi, shape)
+    return 2 * inside >= every
+
+
+def counting(maps: Tensor, roi: Tensor | None) -> Tensor:
+    """Returns which cells of maps (N, h, w) count, bool (N, h, w): those inside roi (N, S, S), or all.
+
+    All cells of an image with an empty region count.
+    """
+    if roi is None:
+        return torch.ones_like(maps, dtype=torch.bool)
+    inside = inside_of(roi, maps.shape[1:])
+    return inside | ~inside.flatten(1).any(1)[:, None, None]
+
+
+def mean_inside(maps: Tensor, roi: Tensor | None) -> Tensor:
+    """Averages the cells of maps (N, h, w) that count: (N,)."""
+    inside = counting(maps, roi)
+    return (maps * inside).sum((1, 2)) / inside.sum((1, 2))
+
+
+def masked_maps(maps: Tensor, roi: Tensor | None) -> Tensor:
+    """Sets maps (N, h, w) to their minimum outside the region of interest, so that the maximum is inside."""
+    return maps if roi is None else torch.where(inside_of(roi, maps.shape[1:]), maps, maps.amin((1, 2), keepdim=True))
+
+
 def roi_at(roi: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Resizes regions uint8 (N, S, S) to bool (N, h, w); a cell is inside if at least half of it is."""
+    """Computes `inside_of` of regions uint8 (N, S, S), a few at a time."""
     inside = np.empty((len(roi), *shape[:2]), bool)
     for start in range(0, len(roi), BLOCK):
-        x = torch.from_numpy(np.array(roi[start : start + BLOCK])).float()[:, None]
-        inside[start : start + BLOCK] = F.interpolate(x, tuple(shape[:2]), mode="area")[:, 0].numpy() >= 0.5
+        block = torch.from_numpy(np.array(roi[start : start + BLOCK]))
+        inside[start : start + BLOCK] = inside_of(block, tuple(shape[:2])).numpy()
     return inside
 
 
@@ -63,20 +115,8 @@ def cells_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
 
 
 def counted(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Returns which cells of maps (N, h, w) count, bool (N, h, w): those inside roi uint8 (N, S, S), or all.
-
-    All cells of an image with an empty region count.
-    """
+    """Computes `counting` of maps (N, h, w) and regions uint8 (N, S, S), which are arrays."""
     if roi is None:
         return np.ones(maps.shape, bool)
     inside = roi_at(roi, maps.shape[1:])
     return np.asarray(inside | ~inside.any((1, 2), keepdims=True))
-
-
-def masked_maps(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Sets maps to their minimum outside the region of interest, so that the maximum is inside."""
-    if roi is None:
-        return maps
-    inside = roi_at(roi, maps.shape[1:])
-    floor = maps.min((1, 2), keepdims=True)
-    return np.where(inside, maps, floor).astype(np.float32)

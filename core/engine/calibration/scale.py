@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from typing_extensions import Self
 
 from core.engine.config import Config
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Values = TypeVar("Values", np.ndarray, "Tensor")
 LEAST = 16  # images of which some can be held out
 
 
@@ -24,8 +29,8 @@ class Scale(Config):
         """Computes the scale of values of any shape; the standard deviation is at least 1e-6."""
         return cls(float(np.mean(values)), max(1e-6, float(np.std(values))))
 
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        """Standardises values by mean and standard deviation."""
+    def __call__(self, values: Values) -> Values:
+        """Standardises values, an array or a tensor, by mean and standard deviation."""
         return (values - self.mean) / self.sd
 
 

@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, load_encoder, save_encoder
-from core.engine.calibration.heatmap import masked_maps
+from core.engine.calibration.heatmap import BLOCK, masked_maps
 from core.engine.config import BadConfig, Config
 from core.engine.files import write_json, write_tensors
 from core.engine.progress import Report, Stop
 from core.engine.registry import DETECTORS
 from core.engine.rows import rows_of
+from core.engine.tensors import to_batch
 
 
 @dataclass
@@ -42,6 +43,16 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.maps)
+
+    @classmethod
+    def of(cls, values: dict[str, Tensor]) -> Prediction:
+        """Converts tensors by name: `maps`, and the extras."""
+        arrays = {name: value.cpu().numpy() for name, value in values.items()}
+        return cls(arrays.pop("maps"), arrays)
+
+    def values(self, rows: slice = slice(None)) -> dict[str, Tensor]:
+        """Returns the maps and the extras of images `rows` as tensors, by name."""
+        return {name: torch.from_numpy(v[rows]) for name, v in {"maps": self.maps, **self.extras}.items()}
 
     @classmethod
     def joined(cls, batches: Sequence[Prediction], count: int | None = None) -> Prediction:
@@ -150,13 +161,29 @@ class Detector(nn.Module, abc.ABC):
         """Predicts images uint8 (N, S, S, 3). By default the maps do not depend on `roi`."""
 
     def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the score of each image, float32 (N,): by default the maximum of its map, inside `roi` if given.
+        """Returns the score of each image, float32 (N,), inside its region of interest if given.
 
         Args:
             prediction: The result of `predict`.
             roi: uint8 (N, S, S), 1 inside the region of interest.
         """
-        return masked_maps(prediction.maps, roi).max((1, 2))
+        scores = [np.zeros(0, np.float32)]
+        for start in range(0, len(prediction), BLOCK):
+            rows = slice(start, start + BLOCK)
+            region = None if roi is None else torch.from_numpy(np.array(roi[rows]))
+            scores.append(self.score(prediction.values(rows), region).numpy())
+        return np.concatenate(scores).astype(np.float32)
+
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Computes the scores (B,) of a batch: by default the maximum of each map, inside the region of interest.
+
+        This is also the score in an exported graph, so that it uses only operations that ONNX supports.
+
+        Args:
+            values: The prediction's maps and extras by name, as `Prediction.values` returns them.
+            roi: (B, S, S), 1 inside the region of interest, or None.
+        """
+        return masked_maps(values["maps"], roi).amax((1, 2))
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """Returns the prediction with its maps replaced by `maps` (N, h, w), ready for `image_score`."""
@@ -247,6 +274,26 @@ class Detector(nn.Module, abc.ABC):
             title = DETECTORS.title(self.name)
             raise ValueError(f"this {title} was saved with another configuration ({wrong[0]}); fit it again")
         return self
+
+
+class ImageDetector(Detector):
+    """Base of detectors that pass images through networks of their own."""
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @abc.abstractmethod
+    def read(self, x: Tensor) -> dict[str, Tensor]:
+        """Computes smoothed `maps` (B, h, w) of x (B, 3, S, S) in [0, 1], and the extras (B, ...) for `score`."""
+
+    @torch.inference_mode()
+    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
+        """Predicts images uint8 (N, S, S, 3) of the size of the fit."""
+        self.demand_size(images)
+        inputs = at_least_one(images)
+        batches = (np.asarray(inputs[start : start + batch]) for start in range(0, len(inputs), batch))
+        return Prediction.joined([Prediction.of(self.read(to_batch(x, self.device))) for x in batches], len(images))
 
 
 class Tensors(nn.Module):

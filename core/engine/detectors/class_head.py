@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 from typing_extensions import Self
 
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import ClassHead, Encoder
-from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import FitContext, Prediction
+from core.engine.config import Config, option
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.registry import DETECTORS
 
@@ -26,11 +25,7 @@ from core.engine.registry import DETECTORS
 class ClassHeadConfig(Config):
     """Options of the class-head detector. batch: images per step."""
 
-    batch: int = 32
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise BadConfig(f"batch must be at least 1, not {self.batch}")
+    batch: int = option(32, low=1)
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -59,43 +54,33 @@ class ClassHeadDetector(MapDetector):
         return self.encoder.class_head
 
     @classmethod
-    def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> _NoFit:
+    def fitting(cls, encoder: Encoder, config: ClassHeadConfig, count: int, size: int, context: FitContext) -> Self:
         """Raises ValueError if the encoder has no class head."""
         if encoder.class_head is None:
             raise ValueError("this encoder has no class head: pre-train it by PMSACL, or choose another detector")
-        return _NoFit(cls(encoder, config, size))
+        return cls(encoder, config, size)
 
-    def evidence(self, maps: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
-        """Computes the log odds of each cell (B, h, w) and of each image (B,) from maps by stride."""
-        coarse = maps[STRIDES[-1]]
-        pooled = Encoder.pool(maps)
+    def add(self, maps: dict[int, Tensor], start: int) -> None:
+        """Does nothing: the fit learns nothing from the images."""
+
+    def finish(self) -> Self:
+        return self
+
+    def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
+        """Reads a batch: log odds (B, S / 32, S / 32) as `maps`, and `evidence` (B,), the image's log odds."""
+        coarse, pooled = maps[STRIDES[-1]], Encoder.pool(maps)
         cells = coarse.permute(0, 2, 3, 1).flatten(0, 2)
         cell_evidence = self.head.evidence(cells, self.encoder.project(cells))
-        return cell_evidence.view(-1, *coarse.shape[2:]), self.head.evidence(pooled, self.encoder.project(pooled))
+        return {
+            "maps": cell_evidence.view(-1, *coarse.shape[2:]),
+            "evidence": self.head.evidence(pooled, self.encoder.project(pooled)),
+        }
 
-    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: log odds (B, S / 32, S / 32) as maps; extras: `evidence` (B,), the image's log odds."""
-        cells, image = self.evidence(maps)
-        return Prediction(cells.cpu().numpy(), {"evidence": image.cpu().numpy()})
-
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        return prediction.extras["evidence"]
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        return values["evidence"]
 
     @classmethod
     def restored(
         cls, config: Any, size: int, tensors: dict[str, Tensor], within: dict[str, Any], facts: dict[str, Any]
     ) -> Self:
         return cls(within["encoder"], config, size)
-
-
-class _NoFit:
-    """The fit of a detector that learns nothing from the images."""
-
-    def __init__(self, detector: ClassHeadDetector) -> None:
-        self.detector = detector
-
-    def add(self, maps: dict[int, Tensor], start: int) -> None:
-        pass
-
-    def finish(self) -> ClassHeadDetector:
-        return self.detector

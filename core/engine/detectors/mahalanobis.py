@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import Self
 
+from core.engine.backbones.base import in_order
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
-from core.engine.calibration.heatmap import blur
-from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import FitContext, Prediction
+from core.engine.calibration.heatmap import blur, covered, inside_of
+from core.engine.config import BadConfig, Config, option
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.registry import DETECTORS
 
@@ -36,17 +37,16 @@ class MahalanobisConfig(Config):
 
     strides: tuple[int, ...] = (4, 8, 16, 32)
     map_strides: tuple[int, ...] = (16, 32)
-    sigma: float = 4.0
-    batch: int = 32
+    sigma: float = option(4.0, low=0)
+    batch: int = option(32, low=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for strides in (self.strides, self.map_strides):
-            if not strides or [s for s in STRIDES if s in strides] != list(strides):
+            if not in_order(strides):
                 raise BadConfig(f"strides are some of {', '.join(map(str, STRIDES))}, in order; not {strides}")
         if not set(self.map_strides) <= set(self.strides):
             raise BadConfig("map_strides are some of strides")
-        if self.sigma < 0 or self.batch < 1:
-            raise BadConfig("sigma must be 0 or more and batch at least 1")
 
 
 class Normal(nn.Module):
@@ -126,18 +126,17 @@ class Mahalanobis(MapDetector):
             raise ValueError(f"this detector needs at least 2 normal images; there are {count}")
         return MahalanobisFitting(encoder, config, size, context.roi)
 
-    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: maps float32 (B, S/16, S/16), which do not depend on `roi`."""
+    def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
+        """Reads a batch: `maps` (B, S/16, S/16), which do not depend on `roi`, and the class's extras."""
         features = features_of(maps, self.config, roi if "pooled_roi" in self.normals else None)
         heat = self.normals["cells"].distance(features["cells"])
-        smooth = blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy()
-        names = [name for name in ("pooled", "pooled_roi") if name in features]
-        return Prediction(smooth, {n: self.normals[n].distance(features[n]).cpu().numpy() for n in names})
+        names: list[str] = [name for name in ("pooled", "pooled_roi") if name in features]
+        distances = {name: self.normals[name].distance(features[name]) for name in names}
+        return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256), **distances}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the pooled features' distance, float32 (N,), in the region of interest if `predict` got one."""
-        name = "pooled_roi" if roi is not None and "pooled_roi" in prediction.extras else "pooled"
-        return prediction.extras[name].astype(np.float32)
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Returns the pooled features' distance (B,), in the region of interest if `read` got one."""
+        return values["pooled_roi" if roi is not None and "pooled_roi" in values else "pooled"]
 
     @classmethod
     def restored(
@@ -158,7 +157,10 @@ class MahalanobisFitting:
 
     def add(self, maps: dict[int, Tensor], start: int) -> None:
         count = len(next(iter(maps.values())))
-        features = features_of(maps, self.config, None if self.roi is None else self.roi[start : start + count])
+        roi = None
+        if self.roi is not None:
+            roi = torch.from_numpy(np.array(self.roi[start : start + count])).to(self.encoder.mean.device)
+        features = features_of(maps, self.config, roi)
         inside, cells = features.pop("inside"), features.pop("cells")
         self.scatter["cells"].add(cells[inside])
         for name, values in features.items():
@@ -169,11 +171,11 @@ class MahalanobisFitting:
         return Mahalanobis(self.encoder, self.config, self.size, normals)
 
 
-def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: np.ndarray | None) -> dict[str, Tensor]:
+def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: Tensor | None) -> dict[str, Tensor]:
     """Computes features from maps (B, C, h, w) by stride.
 
     Returns `pooled` (B, D); `cells` (B, h, w, D') on the grid of the finest map stride; `inside` bool (B, h, w), the
-    cells in the region of interest (all if `roi` is None); and, with roi uint8 (B, S, S), `pooled_roi` (B, D), averaged
+    cells in the region of interest (all if `roi` is None); and, with roi (B, S, S), `pooled_roi` (B, D), averaged
     over the region of interest.
     """
     finest = maps[config.map_strides[0]]
@@ -185,9 +187,8 @@ def features_of(maps: dict[int, Tensor], config: MahalanobisConfig, roi: np.ndar
         "inside": torch.ones(finest.shape[0], *grid, dtype=torch.bool, device=finest.device),
     }
     if roi is not None:
-        region = torch.from_numpy(np.array(roi)).to(finest.device).float()[:, None]
-        weights = {s: F.interpolate(region, maps[s].shape[-2:], mode="area") for s in config.strides}
+        weights = {s: covered(roi, maps[s].shape[-2:])[:, None] for s in config.strides}
         pooled = [(maps[s] * w).sum((2, 3)) / w.sum((2, 3)).clamp_min(1e-6) for s, w in weights.items()]
         out["pooled_roi"] = torch.cat(pooled, 1).float()
-        out["inside"] = F.interpolate(region, grid, mode="area")[:, 0] >= 0.5
+        out["inside"] = inside_of(roi, grid)
     return out

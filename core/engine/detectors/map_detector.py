@@ -51,12 +51,12 @@ class MapDetector(Detector):
         """Starts a fit on `count` images of side `size`. Raises ValueError if there are too few images."""
 
     @abc.abstractmethod
-    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Computes the prediction of a batch from the encoder's maps.
+    def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
+        """Computes smoothed `maps` (B, h, w) and the extras (B, ...) for `score`, also in an exported graph.
 
         Args:
-            maps: {stride: (B, C, h, w)}, at least at the strides of the detector's configuration.
-            roi: uint8 (B, S, S), for detectors that score the region of interest as a whole.
+            maps: The encoder's maps, {stride: (B, C, h, w)}, at least at the strides of the configuration.
+            roi: (B, S, S), for detectors that score the region of interest as a whole.
         """
 
     @classmethod
@@ -122,9 +122,11 @@ def predict_together(
     predictions: list[list[Prediction]] = [[] for _ in detectors]
     inputs = at_least_one(images)
     for start in range(0, len(inputs), batch):
-        maps = maps_of(reader, np.asarray(inputs[start : start + batch]), strides)
+        rows = slice(start, start + batch)
+        maps = maps_of(reader, np.asarray(inputs[rows]), strides)
+        region = None if roi is None else torch.from_numpy(np.array(roi[rows])).to(reader.mean.device)
         for detector, batches in zip(detectors, predictions, strict=True):
-            batches.append(detector.read(maps, None if roi is None else roi[start : start + batch]))
+            batches.append(Prediction.of(detector.read(maps, region)))
     return [Prediction.joined(batches, len(images)) for batches in predictions]
 
 

@@ -23,8 +23,8 @@ from core.engine.backbones.base import in_order
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
 from core.engine.calibration.heatmap import blur, roi_at
-from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import FitContext, Prediction, Tensors
+from core.engine.config import BadConfig, Config, option
+from core.engine.detectors.base import FitContext, Tensors
 from core.engine.detectors.gaussian import Gaussian, Moments
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.registry import DETECTORS
@@ -40,19 +40,16 @@ class PaDiMConfig(Config):
     """
 
     strides: tuple[int, ...] = (4, 8, 16)
-    channels: int = 100
-    epsilon: float = 0.01
-    sigma: float = 4.0
-    batch: int = 32
+    channels: int = option(100, low=1)
+    epsilon: float = option(0.01, above=0)
+    sigma: float = option(4.0, low=0)
+    batch: int = option(32, low=1)
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not in_order(self.strides):
             raise BadConfig(f"PaDiM's strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
-        if self.channels < 1 or self.batch < 1:
-            raise BadConfig("PaDiM's channels and batch must be at least 1")
-        if self.epsilon <= 0 or self.sigma < 0:
-            raise BadConfig("PaDiM's epsilon must be above 0, and its sigma 0 or more")
 
 
 @DETECTORS.register("padim", title="PaDiM", section="Anomaly Detection and Segmentation")
@@ -80,14 +77,10 @@ class PaDiM(MapDetector):
         channels = draw_channels(widths, config.channels, config.seed, torch.device(context.device))
         return PaDiMFitting(encoder, config, channels, size)
 
-    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: maps of smoothed distances, (B, S/4, S/4) if the finest stride is 4."""
-        heat = self.distances(maps)
-        return Prediction(blur(heat, self.config.sigma * heat.shape[1] / 256).cpu().numpy())
-
-    def distances(self, maps: dict[int, Tensor]) -> Tensor:
-        """Computes unsmoothed distances (B, h, w) on the finest grid."""
-        return self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
+    def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
+        """Reads a batch: `maps` of smoothed distances, (B, S/4, S/4) if the finest stride is 4."""
+        heat = self.gaussian.distance([maps[stride].index_select(1, index) for stride, index in self.kept.items()])
+        return {"maps": blur(heat, self.config.sigma * heat.shape[1] / 256)}
 
     @property
     def kept(self) -> dict[int, Tensor]:

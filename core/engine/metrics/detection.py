@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.engine.mean_colour import MeanColour
-
 
 def auroc(scores: np.ndarray, labels: np.ndarray) -> float | None:
     """Computes the area under the ROC curve, exactly; fast enough for tens of millions of pixels.
@@ -50,25 +48,6 @@ def rates(scores: np.ndarray, labels: np.ndarray, threshold: float) -> dict[str,
         "specificity": float(1 - flagged[~labels].mean()) if not labels.all() else None,
         "accuracy": float((flagged == labels).mean()) if len(labels) else None,
     }
-
-
-def mean_colour_scores(
-    train: np.ndarray, test: np.ndarray, roi: tuple[np.ndarray, np.ndarray] | None = None
-) -> np.ndarray:
-    """Scores test images by the Mahalanobis distance of their mean colour from that of normal images.
-
-    It is a trivial baseline: a study that it solves is useless for comparing detectors.
-
-    Args:
-        train: uint8 (N, S, S, 3), normal images.
-        test: uint8 (M, S, S, 3).
-        roi: Regions of interest of both, uint8 (N, S, S) and (M, S, S), outside of which pixels are ignored.
-
-    Returns:
-        Distances, float64 (M,).
-    """
-    roi_train, roi_test = roi or (None, None)
-    return MeanColour.fit(train, roi_train).distances(test, roi_test)
 
 
 # How thresholds are chosen before an evaluation.

@@ -26,7 +26,7 @@ def form(kind: type[Config]) -> list[dict]:
         hint = hints[name]
         if declared.control == "hidden" or dataclasses.is_dataclass(hint) or dict in (hint, typing.get_origin(hint)):
             continue
-        if declared == Option():
+        if not declared.sentence:
             declared = dataclasses.replace(declared, sentence=explained(kind).get(name, ""))
         groups.setdefault(declared.group or "Settings", []).append(field(name, hint, declared))
     return [{"title": title, "fields": fields} for title, fields in groups.items()]

@@ -41,7 +41,7 @@ def add_steadiness(
     does not count as unsteadiness.
     """
     from core.engine.calibration.percentiles import Calibration
-    from core.engine.detectors.uncertainty import steadiness
+    from core.engine.detectors.uncertainty import scores_of_views
     from core.engine.progress import Stopped
     from core.studio.ingest.cache import load_arrays
     from core.studio.runs.scoring import load_detector
@@ -60,7 +60,7 @@ def add_steadiness(
         report({"message": f"How steady the scores are: {done} of {len(holdout) + len(test)}"})
         done += len(index)
         images, roi = np.array(rows_of(arrays.images, index)), np.array(rows_of(arrays.roi, index))
-        return steadiness(detector, images, roi).scores.astype(np.float64)
+        return scores_of_views(detector, images, roi).astype(np.float64)
 
     normal = np.concatenate([views(holdout[i : i + CHUNK]) for i in range(0, len(holdout), CHUNK)], axis=1)
     calibrations = [Calibration.of(scores) for scores in normal]

@@ -49,8 +49,7 @@ def export_run(store: Store, run_id: str, out: Path, device: str = "cpu") -> dic
     study; otherwise the card gives the reason, and only the weights are exported. Raises ValueError if the folder is
     not empty.
     """
-    from core.engine.exported.graph_file import write_onnx
-    from core.engine.exported.graphs import CannotExport
+    from core.engine.exported.graphs import CannotExport, write_onnx
 
     run = runs.get_run(store, run_id)
     detector = load_detector(store, run_id, device)

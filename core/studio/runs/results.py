@@ -90,7 +90,7 @@ def baseline_row(
 
     It has no heat maps and so no localisation; `masks` only decides with which rows it is listed.
     """
-    from core.engine.metrics.detection import mean_colour_scores
+    from core.engine.mean_colour import MeanColour
     from core.engine.metrics.evaluate import evaluate
 
     started = time.monotonic()
@@ -98,10 +98,13 @@ def baseline_row(
     arrays = load_arrays(store, study, size, masks=truth.masks)
     train, test, normal = arrays.index("train"), known_test(arrays), arrays.index("holdout", label="normal")
 
+    def rows(index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        return rows_of(arrays.images, index), rows_of(arrays.roi, index) if roi else None
+
     def scores(index: np.ndarray) -> np.ndarray:
-        train_images, images = rows_of(arrays.images, train), rows_of(arrays.images, index)
-        inside = (rows_of(arrays.roi, train), rows_of(arrays.roi, index)) if roi else None
-        return mean_colour_scores(train_images, images, inside)
+        return normals.distances(*rows(index))
+
+    normals = MeanColour.fit(*rows(train))
 
     options.pop("pixel_rule", None)
     labels = (arrays.label[test] == "abnormal").astype(int)

@@ -64,8 +64,6 @@ def overfitting() -> list[Arm]:
     tries: dict[str, dict] = {
         "frozen": {},
         "frozen, with distances": {"distances": True},
-        "frozen, stopped early": {"checks": 8},
-        "frozen, with distances, stopped early": {"distances": True, "checks": 8},
     }
     return [
         Arm(label, "lesion-head", UNTRAINED, pretrain=PRETRAINED, fit_size=128, fit={"mode": "frozen", **changes})

@@ -21,22 +21,6 @@ def test_conformal_threshold_holds_on_average(n, alpha):
     assert alpha - 1 / (n + 1) - error <= np.mean(shares) <= alpha + error
 
 
-def test_conformal_threshold_holds_binomially():
-    """New normals flagged, counted: what a binomial of share alpha allows at one in a thousand."""
-    draw = np.random.default_rng(5)
-    flagged = 0
-    rounds, new = 400, 50
-    for _ in range(rounds):
-        made = by_images(np.sort(draw.gamma(2.0, size=79)), 0.05)
-        flagged += int((draw.gamma(2.0, size=new) > made.threshold).sum())
-    # Images of one round share a threshold, so rounds, not images, are the independent trials: variance from Beta.
-    k = math.ceil(80 * 0.95)
-    share = stats.betabinom(new, 80 - k, k)
-    spread = math.sqrt(rounds * share.var())
-    assert abs(flagged - rounds * share.mean()) < 3.3 * spread
-    assert flagged <= stats.binom.ppf(0.999, rounds * new, 0.05) + 3.3 * spread
-
-
 @pytest.mark.parametrize(("n", "alpha", "confidence"), [(59, 0.05, 0.95), (100, 0.05, 0.95), (200, 0.1, 0.9)])
 def test_conformal_threshold_with_confidence(n, alpha, confidence):
     draw = np.random.default_rng(n)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
-from core.engine.calibration.heatmap import blur, upsample
+from core.engine.calibration.heatmap import blur, counting, covered, inside_of, roi_at
 from core.engine.calibration.quantise import dequantise, quantise
 from core.engine.calibration.scale import Scale, leave_out, places_unseen
 
@@ -39,10 +39,17 @@ def test_blur_against_scipy(sigma):
     np.testing.assert_allclose(blur(torch.from_numpy(x), sigma).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_upsample():
-    x = np.random.default_rng(0).random((3, 4, 4)).astype(np.float32)
-    assert upsample(x, 16).shape == (3, 16, 16) and upsample(x, (8, 12)).shape == (3, 8, 12)
-    assert np.array_equal(upsample(x, 4), x)
+@pytest.mark.parametrize("size", [16, 20, 36])
+def test_regions_on_a_grid_are_torchs_area_interpolation(size):
+    roi = torch.rand(3, size, size, generator=torch.Generator().manual_seed(0)) > 0.5
+    roi[0] = False
+    for shape in ((8, 8), (5, 7), (24, 24)):
+        expected = torch.nn.functional.interpolate(roi[:, None].float(), shape, mode="area")[:, 0]
+        torch.testing.assert_close(covered(roi, shape), expected)
+        assert torch.equal(inside_of(roi, shape), expected >= 0.5)
+        assert np.array_equal(roi_at(roi.numpy(), shape), expected.numpy() >= 0.5)
+        counts = counting(torch.zeros(3, *shape), roi)
+        assert counts[0].all() and torch.equal(counts[1:], inside_of(roi, shape)[1:]), "all of an empty region"
 
 
 @pytest.mark.parametrize("patients", [None, np.arange(40) // 4], ids=["images", "patients"])

@@ -27,13 +27,8 @@ def test_flagged_is_percentile_of_q_or_more(held, new, q):
     assert calibration.flagged(np.array(held), q).mean() <= 1 - q / 100 + 1e-9
 
 
-def test_round_trip_through_json():
-    draw = np.random.default_rng(0)
-    maps = draw.random((20, 8, 8)).astype(np.float32)
-    calibration = Calibration.of(draw.random(20), maps)
-    again = Calibration.from_dict(json.loads(json.dumps(calibration.to_dict())))
-    assert again == calibration and again.pixels == calibration.pixels
-    bare = Calibration.of(draw.random(3))
+def test_round_trip_through_json_without_maps():
+    bare = Calibration.of(np.random.default_rng(0).random(3))
     assert Calibration.from_dict(json.loads(json.dumps(bare.to_dict()))) == bare
 
 

@@ -9,8 +9,7 @@ from core.engine.backbones.encoder import ClassHead, Encoder, build_encoder, loa
 from core.engine.detectors.class_head import ClassHeadConfig, ClassHeadDetector
 from core.engine.detectors.ensemble import ensemble
 from core.engine.detectors.ensemble.ensemble import Blend
-from core.engine.detectors.ensemble.named import BlendConfig
-from core.engine.exported.graphs import part_of
+from core.engine.exported.graphs import Graph
 from core.engine.objectives.presets import PRETRAIN_PRESETS
 from core.engine.tensors import to_batch
 from core.engine.training.pretrain import pretrain
@@ -91,7 +90,7 @@ def test_blend_reads_the_class_head_at_the_side_of_its_training(encoder, monkeyp
     assert blend.reading_weights["classes"] == pytest.approx(1 / 5)
     assert sum(blend.reading_weights.values()) == pytest.approx(1)
     images = normals(6, 64, 3)
-    read = blend.standardised(blend.predict(images))
+    read = {name: value.numpy() for name, value in blend.standardised(blend.predict(images).values()).items()}
     others = [value for name, value in read.items() if name != "classes"]
     np.testing.assert_allclose(
         blend.image_score(blend.predict(images)), np.mean(others, 0) * 4 / 5 + read["classes"] / 5, rtol=1e-4, atol=1e-4
@@ -110,11 +109,5 @@ def test_graph_of_a_blend_reads_the_class_head_too(encoder, monkeypatch):
     blend, images = Blend.fit(encoder, normals(24, 64), SMALL), normals(4, 64, 5)
     roi = np.ones(images.shape[:3], np.uint8)
     with torch.no_grad():
-        said = part_of(blend)(torch.from_numpy(images), torch.from_numpy(roi))
-    np.testing.assert_allclose(said.score.numpy(), blend.image_score(blend.predict(images)), rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_share_of_the_class_head_is_checked(share):
-    with pytest.raises(ValueError, match="class_head"):
-        BlendConfig(class_head=share)
+        _, score, _ = Graph(blend)(torch.from_numpy(images), torch.from_numpy(roi))
+    np.testing.assert_allclose(score.numpy(), blend.image_score(blend.predict(images)), rtol=1e-3, atol=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,40 @@ import torch
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import ClassHead, build_encoder
 from core.engine.detectors.base import Detector, FitContext, Marks
+from core.engine.detectors.map_detector import MapDetector
 from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
+from core.engine.rows import Some
 from tests.conftest import ARCH
 from tests.engine._images import normals
-from tests.engine.detectors.test_scattered import short
 
 SIDE, COUNT = 32, 20
 ALL = sorted([*DETECTORS.names(), "learnt", "class-head"])
 OF_NORMALS = [name for name in ALL if name != "learnt"]  # its base is fitted by its own test
+COUNTS = ("steps", "max_steps", "critic_steps")
+NARROW = {"width": 4, "critic_width": 4, "latent": 16, "patches": 20, "batch": 4}
+FAKES = {"families": ["medmix"], "held_out": ["medmix:lens"]}
+ALIKE = {  # they read images by what one of the others reads them by: members of others, and those of `learnt`
+    *("combined", "ensemble", "padim", "nearest", "mahalanobis", "adgan", "f-anogan", "ms-ssim-ae", "ocgan"),
+}
+SHORT = {**dict.fromkeys(COUNTS, 2), **NARROW, **FAKES}
+
+
+def short(config):
+    """The same configuration with few steps, narrow networks and one kind of fake lesions, where it has them.
+
+    Those of an ensemble's members are shortened too.
+    """
+    return config.replace(**{path: SHORT[path.rpartition(".")[2]] for path in shortened(config.to_dict())})
+
+
+def shortened(settings: dict, above: str = "") -> Iterator[str]:
+    """Dotted paths of the settings that SHORT names."""
+    for name, value in settings.items():
+        if name in SHORT:
+            yield above + name
+        elif isinstance(value, dict):
+            yield from shortened(value, f"{above}{name}.")
 
 
 def config_of(name: str) -> Any:
@@ -38,7 +64,7 @@ def context(**changes: Any) -> FitContext:
 
 @pytest.fixture(scope="module")
 def fit():
-    """Fits a detector by name, once for all tests that change nothing of it."""
+    """Fits a detector by name, once for all tests that change nothing of it. The given encoder is left alone."""
     made: dict[str, Detector] = {}
 
     def fitted(name: str, given: FitContext | None = None) -> Detector:
@@ -55,9 +81,11 @@ def fit():
             images = normals(6, SIDE, seed=3)
             images[masks > 0] = 255
             marks = Marks(images, masks)
+        before = {key: value.clone() for key, value in encoder.state_dict().items()}
         detector = DETECTORS.get(name).fit(
             encoder, normals(COUNT, SIDE), config_of(name), (given or context()).replace(marks=marks)
         )
+        assert all(torch.equal(value, before[key]) for key, value in encoder.state_dict().items())
         if given is None:
             made[name] = detector
         return detector
@@ -80,6 +108,9 @@ def test_predict_none_one_and_many_images(name, fit):
     assert detector.image_score(one)[0] == pytest.approx(scores[3], rel=1e-3, abs=1e-3)
     none = detector.predict(shown[:0])
     assert len(none) == 0 and none.maps.ndim == 3
+    if detector.size:
+        with pytest.raises(ValueError, match="fitted on 32 x 32"):
+            detector.predict(normals(1, 64))
 
 
 @pytest.mark.slow
@@ -132,5 +163,46 @@ def test_fit_stopped_and_resumed_equals_undisturbed(name, fit, tmp_path):
     stop = context(folder=tmp_path, report=reports.append, should_stop=lambda: len(reports) >= 1)
     with contextlib.suppress(Stopped):  # a fit of one step does not ask again
         fit(name, stop)
-    resumed, alone, shown = fit(name, context(folder=tmp_path)), fit(name), normals(4, SIDE, seed=2)
+    resumed = fit(name, context(folder=tmp_path, report=reports.append))
+    if not issubclass(DETECTORS.get(name), MapDetector) and name != "blend":  # those start again: they take one pass
+        assert [r["step"] for r in reports] == list(range(1, reports[0]["steps"] + 1)), "no step twice"
+    resumed.save(tmp_path)
+    assert not (tmp_path / "partial").exists()
+    alone, shown = fit(name), normals(4, SIDE, seed=2)
     np.testing.assert_allclose(resumed.predict(shown).maps, alone.predict(shown).maps, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(set(OF_NORMALS) - {"class-head", "nearest"}))
+def test_too_few_images_are_refused(name):
+    encoder = build_encoder(EncoderConfig(arch=ARCH)).eval()
+    with pytest.raises(ValueError, match="at least"):
+        DETECTORS.get(name).fit(encoder, normals(1, SIDE), config_of(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["padim", "igd", "lesion-head"])
+def test_another_backbone(name, tmp_path):
+    encoder, shown = build_encoder(EncoderConfig(arch="efficientnet-lite0")), normals(3, 64)
+    config = config_of(name).replace(**({"local_from": 64} if name == "igd" else {}))
+    fitted = DETECTORS.get(name).fit(encoder, normals(COUNT, 64), config)
+    fitted.save(tmp_path)
+    maps = fitted.predict(shown).maps
+    np.testing.assert_allclose(DETECTORS.get(name).load(tmp_path).predict(shown).maps, maps, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(DETECTORS.names()) - ALIKE))
+def test_scattered_rows_are_fitted_as_an_array_is(name, tmp_path):
+    """Images that are read row by row, as those of a large study are, are fitted as an array of them."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (30, SIDE, SIDE, 3), np.uint8)
+    roi = np.ones((30, SIDE, SIDE), np.uint8)
+    roi[:, :3] = 0
+    index = np.r_[0:9, 12:27]
+    kind = DETECTORS.get(name)
+    scores = []
+    for i, (x, inside) in enumerate([(images[index], roi[index]), (Some(images, index), Some(roi, index))]):
+        encoder = build_encoder(EncoderConfig(arch=ARCH)).eval()
+        detector = kind.fit(encoder, x, short(kind.Config()), FitContext(inside, "cpu", folder=tmp_path / str(i)))
+        scores.append(detector.image_score(detector.predict(images[:4], roi=roi[:4]), roi[:4]))
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-5)

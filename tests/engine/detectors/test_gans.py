@@ -8,12 +8,12 @@ import torch
 
 from core.engine.backbones.config import EncoderConfig
 from core.engine.backbones.encoder import build_encoder
+from core.engine.calibration.heatmap import mean_inside
 from core.engine.detectors.base import FitContext, Prediction
 from core.engine.detectors.comparators.autoencoders import TiedAutoEncoder
 from core.engine.detectors.comparators.gans import OCGANNet, negatives
-from core.engine.detectors.comparators.nets import NetDetector, mean_inside
+from core.engine.detectors.comparators.nets import NetDetector
 from core.engine.detectors.igd.model import Reconstruction
-from core.engine.progress import Stopped
 from core.engine.registry import DETECTORS
 from core.engine.training.base import STEP, generator
 from tests.engine._images import normals
@@ -243,43 +243,9 @@ def test_it_learns_normal_images_better_than_its_untrained_self(name, frames, en
     assert after < 0.95 * before
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", NAMES)
-def test_stopped_and_resumed_is_the_same_as_undisturbed_and_kept(name, frames, encoder, tmp_path):
-    images, unseen = frames
-    kind, config = small(name, steps=4)
-    seen: list = []
-    stop = FitContext(folder=tmp_path, report=seen.append, should_stop=lambda: len(seen) >= 2)
-    with pytest.raises(Stopped, match="goes on from there"):
-        kind.fit(encoder, images, config, stop)
-    resumed = kind.fit(encoder, images, config, FitContext(folder=tmp_path, report=seen.append))
-    assert [v["step"] for v in seen] == [1, 2, 3, 4]
-    one, two = (d.predict(unseen) for d in (kind.fit(encoder, images, config), resumed))
-    np.testing.assert_array_equal(one.maps, two.maps)
-
-    resumed.save(tmp_path)
-    assert not (tmp_path / "partial").exists()
-    again = kind.load(tmp_path)
-    np.testing.assert_array_equal(again.image_score(again.predict(unseen)), resumed.image_score(two))
-    assert two.maps.shape[0] == len(unseen) and np.isfinite(two.maps).all() and two.maps.dtype == np.float32
-    assert len(again.predict(unseen[:0])) == 0
-    with pytest.raises(ValueError, match="fitted on 32 x 32"):
-        again.predict(np.zeros((1, 64, 64, 3), np.uint8))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["panda", "cutpaste"])
-def test_it_starts_from_the_given_encoder_and_leaves_that_alone(name, frames, encoder):
-    kind, config = small(name, steps=1, lr=1e-9)
-    before = {k: v.clone() for k, v in encoder.state_dict().items()}
-    fitted = kind.fit(encoder, frames[0], config)
-    assert all(torch.equal(v, before[k]) for k, v in encoder.state_dict().items())
-    assert torch.allclose(fitted.net.encoder.net.conv1.weight, encoder.net.conv1.weight, atol=1e-6)
-
-
 def test_the_mean_of_a_region_of_interest():
-    maps = np.arange(32, dtype=np.float32).reshape(2, 4, 4)
-    roi = np.zeros((2, 8, 8), np.uint8)
+    maps = torch.arange(32.0).view(2, 4, 4)
+    roi = torch.zeros(2, 8, 8, dtype=torch.uint8)
     roi[0, :4, :4] = 1
     inside = mean_inside(maps, roi)
     assert inside[0] == maps[0, :2, :2].mean() and inside[1] == maps[1].mean()

@@ -1,25 +1,16 @@
-"""PaDiM: against a plain loop, saved and loaded, and scored inside a region of interest."""
+"""PaDiM: against a plain loop, and scored inside a region of interest."""
 
 import numpy as np
 import pytest
 import torch
 
-from core.engine.backbones.config import EncoderConfig
-from core.engine.backbones.encoder import build_encoder
 from core.engine.config import BadConfig
 from core.engine.detectors.base import FitContext
 from core.engine.detectors.padim import PaDiM, PaDiMConfig, draw_channels
 from core.engine.detectors.reference import joined, s_padim
-from core.engine.progress import Stopped
-from core.engine.registry import DETECTORS
 from tests.engine.detectors.conftest import with_spot
 
 PLAIN = PaDiMConfig(channels=20, sigma=0.0, batch=7)
-
-
-def test_registry_lists_it():
-    assert "padim" in DETECTORS.names()
-    assert DETECTORS.get("padim") is PaDiM and DETECTORS.title("padim") == "PaDiM"
 
 
 @pytest.mark.slow
@@ -67,16 +58,6 @@ def test_score_in_a_region_of_interest(encoder, images):
     np.testing.assert_array_equal(inside, [m[cells].max() for m in spotted.maps])
 
 
-@pytest.mark.slow
-def test_another_backbone(images, tmp_path):
-    padim = PaDiM.fit(build_encoder(EncoderConfig(arch="efficientnet-lite0")), images[:20], PaDiMConfig(sigma=0.0))
-    assert sum(map(len, padim.kept.values())) == 100
-    plain, spotted = padim.predict(images[20:]), padim.predict(with_spot(images[20:], 40))
-    assert padim.image_score(spotted).min() > padim.image_score(plain).max()
-    padim.save(tmp_path)
-    np.testing.assert_allclose(PaDiM.load(tmp_path).predict(images).maps, padim.predict(images).maps, rtol=1e-4)
-
-
 def test_channels_are_drawn_once_from_the_seed():
     widths = {4: 64, 8: 128, 16: 256}
     a, b, c = (draw_channels(widths, 100, seed, torch.device("cpu")) for seed in (0, 0, 1))
@@ -86,30 +67,15 @@ def test_channels_are_drawn_once_from_the_seed():
     assert all(len(a[name].unique()) == len(a[name]) and a[name].max() < width for name, width in widths.items())
 
 
-def test_the_encoder_is_not_changed(encoder, images):
-    before = {k: v.clone() for k, v in encoder.state_dict().items()}
-    PaDiM.fit(encoder, images, PLAIN)
-    assert all(torch.equal(v, before[k]) for k, v in encoder.state_dict().items())
-
-
-def test_progress_and_stop(encoder, images):
+def test_progress(encoder, images):
     seen = []
     PaDiM.fit(encoder, images, PLAIN, FitContext(report=seen.append))
     assert [v["step"] for v in seen] == [1, 2, 3, 4] and seen[-1]["steps"] == 4 and seen[-1]["images"] == 24
-    with pytest.raises(Stopped):
-        PaDiM.fit(encoder, images, PLAIN, FitContext(should_stop=lambda: True))
 
 
-def test_mistakes_are_named(encoder, images, tmp_path):
-    padim = PaDiM.fit(encoder, images, PLAIN)
-    with pytest.raises(ValueError, match="64 x 64"):
-        padim.predict(np.zeros((1, 32, 32, 3), np.uint8))
-    with pytest.raises(ValueError, match="at least 2"):
-        PaDiM.fit(encoder, images[:1], PLAIN)
+def test_mistakes_are_named(encoder, images):
     with pytest.raises(ValueError, match="448"):
         PaDiM.fit(encoder, images, PLAIN.replace(channels=500))
-    with pytest.raises(ValueError, match="fit one first"):
-        PaDiM.load(tmp_path)
     for bad in ({"strides": (8, 4)}, {"strides": ()}, {"strides": (3,)}, {"epsilon": 0.0}, {"channels": 0}):
         with pytest.raises(BadConfig):
             PaDiMConfig(**bad)

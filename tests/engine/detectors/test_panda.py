@@ -29,19 +29,12 @@ def test_the_loss_is_the_mean_squared_distance_from_the_centre():
     assert float(compactness(f, c)) == pytest.approx(slow, rel=1e-5)
 
 
-def test_the_score_is_the_sum_of_distances_to_two_neighbours(encoder):
+@pytest.mark.parametrize(("preset", "power"), [("paper", 1), ("published", 2)])
+def test_the_score_is_the_sum_of_distances_to_two_neighbours(encoder, preset, power):
     images, others = normals(12, 32), normals(5, 32, seed=8)
-    panda = PANDA.fit(encoder, images, PANDAConfig(steps=2, batch=4))
+    panda = PANDA.fit(encoder, images, PANDA.presets[preset].replace(steps=2, batch=4))
     near = NearestNeighbors(n_neighbors=2).fit(features_of(panda.net, images))
-    expected = near.kneighbors(features_of(panda.net, others))[0].sum(1)
-    np.testing.assert_allclose(panda.image_score(panda.predict(others)), expected, rtol=1e-3)
-
-
-def test_the_published_score_is_the_sum_of_squared_distances(encoder):
-    images, others = normals(12, 32), normals(5, 32, seed=8)
-    panda = PANDA.fit(encoder, images, PANDA.presets["published"].replace(steps=2, batch=4))
-    near = NearestNeighbors(n_neighbors=2).fit(features_of(panda.net, images))
-    expected = (near.kneighbors(features_of(panda.net, others))[0] ** 2).sum(1)
+    expected = (near.kneighbors(features_of(panda.net, others))[0] ** power).sum(1)
     np.testing.assert_allclose(panda.image_score(panda.predict(others)), expected, rtol=1e-3)
 
 

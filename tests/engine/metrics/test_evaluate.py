@@ -7,10 +7,10 @@ import pytest
 from sklearn import metrics as sk
 
 from core.engine.calibration.heatmap import upsample
+from core.engine.mean_colour import MeanColour
 from core.engine.metrics.detection import (
     auroc,
     average_precision,
-    mean_colour_scores,
     most_accurate,
     rates,
     validation_draw,
@@ -184,9 +184,10 @@ def test_mean_colour_finds_a_tint_and_not_a_texture():
     normal = rng.integers(90, 110, (60, 16, 16, 3)).astype(np.uint8)
     tinted = normal[:20] + np.uint8(8)
     labels = np.repeat([0, 1], 20)
-    assert auroc(mean_colour_scores(normal[20:], np.concatenate([normal[:20], tinted])), labels) == 1
+    fitted = MeanColour.fit(normal[20:])
+    assert auroc(fitted.distances(np.concatenate([normal[:20], tinted])), labels) == 1
     turned = normal[:20, ::-1].copy()  # the same colours, elsewhere
-    assert auroc(mean_colour_scores(normal[20:], np.concatenate([normal[:20], turned])), labels) == 0.5
+    assert auroc(fitted.distances(np.concatenate([normal[:20], turned])), labels) == 0.5
 
 
 def test_mean_colour_looks_inside_the_region_only():
@@ -195,6 +196,6 @@ def test_mean_colour_looks_inside_the_region_only():
     roi = np.ones((6, 8, 8), np.uint8)
     roi[:, :4] = 0
     images[5, :4] = 255  # outside
-    scores = mean_colour_scores(images[:3], images[3:], (roi[:3], roi[3:]))
+    scores = MeanColour.fit(images[:3], roi[:3]).distances(images[3:], roi[3:])
     assert scores[2] == pytest.approx(scores[0])
-    assert mean_colour_scores(images[:3], images[3:])[2] > 10 * scores[0]
+    assert MeanColour.fit(images[:3]).distances(images[3:])[2] > 10 * scores[0]

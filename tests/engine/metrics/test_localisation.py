@@ -9,7 +9,7 @@ from core.engine.metrics import bootstrap as boot
 from core.engine.metrics import localised
 from core.engine.metrics.evaluate import evaluate
 from core.engine.metrics.localisation import BLOCK, Pixels, best_dice, overlaps_of, pixel_auroc, pro, region_weights
-from core.engine.metrics.localised import BINS, at_once, by_blocks
+from core.engine.metrics.localised import at_once, by_blocks
 from tests.engine.metrics.test_evaluate import study
 
 
@@ -197,8 +197,3 @@ def test_a_value_that_is_not_finite_is_refused(monkeypatch):
     monkeypatch.setattr(localised, "MOST", 0)
     with pytest.raises(ValueError, match="not finite"):
         evaluate(**given, bootstrap=0)
-
-
-def test_there_are_more_bins_than_the_promise_takes():
-    """The largest bin's share of the pixels, halved, bounds the error of an AUROC."""
-    assert 0.5 / BINS < 1e-4

@@ -16,8 +16,18 @@ from PIL import Image
 
 from app.commands import main
 from core.engine.detectors.base import FitContext
-from core.engine.exported.graph_file import CLOSE, furthest, scores_of, write_onnx
-from core.engine.exported.graphs import CannotExport, exportable, largest_component, part_of, shrunk
+from core.engine.detectors.lesion_head.lesion_head import unrolled_component
+from core.engine.exported.graphs import (
+    CLOSE,
+    CannotExport,
+    Graph,
+    exportable,
+    full_precision,
+    furthest,
+    scores_of,
+    shrunk,
+    write_onnx,
+)
 from core.engine.registry import DETECTORS
 from core.engine.rows import resized
 from core.studio.db import opening
@@ -288,7 +298,7 @@ def test_largest_components_are_those_of_opencv():
     snake[::2], snake[1::4, -1], snake[3::4, 0] = True, True, True
     masks.append(snake)
     wanted = [cv2.connectedComponentsWithStats(m.astype(np.uint8))[2][1:, 4].max(initial=0) for m in masks]
-    assert largest_component(torch.from_numpy(np.stack(masks))).tolist() == wanted
+    assert unrolled_component(torch.from_numpy(np.stack(masks))).tolist() == wanted
 
 
 @pytest.mark.parametrize("size, side", [(224, 128), (256, 128), (96, 32), (100, 64)])
@@ -346,7 +356,7 @@ def test_every_detector_has_a_graph_or_says_by_name_that_it_has_none():
     for name in set(DETECTORS.names()) - set(exportable()):
         detector = object.__new__(DETECTORS.get(name))
         with pytest.raises(CannotExport, match=name):
-            part_of(detector)
+            Graph(detector)
 
 
 @pytest.mark.slow
@@ -357,9 +367,9 @@ def test_the_rules_of_a_lesion_head_are_summed_up_as_it_does():
     terms = ("top 0.5%", "top 2.0%", "top 5.0%", "area", "largest component", "class", "centres")
     for name in terms:
         detector.rule = detector.rule.replace(name=name, terms=(name,), weights=(1.0,), threshold=-3.0)
-        with torch.no_grad():
-            said = part_of(detector)(torch.from_numpy(images), torch.from_numpy(roi))
-        assert furthest([said.score.numpy(), said.score_roi.numpy()], scores_of(detector, images, roi)) < CLOSE, name
+        with full_precision(detector), torch.no_grad():
+            _, *scores = Graph(detector)(torch.from_numpy(images), torch.from_numpy(roi))
+        assert furthest([s.numpy() for s in scores], scores_of(detector, images, roi)) < CLOSE, name
 
 
 @pytest.mark.longest

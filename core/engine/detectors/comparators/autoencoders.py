@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors.base import Prediction
-from core.engine.detectors.comparators.nets import ConvCode, NetConfig, NetDetector, NetTraining, descend, mean_inside
+from core.engine.calibration.heatmap import mean_inside
+from core.engine.detectors.comparators.nets import ConvCode, NetConfig, NetDetector, NetTraining, descend
 from core.engine.detectors.igd.model import Generator, Reconstruction
 from core.engine.losses.ms_ssim import WEIGHTS, fit_levels
 from core.engine.registry import DETECTORS
@@ -147,6 +146,5 @@ class MSSSIMAutoEncoder(NetDetector):
         back = self.net(x)
         return {"maps": self.net.reconstruction.map(x, back), "rec": self.net.reconstruction(x, back)}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        rec: np.ndarray = prediction.extras["rec"]
-        return rec if roi is None else mean_inside(prediction.maps, roi)
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        return values["rec"] if roi is None else mean_inside(values["maps"], roi)

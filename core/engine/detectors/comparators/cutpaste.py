@@ -21,7 +21,6 @@ from torch.nn import functional as F
 
 from core.engine.augment.colour import apply_colour, colour_map, grey_images, jitter_factors
 from core.engine.backbones.encoder import Encoder
-from core.engine.detectors.base import Prediction
 from core.engine.detectors.comparators.nets import EncoderNet, NetConfig, NetDetector, NetTraining, descend
 from core.engine.detectors.mahalanobis import Normal, Scatter
 from core.engine.registry import DETECTORS
@@ -113,10 +112,9 @@ class CutPaste(NetDetector):
         features = maps.mean((2, 3))
         return F.normalize(features, dim=1) if self.config.unit else features
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the Mahalanobis distance (N,), always of the whole image."""
-        score: np.ndarray = prediction.extras["distance"]
-        return score
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Returns the Mahalanobis distance (B,), always of the whole image."""
+        return values["distance"]
 
 
 def grad_cam(maps: Tensor, features: Tensor, normal: Normal, length: Tensor | None = None) -> Tensor:

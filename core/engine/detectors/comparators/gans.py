@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from core.engine.config import BadConfig
-from core.engine.detectors.base import Prediction
+from core.engine.calibration.heatmap import mean_inside
+from core.engine.config import option
 from core.engine.detectors.comparators.nets import (
     CodeCritic,
     ConvCode,
@@ -20,7 +19,6 @@ from core.engine.detectors.comparators.nets import (
     NetTraining,
     descend,
     gradient_penalty,
-    mean_inside,
     noise,
 )
 from core.engine.detectors.igd.model import Generator
@@ -37,14 +35,9 @@ class ADGANConfig(NetConfig):
     """
 
     lr: float = 1e-4
-    w_cycle: float = 10.0
-    penalty: float = 10.0
-    critic_steps: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.w_cycle, self.penalty) < 0 or self.critic_steps < 1:
-            raise BadConfig("w_cycle and penalty must be 0 or more, critic_steps at least 1")
+    w_cycle: float = option(10.0, low=0)
+    penalty: float = option(10.0, low=0)
+    critic_steps: int = option(2, low=1)
 
 
 class ADGANNet(nn.Module):
@@ -124,21 +117,14 @@ class FAnoGANConfig(NetConfig):
     """
 
     lr: float = 1e-4
-    gan: float = 0.7
-    penalty: float = 10.0
-    critic_steps: int = 5
-    kappa: float = 1.0
-    code_optimiser: str = "adam"
-    code_lr: float = 0.0
-    code_bound: float = 3.0
-    span: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.gan < 1 or self.critic_steps < 1 or min(self.penalty, self.kappa) < 0:
-            raise BadConfig("gan must be between 0 and 1, critic_steps at least 1, penalty and kappa 0 or more")
-        if self.code_optimiser not in ("adam", "rmsprop") or self.code_lr < 0 or min(self.code_bound, self.span) <= 0:
-            raise BadConfig("code_optimiser must be adam or rmsprop, code_lr 0 or more, code_bound and span above 0")
+    gan: float = option(0.7, above=0, below=1)
+    penalty: float = option(10.0, low=0)
+    critic_steps: int = option(5, low=1)
+    kappa: float = option(1.0, low=0)
+    code_optimiser: str = option("adam", choices=("adam", "rmsprop"))
+    code_lr: float = option(0.0, low=0)
+    code_bound: float = option(3.0, above=0)
+    span: float = option(1.0, above=0)
 
 
 class FAnoGANNet(nn.Module):
@@ -231,10 +217,9 @@ class FAnoGAN(NetDetector):
         pixels, feature_residuals = self.net.residuals(x)
         return {"maps": pixels, "features": feature_residuals}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns A(x), float32 (N,). The region of interest restricts the image's residuals, not the critic's term."""
-        score: np.ndarray = mean_inside(prediction.maps, roi) + self.config.kappa * prediction.extras["features"]
-        return score.astype(np.float32)
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Computes A(x), (B,). The region of interest restricts the image's residuals, not the critic's term."""
+        return mean_inside(values["maps"], roi) + self.config.kappa * values["features"]
 
 
 @dataclass(frozen=True)
@@ -249,18 +234,13 @@ class OCGANConfig(NetConfig):
     """
 
     lr: float = 2e-4
-    w_mse: float = 10.0
-    noise: float = 0.2
-    searches: int = 5
-    rate: float = 0.1
-    w_latent: float = 1.0
+    w_mse: float = option(10.0, low=0)
+    noise: float = option(0.2, low=0)
+    searches: int = option(5, low=0)
+    rate: float = option(0.1, low=0)
+    w_latent: float = option(1.0, low=0)
     squashed: bool = False
-    mine_from: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.w_mse, self.w_latent, self.noise, self.rate, self.searches) < 0 or not 0 <= self.mine_from <= 1:
-            raise BadConfig("weights, noise, rate and searches must be 0 or more, and mine_from between 0 and 1")
+    mine_from: float = option(0.0, low=0, high=1)
 
 
 class OCGANNet(nn.Module):

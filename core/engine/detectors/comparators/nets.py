@@ -22,9 +22,9 @@ from typing_extensions import Self
 
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
-from core.engine.calibration.heatmap import blur, counted
-from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import PARTIAL, Detector, FitContext, Prediction, Tensors, at_least_one
+from core.engine.calibration.heatmap import blur, mean_inside
+from core.engine.config import Config, option
+from core.engine.detectors.base import PARTIAL, FitContext, ImageDetector, Tensors
 from core.engine.registry import DETECTORS
 from core.engine.tensors import normal, pick_device, to_batch
 from core.engine.training import loop
@@ -42,19 +42,13 @@ class NetConfig(Config):
     seed of the initial weights and the batches.
     """
 
-    steps: int = 20_000
-    batch: int = 32
-    lr: float = 1e-3
-    width: int = 32
-    latent: int = 128
-    sigma: float = 2.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if min(self.steps, self.width, self.latent) < 1 or self.batch < 2:
-            raise BadConfig("steps, width and latent must be at least 1, and batch at least 2")
-        if self.lr <= 0 or self.sigma < 0 or self.seed < 0:
-            raise BadConfig("lr must be above 0, sigma and seed 0 or more")
+    steps: int = option(20_000, low=1)
+    batch: int = option(32, low=2)
+    lr: float = option(1e-3, above=0)
+    width: int = option(32, low=1)
+    latent: int = option(128, low=1)
+    sigma: float = option(2.0, low=0)
+    seed: int = option(0, low=0)
 
 
 class NetTraining(Training, abc.ABC):
@@ -100,7 +94,7 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.step()
 
 
-class NetDetector(Detector):
+class NetDetector(ImageDetector):
     """Base of detectors that train networks. normals: the tensors that `settle` computes from the normal images."""
 
     Training: ClassVar[type[NetTraining]]
@@ -110,10 +104,6 @@ class NetDetector(Detector):
     def __init__(self, net: nn.Module, config: Any, size: int, normals: dict[str, Tensor] | None = None) -> None:
         super().__init__()
         self.net, self.config, self.size, self.normals = net.eval(), config, size, Tensors(normals or {})
-
-    @property
-    def device(self) -> torch.device:
-        return next(iter(self.net.parameters())).device
 
     @classmethod
     def build(cls, encoder: Encoder, config: Any, size: int) -> nn.Module:
@@ -154,26 +144,16 @@ class NetDetector(Detector):
         detector.normals = Tensors(detector.settle(images))
         return detector
 
-    @torch.no_grad()
-    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts smoothed maps of images uint8 (N, S, S, 3) of the size of the fit."""
-        self.demand_size(images)
-        inputs = at_least_one(images)
-        predictions = []
-        for start in range(0, len(inputs), batch):
-            judged = self.judge(to_batch(inputs[start : start + batch], self.device))
-            maps = judged.pop("maps").float()
-            if maps.shape[-1] == self.size:
-                maps = F.avg_pool2d(maps[:, None], STRIDE)[:, 0]
-            smooth = blur(maps, self.config.sigma * maps.shape[-1] / 256).cpu().numpy()
-            predictions.append(
-                Prediction(smooth, {name: value.float().cpu().numpy() for name, value in judged.items()})
-            )
-        return Prediction.joined(predictions, len(images))
+    def read(self, x: Tensor) -> dict[str, Tensor]:
+        values = {name: value.float() for name, value in self.judge(x).items()}
+        maps = values["maps"]
+        if maps.shape[-1] == self.size:
+            maps = F.avg_pool2d(maps[:, None], STRIDE)[:, 0]
+        return values | {"maps": blur(maps, self.config.sigma * maps.shape[-1] / 256)}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the mean of the map, inside the region of interest if given: float32 (N,)."""
-        return mean_inside(prediction.maps, roi)
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Returns the mean of each map (B,), inside the region of interest if given."""
+        return mean_inside(values["maps"], roi)
 
     @classmethod
     def restored(
@@ -181,14 +161,6 @@ class NetDetector(Detector):
     ) -> Self:
         normals = {n.removeprefix("normals."): v for n, v in tensors.items() if n.startswith("normals.")}
         return cls(cls.build(within.get("net.encoder") or Encoder(), config, size), config, size, normals).fill(tensors)
-
-
-def mean_inside(maps: np.ndarray, roi: np.ndarray | None) -> np.ndarray:
-    """Averages maps (N, h, w) inside roi uint8 (N, S, S), or whole maps if roi is None or empty: float32 (N,)."""
-    if roi is None:
-        return maps.mean((1, 2)).astype(np.float32)
-    inside = counted(maps, roi)
-    return ((maps * inside).sum((1, 2)) / inside.sum((1, 2))).astype(np.float32)
 
 
 # Networks that several of the paper's comparators share.

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
-from core.engine.config import BadConfig
-from core.engine.detectors.base import Prediction
+from core.engine.config import option
 from core.engine.detectors.comparators.nets import EncoderNet, NetConfig, NetDetector, NetTraining
 from core.engine.detectors.nearest.memory import Memory
 from core.engine.registry import DETECTORS
@@ -38,16 +37,11 @@ class PANDAConfig(NetConfig):
 
     steps: int = 2400
     lr: float = 1e-2
-    neighbours: int = 2
+    neighbours: int = option(2, low=1)
     squared: bool = False
-    clip: float = 1e-3
-    frozen: int = 8
+    clip: float = option(1e-3, above=0)
+    frozen: int = option(8, choices=STRIDES[:-1])
     sigma: float = 4.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.neighbours < 1 or self.clip <= 0 or self.frozen not in STRIDES[:-1]:
-            raise BadConfig(f"neighbours must be at least 1, clip above 0, and frozen one of {STRIDES[:-1]}")
 
 
 class PANDANet(EncoderNet):
@@ -143,7 +137,6 @@ class PANDA(NetDetector):
         distances = distances.square() if self.config.squared else distances
         return {"maps": (maps - self.normals["cells"]).norm(dim=1), "distance": distances.sum(1)}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the sum of distances (N,) of the whole image, whatever the region of interest."""
-        score: np.ndarray = prediction.extras["distance"]
-        return score
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Returns the sum of distances (B,) of the whole image, whatever the region of interest."""
+        return values["distance"]

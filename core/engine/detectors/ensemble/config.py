@@ -10,7 +10,7 @@ from typing import Any
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import ClassHead
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig, Config, option
 from core.engine.registry import DETECTORS
 
 ALIKE = (0.45, 0.75)  # share of the features' variance that the position explains; RESULTS.md has measured values
@@ -57,18 +57,17 @@ class EnsembleConfig(Config):
     maps: dict[str, float]
     readings: dict[str, float]
     learn: tuple[str, ...] = ()
-    unseen: float = 0.15
+    unseen: float = option(0.15, above=0, below=0.9)
     by_region: bool = True
-    stride: int = 8
-    seen: float = 0.0
+    stride: int = option(8, low=1)
+    seen: float = option(0.0, low=0, below=1)
     aligned: dict[str, float] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not all(re.fullmatch(r"\w[\w-]{0,39}", name) for name in self.members):  # each is the name of a folder
             raise BadConfig("a member's name has 1 to 40 letters, digits, _ and -")
-        if not 0 < self.unseen < 0.9 or self.stride < 1 or not 0 <= self.seen < 1:
-            raise BadConfig("unseen lies in (0, 0.9), seen in [0, 1), and stride is at least 1")
         if not self.maps or not set(self.maps) <= set(self.members):
             raise BadConfig(f"maps names some of the members {', '.join(self.members)}, not {', '.join(self.maps)}")
         if not self.readings or not set(self.readings) <= {*self.members, *OWN}:

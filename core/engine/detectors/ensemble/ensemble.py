@@ -19,11 +19,12 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.embed import remembering
 from core.engine.backbones.encoder import Encoder
-from core.engine.calibration.heatmap import blur, cells_inside, counted, roi_at, upsample, usually_inside
+from core.engine.calibration.heatmap import blur, cells_inside, counting, mean_inside, roi_at, usually_inside
 from core.engine.calibration.scale import LEAST, Scale, places_unseen
 from core.engine.config import Config
 from core.engine.detectors.base import Detector, FitContext, Prediction
@@ -46,7 +47,7 @@ from core.engine.registry import DETECTORS
 from core.engine.rows import resized, rows_of
 
 TOP = 0.05  # share of an image's cells
-EVERYWHERE = "everywhere"  # key of the extras: the summed map before `where_known` masks it
+EVERYWHERE = "everywhere"  # key of the extras: the summed map before it is masked
 ROI = "_roi"  # suffix of the scales of readings inside the region of interest
 CANDIDATES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # values of a learnt weight
 CLEARLY = 0.005  # AUROC: smaller differences count as equal
@@ -101,7 +102,7 @@ class Ensemble(Detector):
         """
         head = encoder.class_head if len(images) >= LEAST else None
         complete = suited(config.ensemble() if isinstance(config, Named) else config, head)
-        if 3 <= len(images) < LEAST and all(_is_quick(m) for m in complete.members.values()) and not complete.learn:
+        if 3 <= len(images) < LEAST and all(is_quick(m) for m in complete.members.values()) and not complete.learn:
             return cls._fit_few(encoder, images, complete, context)
         split = places_unseen(len(images), complete.unseen, complete.seed, context.patients)
         return cls._fit(encoder, images, complete, context, split)
@@ -161,16 +162,16 @@ class Ensemble(Detector):
     ) -> None:
         """Estimates the scales from the members' predictions of normal images that they were not fitted on."""
         for name in self.map_weights:
-            maps = _whole(predictions[name])
+            maps = _whole(predictions[name].values())
             # The scale of a blurred map is estimated on the common grid, after the blur.
             maps = self._on_grid(name, maps, side) if self.config.members[name].blur else maps
-            self.map_scales[name] = Scale.of(cells_inside(maps, roi))
-        prediction = self._joined(predictions, colours, side)
+            self.map_scales[name] = Scale.of(cells_inside(maps.numpy(), roi))
+        values = self._joined(predictions, colours, side)
         for kind, region in {"": roi if not self.config.by_region else None, ROI: roi}.items():
-            for name, values in self._readings(prediction, region).items():
+            for name, reading in self._readings(values, _tensor(region)).items():
                 # The score of an ensemble is standardised already.
                 scaled = name in self.members and isinstance(self.members[name], Ensemble)
-                self.reading_scales[name + kind] = Scale() if scaled else Scale.of(values)
+                self.reading_scales[name + kind] = Scale() if scaled else Scale.of(reading.numpy())
 
     def _with_class_head_if_it_helps(self, images: np.ndarray, roi: np.ndarray | None) -> Self:
         """Returns the ensemble without the class head, unless the head improves the AUROC for unfamiliar lesions.
@@ -200,10 +201,11 @@ class Ensemble(Detector):
             return
         side, (predictions, colours) = self._side(images), self._read(data.images, 32, None)
         if "score" in self.config.learn:
-            read = self.standardised(self._joined(predictions, colours, side), data.roi)
-            self.reading_weights[second] = choose_weight(read[first][data.use], read[second][data.use], labels)
+            read = self.standardised(self._joined(predictions, colours, side), _tensor(data.roi))
+            ours, theirs = (read[name].numpy()[data.use] for name in (first, second))
+            self.reading_weights[second] = choose_weight(ours, theirs, labels)
         if "map" in self.config.learn:
-            maps = {name: self._standard_map(name, prediction, side) for name, prediction in predictions.items()}
+            maps = {n: self._standard_map(n, p.values(), side).numpy() for n, p in predictions.items()}
             shape = maps[first].shape[1:]
             lesion = roi_at(data.masks.astype(np.uint8), shape)
             inside = np.ones_like(lesion) if data.roi is None else roi_at(data.roi, shape)
@@ -214,7 +216,7 @@ class Ensemble(Detector):
 
     def _parts(self, images: np.ndarray, batch: int, roi: np.ndarray | None) -> dict[str, Prediction]:
         """Predicts images uint8 (N, S, S, 3) by each member; quick members share one pass of the encoder."""
-        quick = [name for name, member in self.config.members.items() if _is_quick(member)]
+        quick = [name for name, member in self.config.members.items() if is_quick(member)]
         alike: list[Any] = [self.members[name] for name in quick]
         results = dict(zip(quick, predict_together(alike, images, batch=batch, roi=roi) if quick else [], strict=True))
         for name, member in self.config.members.items():
@@ -232,13 +234,12 @@ class Ensemble(Detector):
         """Returns the members' predictions of images, and how unusual the images' mean colours are."""
         return self._parts(images, batch, roi), self._colours(images, roi)
 
-    def _on_grid(self, name: str, maps: np.ndarray, side: int) -> np.ndarray:
+    def _on_grid(self, name: str, maps: Tensor, side: int) -> Tensor:
         """Blurs a member's maps (N, h, w) by its option `blur` and resizes them to the common grid (N, side, side)."""
-        sigma = self.config.members[name].blur * maps.shape[1] / 256
-        return upsample(blur(torch.from_numpy(maps), sigma).numpy() if sigma else maps, side)
+        return _resized(blur(maps, self.config.members[name].blur * maps.shape[1] / 256), side)
 
-    def _standard_map(self, name: str, prediction: Prediction, side: int) -> np.ndarray:
-        return self.map_scales[name](self._on_grid(name, _whole(prediction), side))
+    def _standard_map(self, name: str, values: dict[str, Tensor], side: int) -> Tensor:
+        return self.map_scales[name](self._on_grid(name, _whole(values), side))
 
     def _colours(self, images: np.ndarray, roi: np.ndarray | None) -> dict[str, np.ndarray]:
         """Computes distances (N,) from normal mean colours: of whole images and, if given, of regions of interest."""
@@ -248,41 +249,54 @@ class Ensemble(Detector):
             if roi is not None or not name.endswith(ROI)
         }
 
-    def _joined(self, predictions: dict[str, Prediction], colours: dict[str, np.ndarray], side: int) -> Prediction:
-        summed = np.zeros((len(next(iter(predictions.values())).maps), side, side), np.float32)
+    def _joined(
+        self, predictions: dict[str, Prediction], colours: dict[str, np.ndarray], side: int
+    ) -> dict[str, Tensor]:
+        members = {name: prediction.values() for name, prediction in predictions.items()}
+        return self.joined(members, {name: torch.from_numpy(values) for name, values in colours.items()}, side)
+
+    def joined(
+        self, members: Mapping[str, dict[str, Tensor]], colours: dict[str, Tensor], side: int
+    ) -> dict[str, Tensor]:
+        """Combines the members' maps and extras to those of the ensemble, also in an exported graph.
+
+        Args:
+            members: The maps and extras of each member, by name.
+            colours: Distances (N,) from normal mean colours, by name.
+            side: Side of the grid on which maps are added.
+        """
+        summed = torch.zeros(())
         for name, weight in self.map_weights.items():
-            summed += np.float32(weight) * self._standard_map(name, predictions[name], side)
-        extras: dict[str, np.ndarray] = {EVERYWHERE: summed, **colours}
-        for name in (n for n in predictions if n in self.reading_weights):
-            member = predictions[name]
-            extras |= {f"{name}.maps": member.maps, **{f"{name}.{k}": v for k, v in member.extras.items()}}
-        return Prediction(self.where_known(summed), extras)
+            summed = summed + weight * self._standard_map(name, members[name], side)
+        values = {"maps": self._where_known(summed), EVERYWHERE: summed, **colours}
+        for name in (n for n in members if n in self.reading_weights):
+            values |= {f"{name}.{key}": value for key, value in members[name].items()}
+        return values
 
     def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
         """Predicts maps float32 (N, h, w) on the grid of `stride`, in standard deviations of normal images.
 
         They are 0 at positions that normal images do not show, and do not depend on `roi`.
         """
-        prediction = self._joined(*self._read(images, batch, roi), self._side(images))
+        values = self._joined(*self._read(images, batch, roi), self._side(images))
         named = [name for name in self.reading_weights if name in self.members]
         if len(named) > 1 and not any(isinstance(self.members[name], Ensemble) for name in named):
-            scores = {name: self.reading_scales[name](self._reading(name, prediction, None)) for name in named}
+            scores = {name: self.reading_scales[name](self._reading(name, values, None)) for name in named}
             kinds = {self.config.members[name].detector for name in named}
-            prediction.extras.update({"members": np.stack(list(scores.values()), 1)} if len(kinds) == 1 else scores)
-        return prediction
+            values |= {"members": torch.stack(list(scores.values()), 1)} if len(kinds) == 1 else scores
+        return Prediction.of(values)
 
-    def where_known(self, maps: np.ndarray, elsewhere: np.ndarray | None = None) -> np.ndarray:
+    def _where_known(self, maps: Tensor, elsewhere: Tensor | None = None) -> Tensor:
         """Sets maps (N, h, w) to 0, or to the maps `elsewhere` on any grid, at positions normal images do not show."""
         if self.known is None:
             return maps
         side = maps.shape[1]
-        fill = 0.0 if elsewhere is None else upsample(elsewhere, side)
-        return np.where(upsample(self.known[None], side)[0] >= 0.5, maps, fill).astype(np.float32)
+        known = _resized(torch.from_numpy(self.known[None].astype(np.float32)), side)[0] >= 0.5
+        return torch.where(known, maps, torch.zeros(()) if elsewhere is None else _resized(elsewhere, side))
 
-    def part(self, prediction: Prediction, name: str) -> Prediction:
-        """Returns the prediction of member `name`, which must have a reading, for the same images."""
-        values = {k.removeprefix(f"{name}."): v for k, v in prediction.extras.items() if k.startswith(f"{name}.")}
-        return Prediction(values.pop("maps"), values)
+    def part(self, values: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+        """Returns the maps and extras of member `name`, which must have a reading, for the same images."""
+        return {k.removeprefix(f"{name}."): v for k, v in values.items() if k.startswith(f"{name}.")}
 
     def changed(self, prediction: Prediction, maps: np.ndarray) -> Prediction:
         """Returns the prediction with other maps (N, h, w), on a grid of any side.
@@ -290,45 +304,47 @@ class Ensemble(Detector):
         Readings follow the new maps at positions that normal images show. The change of the map is passed on to each
         ensemble among the members, in the units of that member's map.
         """
-        unmasked = self.where_known(maps, prediction.extras[EVERYWHERE])
-        change = self.where_known(maps - upsample(prediction.maps, maps.shape[1]))
-        extras = {**prediction.extras, EVERYWHERE: unmasked}
+        return Prediction.of(self._changed(prediction.values(), torch.from_numpy(maps)))
+
+    def _changed(self, values: dict[str, Tensor], maps: Tensor) -> dict[str, Tensor]:
+        side = maps.shape[1]
+        change = self._where_known(maps - _resized(values["maps"], side))
+        changed = values | {"maps": maps, EVERYWHERE: self._where_known(maps, values[EVERYWHERE])}
         for name, member in self.members.items():
             if isinstance(member, Ensemble) and self.map_weights.get(name) and name in self.reading_weights:
-                inner = self.part(prediction, name)
-                moved = upsample(inner.maps, maps.shape[1]) + change * self.map_scales[name].sd / self.map_weights[name]
-                inner = member.changed(inner, moved)
-                extras |= {f"{name}.maps": inner.maps, **{f"{name}.{k}": v for k, v in inner.extras.items()}}
-        return Prediction(maps, extras)
+                inner = self.part(values, name)
+                factor = self.map_scales[name].sd / self.map_weights[name]
+                inner = member._changed(inner, _resized(inner["maps"], side) + change * factor)
+                changed |= {f"{name}.{key}": value for key, value in inner.items()}
+        return changed
 
-    def _reading(self, name: str, prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
+    def _reading(self, name: str, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
         """Computes a reading of each image (N,), not standardised."""
         if name in self.members:
-            return self.members[name].image_score(self.part(prediction, name), roi)
+            return self.members[name].score(self.part(values, name), roi)
         if name == "colour":
-            return prediction.extras[name + ROI if roi is not None and name + ROI in prediction.extras else name]
-        summed = prediction.extras[EVERYWHERE]
-        flat = summed.reshape(len(summed), -1)
-        inside = counted(summed, roi).reshape(flat.shape)
-        count = inside.sum(1)
+            return values[name + ROI if roi is not None and name + ROI in values else name]
+        summed = values[EVERYWHERE]
         if name == "mean":
-            return np.asarray(np.where(inside, flat, 0).sum(1) / count)
-        ordered = -np.sort(-np.where(inside, flat, -np.inf), 1)
-        top = np.maximum(1, np.round(TOP * count)).astype(int)
-        return np.array([row[:n].mean() for row, n in zip(ordered, top, strict=True)])
+            return mean_inside(summed, roi)
+        flat, inside = summed.flatten(1), counting(summed, roi).flatten(1)
+        highest = (TOP * inside.sum(1).double()).round().clamp_min(1).float()
+        ordered = torch.where(inside, flat, flat.amin(1, keepdim=True) - 1).topk(flat.shape[1], 1).values
+        is_highest = torch.arange(flat.shape[1])[None] < highest[:, None]
+        return torch.where(is_highest, ordered, 0.0).sum(1) / highest
 
-    def _readings(self, prediction: Prediction, roi: np.ndarray | None) -> dict[str, np.ndarray]:
-        return {name: self._reading(name, prediction, roi) for name in self.reading_weights}
+    def _readings(self, values: dict[str, Tensor], roi: Tensor | None) -> dict[str, Tensor]:
+        return {name: self._reading(name, values, roi) for name in self.reading_weights}
 
-    def standardised(self, prediction: Prediction, roi: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    def standardised(self, values: dict[str, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
         """Returns the readings (N,) by name, in standard deviations of normal images."""
         kind = "" if roi is None else ROI
-        return {name: self.reading_scales[name + kind](v) for name, v in self._readings(prediction, roi).items()}
+        return {name: self.reading_scales[name + kind](v) for name, v in self._readings(values, roi).items()}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Scores by the weighted sum of the standardised readings: (N,) float32."""
-        read = self.standardised(prediction, roi)
-        return np.sum([weight * read[name] for name, weight in self.reading_weights.items()], 0).astype(np.float32)
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Computes the weighted sum of the standardised readings: (N,)."""
+        read = self.standardised(values, roi)
+        return torch.stack([weight * read[name] for name, weight in self.reading_weights.items()]).sum(0)
 
     def about(self) -> dict[str, Any]:
         return {
@@ -358,12 +374,21 @@ class Ensemble(Detector):
         return ensemble
 
 
-def _whole(prediction: Prediction) -> np.ndarray:
+def _whole(values: dict[str, Tensor]) -> Tensor:
     """Returns a member's map; if the member is an ensemble, the map before it is masked."""
-    return prediction.extras.get(EVERYWHERE, prediction.maps)
+    return values.get(EVERYWHERE, values["maps"])
 
 
-def _is_quick(member: Member) -> bool:
+def _resized(maps: Tensor, side: int) -> Tensor:
+    """Resizes maps (N, h, w) to (N, side, side) bilinearly."""
+    return F.interpolate(maps[:, None], (side, side), mode="bilinear", align_corners=False)[:, 0]
+
+
+def _tensor(roi: np.ndarray | None) -> Tensor | None:
+    return None if roi is None else torch.from_numpy(np.array(roi))
+
+
+def is_quick(member: Member) -> bool:
     """Returns whether a member is fitted in the shared pass of the encoder, on images of the original size."""
     return issubclass(DETECTORS.get(member.detector), MapDetector) and not member.side
 
@@ -376,7 +401,7 @@ def _fit_members(
     Trained members report their steps one after the other. Each is saved in the folder of its name once it is finished,
     so that it is not lost if a later one is stopped.
     """
-    quick = [name for name, member in config.members.items() if _is_quick(member)]
+    quick = [name for name, member in config.members.items() if is_quick(member)]
     slow = {name: member for name, member in config.members.items() if name not in quick}
     fitted_images, fit_context = rows_of(images, split[0]), context.of(split[0])
     pairs: list[Any] = [(DETECTORS.get(config.members[n].detector), config.members[n].settings) for n in quick]

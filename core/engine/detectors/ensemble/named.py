@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from typing_extensions import Self
 
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig, Config, option
 from core.engine.detectors.class_head import ClassHeadConfig
 from core.engine.detectors.ensemble.config import EnsembleConfig, Member, equal
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
@@ -50,21 +50,16 @@ class BlendConfig(Named):
     coarse: NearestConfig = field(default_factory=lambda: NearestConfig(strides=(16, 32), patches=4000, pool=20_000))
     pooled: MahalanobisConfig = field(default_factory=MahalanobisConfig)
     maps: tuple[str, ...] = tuple(QUICK)
-    stride: int = 8
-    unseen: float = 0.15
+    stride: int = option(8, low=1)
+    unseen: float = option(0.15, above=0, below=0.9)
     colour: bool = True
-    seen: float = 0.05
-    aligned: float = 4.0
-    class_head: float = 1 / 5
+    seen: float = option(0.05, low=0, below=1)
+    aligned: float = option(4.0, low=1)
+    class_head: float = option(1 / 5, low=0, below=1)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.unseen < 0.9 or self.stride < 1 or self.aligned < 1:
-            raise BadConfig("unseen lies in (0, 0.9), and stride and aligned are at least 1")
-        if not 0 <= self.seen < 1:
-            raise BadConfig("seen lies in [0, 1)")
-        if not 0 <= self.class_head < 1:
-            raise BadConfig(f"class_head lies in [0, 1), not {self.class_head}")
+        super().__post_init__()
         if not self.maps or not set(self.maps) <= set(QUICK) or len(set(self.maps)) < len(self.maps):
             raise BadConfig(f"maps are some of {', '.join(QUICK)}, not {', '.join(self.maps)}")
 
@@ -117,14 +112,10 @@ class BlendHeadConfig(Named):
 
     blend: BlendConfig = field(default_factory=BlendConfig)
     head: LesionHeadConfig = field(default_factory=lambda: head_as("quick"))
-    side: int = 128
-    weight: float = 1.0
-    sigma: float = 8.0
+    side: int = option(128, low=32)
+    weight: float = option(1.0, low=0)
+    sigma: float = option(8.0, low=0)
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.side < 32 or min(self.weight, self.sigma) < 0:
-            raise BadConfig("side is at least 32, and weight and sigma are 0 or more")
 
     @classmethod
     def presets(cls) -> dict[str, Self]:
@@ -158,14 +149,10 @@ class CombinedConfig(Named):
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
     padim: PaDiMConfig = field(default_factory=PaDiMConfig)
     learn: bool = True
-    weight: float = 1.0
-    score_weight: float | None = None
-    validation: float = 0.12
+    weight: float = option(1.0, low=0)
+    score_weight: float | None = option(None, low=0)
+    validation: float = option(0.12, above=0, below=0.9)
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.validation < 0.9 or min(self.weight, self.score_weight or 0) < 0:
-            raise BadConfig("validation lies in (0, 0.9), weights are 0 or more")
 
     @classmethod
     def presets(cls) -> dict[str, Self]:
@@ -197,13 +184,9 @@ class HeadsConfig(Named):
     """
 
     head: LesionHeadConfig = field(default_factory=lambda: LESION_PRESETS["quick"])
-    members: int = 3
-    validation: float = 0.12
+    members: int = option(3, low=2, high=20)
+    validation: float = option(0.12, above=0, below=0.9)
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.members <= 20 or not 0 < self.validation < 0.9:
-            raise BadConfig("members lies in 2..20 and validation in (0, 0.9)")
 
     @classmethod
     def presets(cls) -> dict[str, Self]:

@@ -25,20 +25,19 @@ from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder, load_encoder
-from core.engine.calibration.heatmap import blur, counted
-from core.engine.detectors.base import PARTIAL, Detector, FitContext, Prediction
+from core.engine.calibration.heatmap import blur, mean_inside
+from core.engine.detectors.base import PARTIAL, FitContext, ImageDetector
 from core.engine.detectors.igd.items import Grid, Items
 from core.engine.detectors.igd.model import PRESETS, IGDConfig, IGDModel
 from core.engine.detectors.igd.train import steps_of, train
 from core.engine.progress import part_of
 from core.engine.registry import DETECTORS
-from core.engine.tensors import to_batch
 
 STRIDE = 2  # heat maps are stored at half the image's resolution
 
 
 @DETECTORS.register("igd", title="IGD", section="Anomaly Detection and Segmentation")
-class IGD(Detector):
+class IGD(ImageDetector):
     name = "igd"
     Config = IGDConfig
     presets = PRESETS
@@ -98,64 +97,49 @@ class IGD(Detector):
             return []
         return ["The local model took the global encoder's weights: no local_encoder was given."]
 
-    @torch.inference_mode()
-    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps (N, S/2, S/2) of images uint8 (N, S, S, 3) of the size of the fit.
+    def read(self, x: Tensor) -> dict[str, Tensor]:
+        """Computes `maps` (B, S/2, S/2) of x (B, 3, S, S), and the terms of the score.
 
-        extras: `rec` and `gauss` (N,) of the global model, `residual` (N, S/2, S/2), its map, and `patches` (N, P), the
-        scores of the local model.
+        These are `rec` and `gauss` (B,) of the global model, `residual` (B, S/2, S/2), its map, and `patches` (B, P),
+        the scores of the local model.
         """
-        self.demand_size(images)
-        out: list[dict[str, np.ndarray]] = []
-        for start in range(0, len(images), batch):
-            x = to_batch(images[start : start + batch], self.whole.centre.device)
-            out.append({k: v.float().cpu().numpy() for k, v in self._judge(x).items()})
-        if not out:
-            return Prediction(np.zeros((0, self.size // STRIDE, self.size // STRIDE), np.float32))
-        joined = {k: np.concatenate([batch[k] for batch in out]) for k in out[0]}
-        return Prediction(joined.pop("maps"), joined)
-
-    def _judge(self, x: Tensor) -> dict[str, Tensor]:
+        c = self.config
         rec, gauss, residual = self.whole.judge(x)
         maps, terms = residual, {"rec": rec, "gauss": gauss, "residual": F.avg_pool2d(residual[:, None], STRIDE)[:, 0]}
         if self.local is not None:
-            c = self.config
-            # A few images at a time, as each has 225 patches at 256 pixels.
-            scores, laid = zip(*(self._judge_patches(self.local, images) for images in x.split(4)), strict=True)
+            # A few images at a time, as each has 225 patches at 256 pixels; a graph has no loops.
+            pieces = [x] if torch.compiler.is_exporting() else x.split(4)
+            scores, laid = zip(*(self._judge_patches(self.local, images) for images in pieces), strict=True)
             terms["patches"] = torch.cat(scores)
             maps = c.local_share * torch.cat(laid) + (1 - c.local_share) * residual
-        maps = blur(maps, self.config.sigma * self.size / 256)
+        maps = blur(maps, c.sigma * self.size / 256)
         return {"maps": F.avg_pool2d(maps[:, None], STRIDE)[:, 0], **terms}
 
     def _judge_patches(self, local: IGDModel, x: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the scores (B, P) of the patches of x (B, 3, S, S) and the local heat map (B, S, S)."""
-        c, b = self.config, len(x)
+        c, count = self.config, len(self.grid)
         rec, gauss, residual = local.judge(self.grid.cut(x).flatten(0, 1))
         scores = c.xi_local * rec + (1 - c.xi_local) * gauss
-        return scores.view(b, -1), self.grid.lay(residual.view(b, -1, *residual.shape[1:]), c.overlaps)
+        return scores.view(-1, count), self.grid.lay(residual.view(-1, count, *residual.shape[1:]), c.overlaps)
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Combines the terms of the global model with the highest patch score of the local one: float32 (N,).
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Combines the terms of the global model with the highest patch score of the local one: (B,).
 
-        With roi uint8 (N, S, S), only patches that are at least half inside count, and the global reconstruction error
-        is scaled by the mean of its map inside over its mean. The global classifier's term ignores roi.
+        With roi (B, S, S), only patches that are at least half inside count, and the global reconstruction error is
+        scaled by the mean of its map inside over its mean. The global classifier's term ignores roi.
         """
-        rec, gauss = prediction.extras["rec"], prediction.extras["gauss"]
+        c, rec = self.config, values["rec"]
         if roi is not None:
-            residual = prediction.extras["residual"]
-            inside = counted(residual, roi)
-            mean_inside = (residual * inside).sum((1, 2)) / inside.sum((1, 2))
-            rec = rec * mean_inside / np.maximum(residual.mean((1, 2)), 1e-12)
-        score = self.config.xi * rec + (1 - self.config.xi) * gauss
-        if "patches" in prediction.extras:
-            patches = prediction.extras["patches"]
-            if roi is not None:
-                cover = self.grid.cut(torch.from_numpy(np.ascontiguousarray(roi)).float()[:, None]).mean((2, 3, 4))
-                inside = cover.numpy() >= 0.5
-                inside = inside | ~inside.any(1, keepdims=True)
-                patches = np.where(inside, patches, -np.inf)
-            score = self.config.local_share * patches.max(1) + (1 - self.config.local_share) * score
-        return score.astype(np.float32)
+            residual = values["residual"]
+            rec = rec * mean_inside(residual, roi) / residual.mean((1, 2)).clamp_min(1e-12)
+        score = c.xi * rec + (1 - c.xi) * values["gauss"]
+        if "patches" not in values:
+            return score
+        patches = values["patches"]
+        if roi is not None:
+            inside = self.grid.cut(roi.float()[:, None]).mean((2, 3, 4)) >= 0.5
+            patches = torch.where(inside | ~inside.any(1, keepdim=True), patches, -torch.inf)
+        return c.local_share * patches.amax(1) + (1 - c.local_share) * score
 
     @classmethod
     def restored(

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from core.engine.backbones.base import IMAGENET_MEAN, IMAGENET_STD
 from core.engine.backbones.encoder import Encoder
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig, Config, option
 from core.engine.detectors.igd.items import Items
 from core.engine.losses.ms_ssim import dissimilarity_map, fit_levels, ms_ssim
 from core.engine.tensors import constant
@@ -63,12 +63,8 @@ class IGDModel(nn.Module):
         self.sigma_sq.copy_(sigma_sq)
         self.train(was_training)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def judge(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns `judged(x)`, computed without gradients."""
-        return self.judged(x)
-
-    def judged(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Computes the reconstruction error (B,), h_psi (B,) and residual map (B, s, s) of x (B, 3, s, s)."""
         z = self.encode(x)
         back = self.generator(z)
@@ -99,59 +95,47 @@ class IGDConfig(Config):
     each model, 0 for no limit. autocast: whether networks run in bf16 on devices where that is faster.
     """
 
-    encoder: str = "frozen"
+    encoder: str = option("frozen", choices=("frozen", "tuned"))
     local_encoder: str | None = None
-    latent: int = 128
-    width: int = 32
-    critic_width: int = 32
-    epochs: int = 256
-    max_steps: int = 0
-    batch: int = 16
-    lr: float = 1e-4
+    latent: int = option(128, low=1)
+    width: int = option(32, low=1)
+    critic_width: int = option(32, low=1)
+    epochs: int = option(256, low=1)
+    max_steps: int = option(0, low=0)
+    batch: int = option(16, low=2)
+    lr: float = option(1e-4, above=0)
     betas: tuple[float, float] = (0.0, 0.9)
     weight_decay: float = 1e-6
     power: float = 0.9
-    rho: float = 0.15
+    rho: float = option(0.15, low=0, high=1)
     w_gauss: float = 1.0
     w_reg: float = 0.1
     gamma: float = 0.2
-    reestimate: int = 10
-    space: str = "imagenet"
-    flip: float = 0.0
+    reestimate: int = option(10, low=1)
+    space: str = option("imagenet", choices=("imagenet", "unit"))
+    flip: float = option(0.0, low=0, high=1)
     window: int = 11
     levels: tuple[float, ...] = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-    xi: float = 0.1
+    xi: float = option(0.1, low=0, high=1)
     local_from: int = 96
-    patch: int = 32
-    stride: int = 16
-    patches: int = 0
+    patch: int = option(32, low=1)
+    stride: int = option(16, low=1)
+    patches: int = option(0, low=0)
     local_window: int = 3
     local_levels: tuple[float, ...] = (0.0516, 0.3295, 0.3463, 0.2726)
-    xi_local: float = 0.9
-    local_share: float = 0.5
-    local_batch: int = 0
-    overlaps: str = "mean"
+    xi_local: float = option(0.9, low=0, high=1)
+    local_share: float = option(0.5, low=0, high=1)
+    local_batch: int = option(0, low=0)
+    overlaps: str = option("mean", choices=("mean", "sum"))
     rescale: bool = True
     sigma: float = 0.0
     autocast: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.encoder not in ("frozen", "tuned"):
-            raise BadConfig(f"IGD's encoder must be frozen or tuned, not {self.encoder!r}")
-        if self.space not in ("imagenet", "unit"):
-            raise BadConfig(f"IGD's space must be imagenet or unit, not {self.space!r}")
-        if min(self.latent, self.width, self.critic_width, self.epochs, self.reestimate, self.patch, self.stride) < 1:
-            raise BadConfig("IGD's latent, widths, epochs, reestimate, patch and stride must be at least 1")
-        if self.batch < 2:
-            raise BadConfig("IGD's batch must be at least 2, because an interpolation needs two images")
-        if self.lr <= 0 or self.max_steps < 0 or self.patches < 0:
-            raise BadConfig("IGD's lr must be above 0, and its max_steps and patches 0 or more")
-        shares = (self.flip, self.rho, self.xi, self.xi_local, self.local_share)
-        if not all(0 <= share <= 1 for share in shares):
-            raise BadConfig("IGD's flip, rho, xi, xi_local and local_share must be between 0 and 1")
-        if self.local_batch == 1 or self.local_batch < 0 or self.overlaps not in ("mean", "sum"):
-            raise BadConfig("IGD's local_batch must be 0 or at least 2, and its overlaps mean or sum")
+        super().__post_init__()
+        if self.local_batch == 1:
+            raise BadConfig("IGD's local_batch must be 0 or at least 2, because an interpolation needs two images")
         if self.window % 2 == 0 or self.local_window % 2 == 0:
             raise BadConfig("IGD's windows must have an odd number of pixels")
 

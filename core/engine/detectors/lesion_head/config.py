@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.engine.config import BadConfig, Config
+from core.engine.config import BadConfig, Config, option
 
 ENDOSCOPY = ("growth:body", "medmix:large", "medmix:swell")
 FUNDUS = ("growth:flat", "medmix:fundus", "medmix:soft", "medmix:endoscopy")
@@ -27,8 +27,6 @@ class LesionHeadConfig(Config):
     blur, grain: upper limits of the weight of a 5 x 5 blur and of the standard deviation of noise, which hide the
     traces of pasting over the whole image. Blur also hides lesions of a few cells.
     distances: whether the decoder also gets the distance of each position from normal images (`Distances`).
-    checks: number of times that the averaged network is evaluated on the validation images with lesions of `held_out`;
-    the best weights are used. With 0 the last weights are used.
     validation: share of the normal images that is held out for the choice of the score.
     """
 
@@ -36,7 +34,7 @@ class LesionHeadConfig(Config):
     families: tuple[str, ...] = ENDOSCOPY
     held_out: tuple[str, ...] = ("medmix:lens", "medmix:mottle", "medmix:seam")
     k: int = 3
-    mode: str = "finetune"
+    mode: str = option("finetune", choices=MODES)
     w_lesion: float = 1.0
     w_dice: float = 0.5
     w_class: float = 0.2
@@ -45,32 +43,24 @@ class LesionHeadConfig(Config):
     tau: float = 0.2
     alpha: float = 2.0
     width: int = 64
-    batch: int = 16
-    steps: int = 1200
+    batch: int = option(16, low=2)
+    steps: int = option(1200, low=1)
     lr: float = 1e-3
     weight_decay: float = 1e-2
-    warmup: float = 0.2
+    warmup: float = option(0.2, low=0, below=1)
     ramp: float = 0.3
-    blur: float = 1.0
-    grain: float = 0.04
-    ema: float = 0.995
+    blur: float = option(1.0, low=0, high=1)
+    grain: float = option(0.04, low=0)
+    ema: float = option(0.995, low=0, below=1)
     distances: bool = False
-    checks: int = 0
-    validation: float = 0.12
+    validation: float = option(0.12, low=0, below=0.9)
     autocast: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise BadConfig(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
+        super().__post_init__()
         if not self.families:
             raise BadConfig("families must name at least one strong augmentation, such as growth:growth")
-        if self.steps < 1 or self.batch < 2 or self.checks < 0:
-            raise BadConfig("steps must be at least 1, batch at least 2 and checks 0 or more")
-        if not 0 <= self.validation < 0.9 or not 0 <= self.ema < 1 or not 0 <= self.warmup < 1:
-            raise BadConfig("validation must be in [0, 0.9), ema and warmup in [0, 1)")
-        if not 0 <= self.blur <= 1 or self.grain < 0:
-            raise BadConfig("blur must be in [0, 1], and grain 0 or more")
 
 
 LESION_PRESETS = {

@@ -10,7 +10,7 @@ families; no test image is used.
 from __future__ import annotations
 
 import copy
-import functools
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,14 @@ import cv2
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from typing_extensions import Self
 
 from core.engine.backbones.encoder import Encoder
-from core.engine.calibration.heatmap import counted, masked_maps
+from core.engine.calibration.heatmap import masked_maps
 from core.engine.calibration.scale import leave_out
 from core.engine.config import Config
-from core.engine.detectors.base import Detector, FitContext, Prediction, at_least_one
+from core.engine.detectors.base import FitContext, ImageDetector
 from core.engine.detectors.lesion_head.config import LESION_PRESETS, LesionHeadConfig
 from core.engine.detectors.lesion_head.decoder import LesionNet
 from core.engine.detectors.lesion_head.synth import Pairs, SyntheticValidation
@@ -38,7 +39,7 @@ _CENTRE_IMAGES = 64
 
 
 @DETECTORS.register("lesion-head", title="Lesion head", section="Sec. Conclusion: a detector suited to PMSACL")
-class LesionHead(Detector):
+class LesionHead(ImageDetector):
     """The lesion head. Its maps are lesion logits at half the image's size; 0 is a probability of one half."""
 
     name = "lesion-head"
@@ -52,10 +53,6 @@ class LesionHead(Detector):
         super().__init__()
         self.net = net.to(device).to(memory_format=torch.channels_last).eval()
         self.config, self.rule, self.fitted_on = config, rule, fitted_on
-
-    @property
-    def device(self) -> torch.device:
-        return self.net.centres.device
 
     @classmethod
     def fit(
@@ -82,24 +79,11 @@ class LesionHead(Detector):
             net.distances.learn(encoder, fitted_images, distances_context)
         source = fitted_on(encoder, images, roi)
 
-        @functools.cache
-        def validation_data() -> SyntheticValidation:
-            return SyntheticValidation.draw(rows_of(images, held_out_rows), context.of(held_out_rows).roi, config)
-
-        def quality(trained: LesionNet) -> float:
-            return cls(trained, config, ScoreRule(), device)._quality(validation_data())
-
-        net = train(
-            net,
-            fitted_images,
-            config,
-            training_context.replace(device=device),
-            source,
-            quality if len(held_out_rows) else None,
-        )
+        net = train(net, fitted_images, config, training_context.replace(device=device), source)
         head = cls(net, config, ScoreRule(), device, source)
         if len(held_out_rows):
-            head.rule = head._choose(validation_data())
+            held_out = rows_of(images, held_out_rows), context.of(held_out_rows).roi
+            head.rule = head._choose(SyntheticValidation.draw(*held_out, config))
         return head
 
     @classmethod
@@ -132,58 +116,32 @@ class LesionHead(Detector):
                 means.append(encoder(pair.images).float().mean(0).cpu())
         return torch.stack(means).clone()
 
-    def _quality(self, data: SyntheticValidation) -> float:
-        """Computes the mean of image AUROC (default score) and cell AUROC on lesions of the held-out families."""
-        from sklearn.metrics import roc_auc_score  # here: scikit-learn takes seconds to load
-
-        prediction = self.predict(data.images)
-        cell_size = data.images.shape[1] // prediction.maps.shape[1]
-        truth, counts = data.masks[:, ::cell_size, ::cell_size], counted(prediction.maps, data.roi)
-        if len(np.unique(truth[counts])) < 2 or len(np.unique(data.labels[data.use])) < 2:
-            return 0.0  # no lesion is visible: the weights of the first check are used
-        image = roc_auc_score(data.labels[data.use], self.image_score(prediction, data.roi)[data.use])
-        return float(image + roc_auc_score(truth[counts], prediction.maps[counts])) / 2
-
     def _choose(self, data: SyntheticValidation) -> ScoreRule:
         """Chooses the score rule on held-out normal images, with and without lesions of the held-out families."""
         prediction = self.predict(data.images)
         threshold = float(np.quantile(prediction.maps[: data.normals], 0.98))
-        values = self._summaries(prediction, data.roi, threshold)
+        roi = None if data.roi is None else torch.from_numpy(data.roi)
+        found = summaries(SUMMARIES, prediction.values(), roi, threshold)
         use = data.use
-        return choose_rule(
-            Validation({k: v[use] for k, v in values.items()}, data.labels[use]), threshold, self.config.seed
-        )
+        values = {name: value.numpy()[use] for name, value in found.items()}
+        return choose_rule(values, data.labels[use], threshold, self.config.seed)
 
-    def _summaries(self, prediction: Prediction, roi: np.ndarray | None, threshold: float) -> dict[str, np.ndarray]:
-        extras = prediction.extras
-        return summaries(prediction.maps, extras["classes"], extras["margin"], roi, threshold)
+    def read(self, x: Tensor) -> dict[str, Tensor]:
+        """Computes `maps` (B, S/2, S/2) of x (B, 3, S, S), and `classes` (B, k+1), `distances` (B, k+1), `margin` (B,).
 
-    @torch.inference_mode()
-    def predict(self, images: np.ndarray, *, batch: int = 32, roi: np.ndarray | None = None) -> Prediction:
-        """Predicts maps float32 (N, S/2, S/2); extras: `classes` (N, k+1), `margin` (N,), `distances` (N, k+1)."""
-        inputs, maps, classes, distances = at_least_one(images), [], [], []
-        for start in range(0, len(inputs), batch):
-            x = to_batch(inputs[start : start + batch], self.device).contiguous(memory_format=torch.channels_last)
-            logits, probabilities, features = self._forward(x)
-            maps.append(logits.cpu().numpy())
-            classes.append(probabilities.cpu().numpy())
-            distances.append(torch.cdist(features, self.net.centres).cpu().numpy())
-        count, distance = len(images), np.concatenate(distances)[: len(images)]
-        extras = {
-            "classes": np.concatenate(classes)[:count],
-            "distances": distance,
-            "margin": distance[:, 0] - distance[:, 1:].min(1),
-        }
-        return Prediction(np.concatenate(maps)[:count], extras)
-
-    def _forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        These are the probabilities of A_0 to A_k, the distances from their centres, and the distance from c_0 minus the
+        distance from the nearest other centre.
+        """
         with autocast(self.device, self.config.autocast):
             logits, classes, features = self.net(x)
-        return logits.float(), classes.float().softmax(1), features.float()
+        distances = (features.float()[:, None] - self.net.centres).square().sum(2).sqrt()
+        margin = distances[:, 0] - distances[:, 1:].amin(1)
+        return {"maps": logits.float(), "classes": classes.float().softmax(1), "distances": distances, "margin": margin}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the score by the rule chosen in the fit: float32 (N,)."""
-        return self.rule(self._summaries(prediction, roi, self.rule.threshold))
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Computes the score (B,) by the rule chosen in the fit."""
+        score: Tensor = self.rule(summaries(self.rule.terms, values, roi, self.rule.threshold))
+        return score
 
     def about(self) -> dict[str, Any]:
         return {"rule": self.rule.to_dict(), "fitted_on": self.fitted_on}
@@ -212,77 +170,107 @@ def fitted_on(encoder: Encoder, images: np.ndarray, roi: np.ndarray | None) -> s
     return fingerprint(images, roi, encoder.state_dict(), None if centres is None else {"centres": centres})
 
 
-TOP = (0.005, 0.02, 0.05)  # shares of an image's cells
+TOP = {"top 0.5%": 0.005, "top 2.0%": 0.02, "top 5.0%": 0.05}  # shares of an image's cells
 NOT_FROM_MAP = ("class", "centres")  # summaries that do not come from the map
+SUMMARIES = (*TOP, "area", "largest component", *NOT_FROM_MAP)
 _CLEARLY = 0.05  # difference in AUROC
 _FEW = 5  # images of one label
 
 
 def summaries(
-    maps: np.ndarray, classes: np.ndarray, margin: np.ndarray, roi: np.ndarray | None, threshold: float
-) -> dict[str, np.ndarray]:
-    """Computes several summaries of N images, each (N,); larger values are more abnormal.
+    names: tuple[str, ...], values: dict[str, Tensor], roi: Tensor | None, threshold: float
+) -> dict[str, Tensor]:
+    """Computes some of the SUMMARIES of B images, each (B,); larger values are more abnormal.
 
     Args:
-        maps: (N, h, w), lesion logits.
-        classes: (N, k+1), probabilities of A_0 to A_k.
-        margin: (N,), distance from c_0 minus the distance from the nearest other centre.
-        roi: uint8 (N, S, S), 1 inside the region of interest, or None.
+        names: The summaries to compute.
+        values: The result of `LesionHead.read`.
+        roi: (B, S, S), 1 inside the region of interest, or None.
         threshold: Logit above which a cell counts as lesion.
     """
-    inside = masked_maps(maps, roi)
-    cells = np.sort(inside.reshape(len(maps), inside.shape[1] * inside.shape[2]), 1)
-    out = {f"top {share:.1%}": cells[:, -max(1, round(share * cells.shape[1])) :].mean(1) for share in TOP}
-    above = inside > threshold
-    out["area"] = np.log1p(above.sum((1, 2)).astype(np.float64))
-    out["largest component"] = np.array([np.log1p(_largest(a)) for a in above])
-    odds = np.clip(classes[:, 0], 1e-6, 1 - 1e-6)
-    out["class"] = np.log((1 - odds) / odds)
-    out["centres"] = margin
-    return out
+    inside = masked_maps(values["maps"], roi)
+    return {name: _summary(name, inside, values, threshold) for name in names}
 
 
-def _largest(above: np.ndarray) -> int:
-    _, _, stats, _ = cv2.connectedComponentsWithStats(above.astype(np.uint8), connectivity=8)
-    return int(stats[1:, cv2.CC_STAT_AREA].max(initial=0))
+def _summary(name: str, inside: Tensor, values: dict[str, Tensor], threshold: float) -> Tensor:
+    if name in TOP:
+        cells = inside.flatten(1)
+        return cells.topk(max(1, round(TOP[name] * cells.shape[1])), 1).values.mean(1)
+    if name == "area":
+        return (inside > threshold).flatten(1).sum(1).float().log1p()
+    if name == "largest component":
+        return largest_component(inside > threshold).log1p()
+    if name == "class":
+        normal = values["classes"][:, 0].clamp(1e-6, 1 - 1e-6)
+        return ((1 - normal) / normal).log()
+    return values["margin"]
 
 
-@dataclass(frozen=True)
-class Validation:
-    """Summaries (N,) of validation images, and labels (N,): 1 if a pasted lesion is visible, else 0."""
+def largest_component(above: Tensor) -> Tensor:
+    """Counts the cells of the largest 8-connected component: bool (B, h, w) -> float (B,), 0 if there is none."""
+    if torch.compiler.is_exporting():
+        return unrolled_component(above)
+    figures = (cv2.connectedComponentsWithStats(a, connectivity=8)[2] for a in above.byte().numpy())
+    return torch.tensor([float(stats[1:, cv2.CC_STAT_AREA].max(initial=0)) for stats in figures])
 
-    values: dict[str, np.ndarray]
-    labels: np.ndarray
+
+def unrolled_component(above: Tensor) -> Tensor:
+    """Computes `largest_component` by operations of ONNX.
+
+    Each cell has the number of a component. A round copies the highest number among the neighbours to the component's
+    root, then follows the roots twice (Zhang, Azad, Hu 2020). A component of n cells is complete after about log2(n)
+    rounds. The rounds are unrolled, because not every runtime supports loops.
+    """
+    height, width = above.shape[1], above.shape[2]
+    cells = height * width
+    number = torch.arange(1, cells + 1).view(1, height, width) * above.long()  # 0: none
+    label = F.pad(number.flatten(1), (1, 0))  # (B, 1 + cells), by number
+    for _ in range(math.ceil(math.log2(cells)) + 2):
+        plane = label[:, 1:].reshape(-1, 1, height, width).float()
+        highest = F.max_pool2d(plane, 3, 1, 1).flatten(1).long() * above.flatten(1).long()
+        nearby = F.pad(highest, (1, 0))
+        label = label.scatter_reduce(1, label, nearby, "amax").maximum(nearby)
+        label = label.gather(1, label)
+        label = label.gather(1, label)
+    sizes = torch.zeros_like(label, dtype=torch.float32)
+    sizes = sizes.scatter_add(1, label, F.pad(above.flatten(1).float(), (1, 0)))
+    return sizes[:, 1:].amax(1)
 
 
-def choose_rule(data: Validation, threshold: float, seed: int = 0) -> ScoreRule:
+def choose_rule(values: dict[str, np.ndarray], labels: np.ndarray, threshold: float, seed: int = 0) -> ScoreRule:
     """Chooses the rule by which images are scored: the summary of the map with the best AUROC on validation data.
 
     The summary of the class head or of the centres, or a logistic combination of all, is chosen only if its AUROC is
     higher by more than `_CLEARLY`: readers can check a score from the map against it, and with some dozens of images
     the AUROC's error is about 0.03. The combination is evaluated by cross-validation. With fewer than `_FEW` images of
     either label the default rule is used.
+
+    Args:
+        values: Summaries (N,) of validation images, by name.
+        labels: (N,), 1 if a pasted lesion is visible, else 0.
+        threshold: Logit above which a cell counts as lesion.
+        seed: Seed of the folds.
     """
-    if np.bincount(data.labels, minlength=2).min() < _FEW:
+    if np.bincount(labels, minlength=2).min() < _FEW:
         return ScoreRule(threshold=threshold)
     from sklearn.metrics import roc_auc_score  # here, as below: scikit-learn takes seconds to load
     from sklearn.model_selection import StratifiedKFold
 
-    auroc = {name: float(roc_auc_score(data.labels, v)) for name, v in data.values.items()}
-    names = tuple(data.values)
-    x = np.stack([data.values[n] for n in names], 1)
+    auroc = {name: float(roc_auc_score(labels, v)) for name, v in values.items()}
+    names = tuple(values)
+    x = np.stack([values[n] for n in names], 1)
     combined = np.zeros(len(x))
-    for training_rows, test_rows in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, data.labels):
-        weights, bias = _logistic(x[training_rows], data.labels[training_rows])
+    for training_rows, test_rows in StratifiedKFold(5, shuffle=True, random_state=seed).split(x, labels):
+        weights, bias = _logistic(x[training_rows], labels[training_rows])
         combined[test_rows] = x[test_rows] @ weights + bias
-    auroc["combined"] = float(roc_auc_score(data.labels, combined))
+    auroc["combined"] = float(roc_auc_score(labels, combined))
     from_map = max((n for n in names if n not in NOT_FROM_MAP), key=lambda name: auroc[name])
     best = max(auroc, key=lambda name: auroc[name])
     if best == from_map or auroc[best] <= auroc[from_map] + _CLEARLY:
         return ScoreRule(from_map, (from_map,), (1.0,), 0.0, threshold, auroc)
     if best != "combined":
         return ScoreRule(best, (best,), (1.0,), 0.0, threshold, auroc)
-    weights, bias = _logistic(x, data.labels)
+    weights, bias = _logistic(x, labels)
     return ScoreRule("combined", names, tuple(map(float, weights)), float(bias), threshold, auroc)
 
 
@@ -312,7 +300,6 @@ class ScoreRule(Config):
     threshold: float = 0.0
     auroc: dict[str, Any] = field(default_factory=dict)
 
-    def __call__(self, summaries: dict[str, np.ndarray]) -> np.ndarray:
-        """Computes scores float32 (N,) from summaries (N,)."""
-        total = np.sum([w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True)], axis=0)
-        return np.asarray(total + self.bias, np.float32)
+    def __call__(self, summaries: dict[str, Any]) -> Any:
+        """Computes scores (N,) from summaries (N,), tensors or arrays."""
+        return sum(w * summaries[t] for t, w in zip(self.terms, self.weights, strict=True)) + self.bias

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,8 +19,6 @@ from core.engine.tensors import autocast, to_batch
 from core.engine.training import loop
 from core.engine.training.base import STEP, Average, Training, generator
 from core.engine.training.schedule import set_rate, warm_cosine
-
-Quality = Callable[[LesionNet], float]
 
 
 def lesion_loss(logits: Tensor, masks: Tensor, config: LesionHeadConfig) -> Tensor:
@@ -50,7 +45,6 @@ class LesionTraining(Training):
         roi: np.ndarray | None,
         config: LesionHeadConfig,
         device: torch.device | str = "cpu",
-        quality: Quality | None = None,
     ) -> None:
         """Prepares a training.
 
@@ -60,7 +54,6 @@ class LesionTraining(Training):
             roi: uint8 (N, S, S), their regions of interest, or None.
             config: Options of the lesion head.
             device: Where the training runs.
-            quality: Evaluates a network on held-out images, larger is better; called `config.checks` times.
         """
         self.images, self.roi, self.config, self.device = images, roi, config, torch.device(device)
         self.steps, self.remedy = config.steps, f"a learning rate below {config.lr:g}"
@@ -69,9 +62,6 @@ class LesionTraining(Training):
             self.net.encoder.requires_grad_(False)
         self.average = Average(self.net, config.ema)
         self.networks = {"net": self.net, "average": self.average}
-        self.quality, self.best = quality if config.checks else None, -math.inf
-        if self.quality is not None:
-            self.networks["best"] = copy.deepcopy(self.net)
         self.weights = [p for p in self.net.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(self.weights, lr=config.lr, weight_decay=config.weight_decay)
         self.optimisers = {"optimiser": self.optimiser}
@@ -124,29 +114,7 @@ class LesionTraining(Training):
         self.step += 1
         self.average.update_parameters(self.net)
         values = torch.stack([loss, *terms.values()]).tolist()  # one transfer a step
-        numbers = dict(zip(("loss", *terms), values, strict=True))
-        return {"lr": rate, **numbers, **self._check()}
-
-    def _check(self) -> dict[str, float]:
-        """Evaluates the averaged network when a check is due, and keeps the best one."""
-        every = max(1, self.steps // max(1, self.config.checks))
-        if self.quality is None or (self.step % every and self.step < self.steps):
-            return {}
-        figure = self.quality(cast(LesionNet, self.average.module))
-        if figure > self.best:
-            self.best = figure
-            self.networks["best"].load_state_dict(self.average.module.state_dict())
-        return {"quality": figure}
-
-    def notes(self) -> dict[str, Any]:
-        return {"best": self.best} if math.isfinite(self.best) else {}
-
-    def restore_notes(self, notes: dict[str, Any]) -> None:
-        self.best = notes.get("best", -math.inf)
-
-    def result(self) -> LesionNet:
-        """Returns the averaged network: the best one that was evaluated or, without checks, the last one."""
-        return cast(LesionNet, self.networks["best"] if math.isfinite(self.best) else self.average.module).eval()
+        return {"lr": rate, **dict(zip(("loss", *terms), values, strict=True))}
 
 
 def train(
@@ -155,9 +123,8 @@ def train(
     config: LesionHeadConfig,
     context: FitContext = FitContext(),
     source: str = "",
-    quality: Quality | None = None,
 ) -> LesionNet:
-    """Trains the network on normal images uint8 (N, S, S, 3) and returns `LesionTraining.result`, in eval mode.
+    """Trains the network on normal images uint8 (N, S, S, 3) and returns the averaged network, in eval mode.
 
     Args:
         net: The network.
@@ -165,16 +132,15 @@ def train(
         config: Options of the lesion head.
         context: Its folder holds the training's state; a later call with the same configuration and source resumes it.
         source: Fingerprint of encoder and images.
-        quality: Evaluates a network on held-out images, as in `LesionTraining`.
 
     Raises:
         Stopped: If `context.should_stop` returns True.
         Diverged: If the loss is not finite.
     """
-    training = LesionTraining(net, images, context.roi, config, context.device, quality)
+    training = LesionTraining(net, images, context.roi, config, context.device)
     folder = None if context.folder is None else Path(context.folder) / PARTIAL
     identity = {"config": config.to_dict(), "fitted_on": source}
     checkpoints = loop.kept(training, folder, identity, context.report, context.should_stop)
     if checkpoints is not None:
         checkpoints.save(training)
-    return training.result()
+    return cast(LesionNet, training.average.module).eval()

@@ -53,8 +53,8 @@ class Memory(nn.Module):
         All pairs are compared by matrix products. The distances are then computed from differences, so that those of
         equal patches are exactly 0.
         """
-        indices = []
-        for chunk in (queries - self.centre).split(CHUNK):
+        centred, indices = queries - self.centre, []
+        for chunk in [centred] if torch.compiler.is_exporting() else centred.split(CHUNK):
             closeness = torch.addmm(self.half_norms.neg()[None], chunk, self.centred.T)  # |q|^2 is the same for all
             indices.append(_largest(closeness)[:, None] if count == 1 else closeness.topk(count, 1).indices)
         index = torch.cat(indices) if indices else torch.zeros(0, count, dtype=torch.long)
@@ -181,7 +181,9 @@ def greedy_coreset(features: Tensor, count: int, generator: torch.Generator, wid
 
 def _largest(rows: Tensor) -> Tensor:
     """Returns the index (N,) of the largest value of each row (N, M); on a CPU NumPy takes a fifth of torch's time."""
-    return rows.argmax(1) if rows.device.type == "cuda" else torch.from_numpy(rows.numpy().argmax(1))
+    if rows.device.type == "cuda" or torch.compiler.is_exporting():
+        return rows.argmax(1)
+    return torch.from_numpy(rows.numpy().argmax(1))
 
 
 def _projected(features: Tensor, width: int, generator: torch.Generator) -> Tensor:

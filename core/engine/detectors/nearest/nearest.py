@@ -26,9 +26,9 @@ from typing_extensions import Self
 from core.engine.backbones.base import in_order
 from core.engine.backbones.config import STRIDES
 from core.engine.backbones.encoder import Encoder
-from core.engine.calibration.heatmap import blur, counted
-from core.engine.config import BadConfig, Config
-from core.engine.detectors.base import FitContext, Prediction
+from core.engine.calibration.heatmap import blur, counting
+from core.engine.config import BadConfig, Config, option
+from core.engine.detectors.base import FitContext
 from core.engine.detectors.map_detector import MapDetector
 from core.engine.detectors.nearest.memory import Memory, NearestFitting, patches_of, scaled
 from core.engine.registry import DETECTORS
@@ -53,30 +53,25 @@ class NearestConfig(Config):
     """
 
     strides: tuple[int, ...] = (8, 16)
-    patches: int = 4000
+    patches: int = option(4000, low=1)
     pool: int = 20_000
-    coreset: str = "greedy"
-    position: float = 0.0
+    coreset: str = option("greedy", choices=("greedy", "random"))
+    position: float = option(0.0, low=0)
     balance: bool = False
-    neighbours: int = 9
+    neighbours: int = option(9, low=0)
     whitened: bool = False
-    variance: float = 0.99
-    shrinkage: float = 0.07
-    sigma: float = 4.0
-    batch: int = 32
+    variance: float = option(0.99, above=0, high=1)
+    shrinkage: float = option(0.07, low=0, high=1)
+    sigma: float = option(4.0, low=0)
+    batch: int = option(32, low=1)
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not in_order(self.strides):
             raise BadConfig(f"the strides are some of {', '.join(map(str, STRIDES))}, in order; not {self.strides}")
-        if self.coreset not in ("greedy", "random"):
-            raise BadConfig(f"a coreset is greedy or random, not {self.coreset!r}")
-        if self.patches < 1 or self.batch < 1 or self.pool < self.patches:
-            raise BadConfig("patches and batch must be at least 1, and the pool at least as large as the memory")
-        if self.position < 0 or self.neighbours < 0 or self.sigma < 0:
-            raise BadConfig("position, neighbours and sigma must be 0 or more")
-        if not 0 < self.variance <= 1 or not 0 <= self.shrinkage <= 1:
-            raise BadConfig("variance must be above 0 and at most 1, shrinkage from 0 to 1")
+        if self.pool < self.patches:
+            raise BadConfig(f"the pool must be at least as large as the memory, {self.patches}, not {self.pool}")
 
 
 @DETECTORS.register("nearest", title="Nearest patches", compares=True, section="PatchCore, Roth et al. 2022")
@@ -109,28 +104,20 @@ class Nearest(MapDetector):
             raise ValueError("the nearest-patch detector needs at least 1 normal image")
         return NearestFitting(cls, encoder, config, count, size, context.roi)
 
-    def read(self, maps: dict[int, Tensor], roi: np.ndarray | None = None) -> Prediction:
-        """Reads a batch: smoothed maps; extras: `distance` (N, h, w), unsmoothed, and `weight` (N, h, w)."""
+    def read(self, maps: dict[int, Tensor], roi: Tensor | None = None) -> dict[str, Tensor]:
+        """Reads a batch: smoothed `maps`, unsmoothed `distance` (B, h, w), and `weight` (B, h, w)."""
         queries = patches_of(maps, self.config.strides)
         shape = queries.shape[:3]
         flat = scaled(queries, self.scales).flatten(0, 2)
         distances, index = (values[:, 0] for values in self.memory.search(flat))
         weights = self.memory.weights(flat, distances, index, self.power).view(shape)
         heat = distances.pow(self.power).view(shape)
-        smooth = blur(heat, self.config.sigma * shape[1] / 256)
-        return Prediction(smooth.cpu().numpy(), {"distance": heat.cpu().numpy(), "weight": weights.cpu().numpy()})
+        return {"maps": blur(heat, self.config.sigma * shape[1] / 256), "distance": heat, "weight": weights}
 
-    def image_score(self, prediction: Prediction, roi: np.ndarray | None = None) -> np.ndarray:
-        """Returns the largest distance, inside `roi` if given, times its weight: float32 (N,)."""
-        distance, weight = (prediction.extras[k].reshape(len(prediction), -1) for k in ("distance", "weight"))
-        peak = self._peak(prediction, roi)[:, None]
-        return np.take_along_axis(distance * weight, peak, 1)[:, 0]
-
-    @staticmethod
-    def _peak(prediction: Prediction, roi: np.ndarray | None) -> np.ndarray:
-        """Returns the flat cell (N,) of each image's largest distance; an empty region counts as the whole image."""
-        distance = prediction.extras["distance"]
-        return np.where(counted(distance, roi), distance, -1.0).reshape(len(distance), -1).argmax(1)
+    def score(self, values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+        """Computes the largest distance, inside `roi` if given, times its weight: (B,)."""
+        weighted = (values["distance"] * values["weight"]).flatten(1)
+        return weighted.gather(1, _peak(values, roi)[:, None])[:, 0]
 
     @torch.inference_mode()
     def explain(
@@ -151,12 +138,12 @@ class Nearest(MapDetector):
             queries = scaled(patches_of(maps, self.config.strides), self.scales)
             side = queries.shape[1]
             if points is None:
-                cells = self._peak(self.read(maps), None if roi is None else roi[cut])
+                region = None if roi is None else torch.from_numpy(np.array(roi[cut])).to(device)
+                cells = _peak(self.read(maps), region)
             else:
                 x, y = (np.clip(np.asarray(points[cut]).T * side // self.size, 0, side - 1)).astype(np.int64)
-                cells = y * side + x
-            at = torch.from_numpy(cells).to(device)
-            distances, index = self.memory.search(queries.flatten(1, 2)[torch.arange(len(at), device=device), at])
+                cells = torch.from_numpy(y * side + x).to(device)
+            distances, index = self.memory.search(queries.flatten(1, 2)[torch.arange(len(cells), device=device), cells])
             rows, origin_cells = (column[index[:, 0]].tolist() for column in (self.memory.rows, self.memory.cells))
             for cell, row, origin_cell, distance in zip(
                 cells.tolist(), rows, origin_cells, distances[:, 0].tolist(), strict=True
@@ -172,6 +159,12 @@ class Nearest(MapDetector):
         scales = tensors.pop("scales")
         memory = Memory(**{name.removeprefix("memory."): value for name, value in tensors.items()})
         return cls(within["encoder"], config, size, scales, memory)
+
+
+def _peak(values: dict[str, Tensor], roi: Tensor | None) -> Tensor:
+    """Returns the flat cell (B,) of each image's largest distance; an empty region counts as the whole image."""
+    distance = values["distance"]
+    return torch.where(counting(distance, roi), distance, -1.0).flatten(1).argmax(1)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from tests.engine._images import normals
 
 def test_three_classes_and_the_score_is_the_mahalanobis_distance():
     images, others = normals(16, 32), normals(5, 32, seed=8)
-    fitted = CutPaste.fit(
-        build_encoder(EncoderConfig(arch=ARCH, seed=1)), images, CutPaste.presets["quick"].replace(steps=2)
-    )
+    encoder = build_encoder(EncoderConfig(arch=ARCH, seed=1))
+    fitted = CutPaste.fit(encoder, images, CutPaste.presets["quick"].replace(steps=2, lr=1e-9))
     assert fitted.net.head[-1].out_features == CLASSES == 3
+    torch.testing.assert_close(next(fitted.net.encoder.net.parameters()), next(encoder.net.parameters()))
 
     def features(part):
         with torch.no_grad():
@@ -31,26 +31,17 @@ def test_three_classes_and_the_score_is_the_mahalanobis_distance():
     np.testing.assert_allclose(fitted.image_score(fitted.predict(others)), expected, rtol=1e-2)
 
 
-def test_grad_cam_is_autograds():
-    torch.manual_seed(0)
-    maps = torch.randn(2, 5, 3, 3, requires_grad=True)
-    normal = Normal(torch.randn(5), torch.randn(5, 5))
-    (normal.distance(maps.mean((2, 3))).square().sum() / 2).backward()
-    slope = maps.grad.mean((2, 3))  # Grad-CAM's weight of a channel
-    expected = (slope[:, :, None, None] * maps).sum(1).relu()
-    found = grad_cam(maps.detach(), maps.detach().mean((2, 3)), normal)
-    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
-
-
-def test_grad_cam_of_unit_features_is_autograds():
+@pytest.mark.parametrize("unit", [False, True])
+def test_grad_cam_is_autograds(unit):
     torch.manual_seed(0)
     maps = torch.randn(2, 5, 3, 3, requires_grad=True)
     normal = Normal(torch.randn(5), torch.randn(5, 5))
     pooled = maps.mean((2, 3))
-    unit = torch.nn.functional.normalize(pooled, dim=1)
-    (normal.distance(unit).square().sum() / 2).backward()
-    expected = (maps.grad.mean((2, 3))[:, :, None, None] * maps).sum(1).relu()
-    found = grad_cam(maps.detach(), unit.detach(), normal, pooled.detach().norm(dim=1))
+    features = torch.nn.functional.normalize(pooled, dim=1) if unit else pooled
+    (normal.distance(features).square().sum() / 2).backward()
+    slope = maps.grad.mean((2, 3))  # Grad-CAM's weight of a channel
+    expected = (slope[:, :, None, None] * maps).sum(1).relu()
+    found = grad_cam(maps.detach(), features.detach(), normal, pooled.detach().norm(dim=1) if unit else None)
     torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
 
 
