@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { known } from '../../../app/widgets/review/js/about_panel.js';
+import { known } from '../../../app/widgets/review/js/controls.js';
 
 const DETAIL = /** @type {any} */ ({ id: 1, v: 'a', width: 512, height: 480, bits: 12, name: 'x.dcm', split: 'test' });
 const ABOUT = { format: 'DICOM', patient: '3f9a2c1b', study: 'chest', added: '2026-11-22T07:00:00Z', text: true };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { decode, encode } from '../../../app/widgets/review/js/draft_format.js';
+import { decode, encode } from '../../../app/widgets/review/js/drafts.js';
 import { cut, paste, stroke } from '../../../app/widgets/review/js/shapes.js';
 import { random } from './browser.js';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inSight, layout, moved, Pages, pageOf, Selection } from '../../../app/widgets/review/js/grid_model.js';
-import { across, binOf, scoreAt } from '../../../app/widgets/review/js/overview.js';
 
 const FOUR = layout(4 * 180 + 3 * 10, 180);
 
@@ -74,14 +73,4 @@ test('each page is asked for once, and an answer for another list is dropped', a
   pages.ensure(0, 3);
   assert.equal(waiting.length, 5, 'asked again after a failure');
   assert.deepEqual([pageOf(0), pageOf(99), pageOf(100), pageOf(9999)], [0, 0, 100, 9900]);
-});
-
-test('a click on the strip means the nearest bin that holds a case', () => {
-  const scores = { bins: [4, 0, 0, 0, 1], lo: 10, hi: 20 };
-  assert.deepEqual([across(scores, 15), across(scores, 9), across(scores, 30)], [0.5, 0, 1]);
-  assert.equal(scoreAt(scores, binOf(scores, 0.95)), 19.5);
-  assert.equal(binOf(scores, 0.3), 0.1);
-  assert.equal(binOf(scores, 0.65), 0.9);
-  assert.equal(binOf(scores, 7), 1);
-  assert.equal(binOf({ ...scores, bins: [0, 0] }, 0.4), 0.4);
 });

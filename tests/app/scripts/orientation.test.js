@@ -9,8 +9,8 @@ import {
   TURNS,
   toSeen,
   UPRIGHT,
-} from '../../../app/widgets/review/js/orientation.js';
-import { View } from '../../../app/widgets/review/js/view.js';
+  View,
+} from '../../../app/widgets/review/js/view.js';
 import { random } from './browser.js';
 
 const IMAGE = { w: 7, h: 5 };

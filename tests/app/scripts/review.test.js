@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
 import { partsOf, Shelf } from '../../../app/widgets/review/js/layers.js';
-import { alike } from '../../../app/widgets/review/js/list.js';
+import { alike, nextUnread } from '../../../app/widgets/review/js/list.js';
 import { namesLabel } from '../../../app/widgets/review/js/reference.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/timeline.js';
 import { View } from '../../../app/widgets/review/js/view.js';
@@ -83,4 +83,18 @@ test('a column in which most stand above all held-out normals shows scores', () 
   assert.equal(alike(rows([100, 100, 100, 99.96, 40])), true);
   assert.equal(alike(rows([100, 80, 60, 40, 20])), false);
   assert.equal(alike(rows([100, null, null])), false);
+});
+
+const decided = (/** @type {string[]} */ ...decisions) =>
+  decisions.map((decision, i) => ({ row: { id: i + 1, decision: decision || null } }));
+
+test('the next unread row comes after the case on screen, else from the start of a list that is all there', () => {
+  const list = decided('', 'normal', '', 'abnormal', '');
+  assert.equal(nextUnread(list, 1, true)?.row.id, 3);
+  assert.equal(nextUnread(list, 3, true)?.row.id, 5);
+  assert.equal(nextUnread(list, 5, true)?.row.id, 1);
+  assert.equal(nextUnread(list, 5, false), null, 'rows that have not been fetched may hold one');
+  assert.equal(nextUnread(list, undefined, true)?.row.id, 1);
+  assert.equal(nextUnread(decided('', 'normal'), 1, true), null, 'the case on screen is not the next one');
+  assert.equal(nextUnread([], 4, true), null);
 });

@@ -2,7 +2,7 @@
 // It spans the whole image; between its cells it is linear (half-pixel centres, as the engine does it).
 
 import { table } from './colours.js';
-import { BELOW } from './contour.js';
+import { BELOW } from './shapes.js';
 
 export const GRID = 512; // the long side of the grid on which contours and components are found
 const HATCH = [0xc0ffffff, 0xc0000000]; // ABGR: a white line next to a black one, visible on any image
@@ -97,7 +97,7 @@ export function both(a, b) {
   return { w: a.w, h: a.h, pixels: resampled(b, a.w, a.h).map((v, i) => v & a.pixels[i]) };
 }
 
-/** Sets values outside the area below every threshold. @param {import('./contour.js').Field} field @param {Area} roi */
+/** Sets values outside the area below every threshold. @param {import('./shapes.js').Field} field @param {Area} roi */
 export function clip({ w, h, values }, roi) {
   resampled(roi, w, h).forEach((inside, i) => {
     if (!inside) values[i] = BELOW;
@@ -133,7 +133,7 @@ export function stepOf(map, value) {
 export const cover = (t) => Math.min(Math.max((t - 0.4) / 0.3, 0), 1);
 
 /** Colours a map; values that held-out normals reach too stay transparent, so that a normal image never turns red.
- * @param {import('./contour.js').Field} field @param {Scale} scale @param {string} name of the colour map
+ * @param {import('./shapes.js').Field} field @param {Scale} scale @param {string} name of the colour map
  * @param {HTMLCanvasElement} canvas */
 export function colourise(field, scale, name, canvas) {
   canvas.width = field.w;

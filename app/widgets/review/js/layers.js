@@ -1,10 +1,8 @@
 // The layers over the image: heat maps and masks, fetched once and cached.
 import { bytes, headed } from '../../../static/api.js';
-import { contour, outline } from './contour.js';
 import { both, clip, colourise, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
 import { load, opened } from './image.js';
-import { components, cored } from './regions.js';
-import { unpack } from './shapes.js';
+import { components, contour, cored, outline, unpack } from './shapes.js';
 
 /** @typedef {import('./image.js').Picture} Picture */
 /** @typedef {import('./image.js').Stored} Stored */
@@ -17,9 +15,9 @@ import { unpack } from './shapes.js';
  * @property {string} key
  * @property {string} run
  * @property {import('./heat.js').HeatMap} map
- * @property {import('./contour.js').Field} field
+ * @property {import('./shapes.js').Field} field
  * @property {import('./heat.js').Area | null} inside the area that may be outlined
- * @property {import('./contour.js').Field} cut the field of the contour
+ * @property {import('./shapes.js').Field} cut the field of the contour
  * @property {HTMLCanvasElement} canvas
  * @property {HTMLCanvasElement | null} hatch lines over areas that are not judged
  * @property {string} colours

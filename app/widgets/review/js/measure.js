@@ -1,8 +1,8 @@
 // Dice, IoU and area at any threshold in constant time: one pass counts, for each step of the slider, the image's
 // pixels at or above it inside and outside the lesion mask. The pass runs at the image's own resolution.
 
-import { BELOW } from './contour.js';
 import { STEPS, sampler } from './heat.js';
+import { BELOW } from './shapes.js';
 
 const AT_ONCE = 1_000_000; // pixels counted before the page may update
 
@@ -12,7 +12,7 @@ const AT_ONCE = 1_000_000; // pixels counted before the page may update
 
 /** Counts an image's pixels by the highest step of the slider that finds them. Null if it was cancelled.
  * @param {import('./heat.js').HeatMap} map @param {Uint8Array | undefined} lesion @param {number} w @param {number} h
- * @param {import('./heat.js').Area | null} roi @param {() => boolean} [cancelled] @param {import('./contour.js').Field
+ * @param {import('./heat.js').Area | null} roi @param {() => boolean} [cancelled] @param {import('./shapes.js').Field
  * | null} [cut] the field of the map's own outline @returns {Promise<PixelCounts | null>} */
 export async function count(map, lesion, w, h, roi, cancelled = () => false, cut = null) {
   let missed = 0; // lesion pixels outside the region: never found at any threshold

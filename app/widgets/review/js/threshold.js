@@ -1,20 +1,11 @@
 // The threshold of the heat map: its slider, its contour, and its measures (Dice, IoU, area, regions).
 import { post } from '../../../static/api.js';
-import { numbers, percentileScale } from './controls.js';
 import { STEPS, stepOf } from './heat.js';
 import * as layers from './layers.js';
 import * as measure from './measure.js';
 
 const REST = 1500; // milliseconds after which a threshold counts as chosen
 const HELD = 500; // milliseconds between checks of a slider that is still held
-
-/** Describes how a map is outlined. @param {import('./heat.js').HeatMap} map */
-function outlineWords({ share, scale, core }) {
-  if (share === null)
-    return 'Outlined at one level for all images: 1 % of a typical normal image is above it. Score the run again for outlines adapted to each image.';
-  if (scale.pixel === core) return 'Nothing here exceeds the values of typical normal images.';
-  return `Outlined above ${Math.round(100 * share)} % of the range from typical normal values to this image's maximum; the share was learnt from lesions pasted into held-out normals. It does not affect flags.`;
-}
 
 export class Threshold {
   /** @param {ReviewView} review */
@@ -32,21 +23,15 @@ export class Threshold {
     return this.step ?? (heat ? stepOf(heat.map, heat.map.scale.pixel) : STEPS / 2);
   }
 
-  // Updates the threshold's step, the contour and the measures after a new heat map or mask.
+  // Updates the contour and the measures after a new heat map or mask; the view is drawn anew after it.
   settle() {
     const { review } = this;
-    const { heat, side, run } = review;
-    percentileScale(review, run ? review.detail?.readings?.[run] : null);
-    side.threshold.range.disabled = !heat;
-    review.put({ counts: null });
-    if (!heat) {
-      numbers(review, null);
-      return;
-    }
-    const known = heat.counted?.mask === review.maskId ? heat.counted : null;
-    if (known) review.put({ counts: known.counts });
-    this.apply();
-    if (!known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
+    const { heat } = review;
+    const counted = heat?.counted;
+    const known = counted?.mask === review.maskId ? counted : null;
+    review.put({ counts: known?.counts ?? null });
+    this.cut();
+    if (heat && !known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
   }
 
   async count() {
@@ -57,7 +42,7 @@ export class Threshold {
     const counts = await this.counted(heat, lesion, maskId, picture, stale);
     if (!counts || stale()) return;
     review.put({ counts });
-    this.measured();
+    review.redraw();
   }
 
   /** @param {import('./layers.js').Layer} made @param {import('./layers.js').MaskLayer | null} lesion @param {number |
@@ -69,23 +54,17 @@ export class Threshold {
     return counts;
   }
 
-  apply() {
-    const { $, heat, second, side } = this.review;
-    const step = this.current();
-    side.threshold.set(step);
-    $('.rv-outline').textContent = this.step === null && heat ? outlineWords(heat.map) : '';
+  // Outlines the heat maps at the threshold.
+  cut() {
+    const { heat, second } = this.review;
     if (heat) layers.cutAt(heat, this.step);
-    if (second) layers.cutAt(second, this.step);
-    this.measured();
+    if (heat && second) layers.cutAt(second, this.step);
   }
 
+  /** Measures the regions at the threshold; null while their pixels are not counted. */
   measured() {
-    const { counts, heat, picture } = this.review;
-    numbers(this.review, {
-      at: counts && measure.at(counts, this.step),
-      components: heat?.components,
-      pixels: picture ? picture.w * picture.h : 0,
-    });
+    const { counts } = this.review;
+    return counts && measure.at(counts, this.step);
   }
 
   /** @param {number} step */
@@ -104,8 +83,8 @@ export class Threshold {
     const from = this.reported ?? this.current() / STEPS;
     this.step = step;
     if (!heat || !detail) return;
-    this.apply();
-    review.draw();
+    this.cut();
+    review.redraw();
     this.report({ case: detail.id, run, from, to: this.current() / STEPS });
   }
 
@@ -114,7 +93,7 @@ export class Threshold {
   report(change) {
     clearTimeout(this.timer);
     const send = () => {
-      if (this.review.side.threshold.range.matches(':active')) {
+      if (this.review.$('.rv-threshold').matches(':active')) {
         this.timer = setTimeout(send, HELD);
         return;
       }
