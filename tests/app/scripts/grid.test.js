@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { inSight, layout, moved, Pages, pageOf, Selection } from '../../../app/widgets/review/js/grid_model.js';
+import './browser.js';
+import { inSight, layout, moved, Pages, pageOf, Selection } from '../../../app/widgets/review/js/grid_moves.js';
 
 const FOUR = layout(4 * 180 + 3 * 10, 180);
 

@@ -3,10 +3,10 @@ import { bytes, discard, enqueue, post, postBytes } from '../../../static/api.js
 import { keep, kept } from '../../../static/kept.js';
 import { STROKE } from './history.js';
 import * as layers from './layers.js';
-import { overlap } from './measure.js';
 import { masksShown } from './reference.js';
 import { correctsFrom, grow, inSight, maskOf, ready, refused } from './segment.js';
 import { boxOf, hottest, pack, unpack } from './shapes.js';
+import { overlap } from './threshold.js';
 
 export const DRAWING = ['click', 'brush', 'erase', 'polygon', 'take'];
 

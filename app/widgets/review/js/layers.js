@@ -25,7 +25,7 @@ import { components, contour, cored, outline, unpack } from './shapes.js';
  * @property {number | null} [step] of the slider, null for the map's own outline
  * @property {Path2D | null} contour
  * @property {number} components
- * @property {{mask: number | null, counts: import('./measure.js').PixelCounts}} [counted]
+ * @property {{mask: number | null, counts: import('./threshold.js').PixelCounts}} [counted]
  */
 
 // A cache of fetched objects for the next cases, limited in number and pixels.

@@ -89,7 +89,7 @@ export class ReviewView {
     this.otherId = null;
     /** @type {{id: number, name: string, of: string, picture: import('./image.js').Picture} | null} */
     this.nearest = null;
-    /** @type {import('./measure.js').PixelCounts | null} */
+    /** @type {import('./threshold.js').PixelCounts | null} */
     this.counts = null;
     this.coming = false; // while a study's list and first case are loading
     this.since = 0; // when the case appeared, for the time of a decision

@@ -98,6 +98,34 @@ export function unpack(bytes, length) {
 }
 
 // Connected regions: how many, which one was clicked, holes, smoothing.
+/** Marks in `seen` the region of values >= level around pixel `start`, and returns its box. Pixels hang together along
+ * their sides, and at their corners if `corners`.
+ * @param {ArrayLike<number>} values @param {number} level @param {number} w @param {number} h @param {number} start
+ * @param {Uint8Array} seen @param {boolean} corners @returns {Box} */
+function flood(values, level, w, h, start, seen, corners) {
+  const box = { x0: w, y0: h, x1: -1, y1: -1 };
+  const stack = [start];
+  seen[start] = 1;
+  while (stack.length) {
+    const i = /** @type {number} */ (stack.pop());
+    const x = i % w;
+    const y = (i - x) / w;
+    box.x0 = Math.min(box.x0, x);
+    box.x1 = Math.max(box.x1, x);
+    box.y0 = Math.min(box.y0, y);
+    box.y1 = Math.max(box.y1, y);
+    for (let ny = Math.max(y - 1, 0); ny <= Math.min(y + 1, h - 1); ny += 1) {
+      for (let nx = Math.max(x - 1, 0); nx <= Math.min(x + 1, w - 1); nx += 1) {
+        const j = ny * w + nx;
+        if (seen[j] || !(values[j] >= level) || !(corners || nx === x || ny === y)) continue;
+        seen[j] = 1;
+        stack.push(j);
+      }
+    }
+  }
+  return box;
+}
+
 /** Counts 8-connected components of values >= level, by runs of rows. @param {Field} field @param {number} level */
 export function components(field, level) {
   const { w, h, values } = field;
@@ -143,45 +171,18 @@ export function components(field, level) {
 export function cored(field, level, core) {
   if (level >= core) return field;
   const { w, h } = field;
-  const values = field.values.slice();
   const kept = new Uint8Array(w * h);
-  for (let i = 0; i < values.length; i += 1) {
-    if (!(values[i] > core) || kept[i]) continue;
-    const found = componentAt(field, level, i % w, Math.floor(i / w));
-    if (found) found.inside.forEach((inside, j) => inside && (kept[j] = 1));
-  }
-  for (let i = 0; i < values.length; i += 1) if (values[i] >= level && !kept[i]) values[i] = BELOW;
-  return { w, h, values };
+  for (let i = 0; i < kept.length; i += 1)
+    if (field.values[i] > core && !kept[i]) flood(field.values, level, w, h, i, kept, true);
+  return { w, h, values: field.values.map((v, i) => (v >= level && !kept[i] ? BELOW : v)) };
 }
 
 /** Returns the component of values >= level at (x, y), or null if the point is below.
  * @param {Field} field @param {number} level @param {number} x @param {number} y */
-export function componentAt(field, level, x, y) {
-  const { w, h, values } = field;
+export function componentAt({ w, h, values }, level, x, y) {
   if (x < 0 || y < 0 || x >= w || y >= h || !(values[y * w + x] >= level)) return null;
   const inside = new Uint8Array(w * h);
-  const box = { x0: x, y0: y, x1: x, y1: y };
-  const stack = [y * w + x];
-  inside[y * w + x] = 1;
-  while (stack.length) {
-    const i = /** @type {number} */ (stack.pop());
-    const cx = i % w;
-    const cy = (i - cx) / w;
-    box.x0 = Math.min(box.x0, cx);
-    box.x1 = Math.max(box.x1, cx);
-    box.y0 = Math.min(box.y0, cy);
-    box.y1 = Math.max(box.y1, cy);
-    for (let ny = Math.max(cy - 1, 0); ny <= Math.min(cy + 1, h - 1); ny += 1) {
-      for (let nx = Math.max(cx - 1, 0); nx <= Math.min(cx + 1, w - 1); nx += 1) {
-        const j = ny * w + nx;
-        if (!inside[j] && values[j] >= level) {
-          inside[j] = 1;
-          stack.push(j);
-        }
-      }
-    }
-  }
-  return { inside, box };
+  return { inside, box: flood(values, level, w, h, y * w + x, inside, true) };
 }
 
 /** The smallest box around a mask, or null. @param {Uint8Array} mask @param {number} w @param {number} h @returns {Box | null} */
@@ -204,36 +205,17 @@ export function boxOf(mask, w, h) {
 export function fillHoles(mask, w, h) {
   const box = boxOf(mask, w, h);
   if (!box) return null;
-  const bw = box.x1 - box.x0 + 3;
-  const bh = box.y1 - box.y0 + 3;
+  const background = cut(mask, w, box).map((v) => 1 - v);
+  const bw = box.x1 - box.x0 + 1;
+  const bh = box.y1 - box.y0 + 1;
   const outside = new Uint8Array(bw * bh);
-  const wall = (/** @type {number} */ x, /** @type {number} */ y) => {
-    const mx = box.x0 + x - 1;
-    const my = box.y0 + y - 1;
-    return mx >= box.x0 && mx <= box.x1 && my >= box.y0 && my <= box.y1 && mask[my * w + mx];
-  };
-  const stack = [0];
-  outside[0] = 1;
-  while (stack.length) {
-    const i = /** @type {number} */ (stack.pop());
-    const x = i % bw;
-    const y = (i - x) / bw;
-    for (const [nx, ny] of [
-      [x - 1, y],
-      [x + 1, y],
-      [x, y - 1],
-      [x, y + 1],
-    ]) {
-      if (nx < 0 || ny < 0 || nx >= bw || ny >= bh || outside[ny * bw + nx] || wall(nx, ny)) continue;
-      outside[ny * bw + nx] = 1;
-      stack.push(ny * bw + nx);
-    }
-  }
-  for (let y = box.y0; y <= box.y1; y += 1) {
-    for (let x = box.x0; x <= box.x1; x += 1) {
-      if (!outside[(y - box.y0 + 1) * bw + x - box.x0 + 1]) mask[y * w + x] = 1;
-    }
-  }
+  background.forEach((v, i) => {
+    const [x, y] = [i % bw, Math.floor(i / bw)];
+    const atEdge = x === 0 || y === 0 || x === bw - 1 || y === bh - 1;
+    if (v && atEdge && !outside[i]) flood(background, 1, bw, bh, i, outside, false);
+  });
+  const filled = outside.map((v) => 1 - v);
+  paste(mask, w, box, filled);
   return box;
 }
 
