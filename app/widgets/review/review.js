@@ -5,7 +5,7 @@ import { shownCase, status } from '../../static/store.js';
 import { again, decide, step } from './js/decisions.js';
 import { detectors } from './js/detector_choice.js';
 import { allMarked, DRAWING, leave, save, snap, takeBox, takeNormal, takeTool } from './js/drawing.js';
-import { record, takePlace } from './js/findings.js';
+import { record } from './js/findings.js';
 import { frame } from './js/frame.js';
 import { actInGrid } from './js/grid_moves.js';
 import { helpSheet, Keys } from './js/keys.js';
@@ -46,12 +46,8 @@ function viewActs(review) {
     fit: () => view.reset(),
     full: () => view.oneToOne(),
     zoomin: () => zoom(1.25),
-    ruler: () => {
-      if (review.place.active) takePlace(review);
-      review.ruler.toggle();
-      review.redraw();
-    },
-    place: () => takePlace(review),
+    ruler: () => review.drag(review.ruler),
+    place: () => review.drag(review.place),
     zoomout: () => zoom(0.8),
     lower: () => threshold.set(threshold.current() - NUDGE),
     higher: () => threshold.set(threshold.current() + NUDGE),
@@ -80,8 +76,7 @@ function caseActs(review) {
     redo: () => review.history.go('redo'),
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
-      if (review.ruler.active) review.ruler.toggle();
-      else if (review.place.active) review.place.toggle();
+      if (review.dragged) review.dragged.toggle();
       else if (editor.points.length) editor.points = [];
       else if (editor.tool) editor.tool = null;
       else if (editor.mask && !editor.dirty) leave(review);

@@ -87,16 +87,14 @@ export class Display {
     if (review.second) layers.cutAt(review.second, review.threshold.step);
   }
 
-  /** @param {Partial<import('./image.js').Window>} change */
-  setWindow(change) {
-    const { review } = this;
-    const { show } = review;
+  /** @param {Partial<import('./image.js').Window>} change @param {string} [name] of the window in its menu */
+  setWindow(change, name = 'own') {
     const window = { ...this.window(), ...change };
     window.width = Math.max(window.width, 1);
     this.acted({ window });
-    show.window = window;
-    this.chosen = 'own';
-    review.redraw();
+    this.review.show.window = window;
+    this.chosen = name;
+    this.review.redraw();
   }
 
   /** Prepares for another case: its full range, unless the reader keeps the window. */
@@ -130,14 +128,9 @@ export class Display {
 
   /** @param {string} value of the menu of windows; '' is the full range */
   preset(value) {
-    const { review } = this;
-    if (value === '' || !review.picture) {
-      this.set({ window: null });
-      return;
-    }
-    this.setWindow(windowOf(windows(this.ct())[Number(value)], review.picture));
-    this.chosen = value;
-    review.redraw();
+    const { picture } = this.review;
+    if (value === '' || !picture) this.set({ window: null });
+    else this.setWindow(windowOf(windows(this.ct())[Number(value)], picture), value);
   }
 
   /** @param {string} layout */

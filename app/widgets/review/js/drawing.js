@@ -23,7 +23,7 @@ export function takeTool(review, tool) {
   if (!picture) return;
   const now = "You can mark a location now: press ' and then 1 to 9.";
   if (review.detail?.blind) return review.say(`Decide first; then masks can be drawn. ${now}`);
-  for (const other of [review.ruler, review.place]) if (other.active) other.toggle();
+  review.dragged?.toggle();
   if (editor.tool === tool) editor.tool = null;
   else {
     editor.tool = tool;

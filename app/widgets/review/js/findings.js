@@ -57,15 +57,6 @@ async function takeBack(review, id, finding) {
   return Boolean(await review.changed(id, discard(`/api/review/finding/${finding}`)));
 }
 
-/** Activates the tool that places the next finding, or deactivates it. @param {ReviewView} review */
-export function takePlace(review) {
-  if (!review.picture) return;
-  if (review.ruler.active) review.ruler.toggle();
-  review.editor.tool = null;
-  review.place.toggle();
-  review.redraw();
-}
-
 /** @param {ReviewView} review */
 export function findingsPanel(review) {
   const { $ } = review;

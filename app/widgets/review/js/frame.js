@@ -51,15 +51,13 @@ export function frame(review, keys) {
   }
   const observer = new ResizeObserver(sized);
 
-  const inHand = () => [review.ruler, review.place].find((tool) => tool.active);
-
   /** @param {string} kind @returns {import('./review_view.js').Pane} */
   function pane(kind) {
     const canvas = el('canvas', { tabindex: -1 });
     const caption = el('span', { class: 'rv-caption' }, Reflect.get(CAPTIONS, kind) || '');
     const box = el('div', { class: 'rv-pane' }, canvas, caption);
     gestures(canvas, review.view, {
-      tool: () => inHand() || (review.editor.tool ? review.editor : null),
+      tool: () => review.dragged || (review.editor.tool ? review.editor : null),
       windowing: (dx, dy) => {
         const now = review.display.window();
         const gain = (review.picture?.top || 255) / 400;
@@ -134,7 +132,7 @@ export function frame(review, keys) {
     layouts(show.layout);
     const kinds = [...LAYOUTS[show.layout], ...(show.nearest ? ['nearest'] : [])];
     if (String(kinds) !== String(review.panes.map(({ kind }) => kind))) arrange(kinds);
-    for (const { canvas } of review.panes) canvas.style.cursor = editor.tool || inHand() ? 'crosshair' : 'grab';
+    for (const { canvas } of review.panes) canvas.style.cursor = editor.tool || review.dragged ? 'crosshair' : 'grab';
     press($('[data-act=ruler]'), review.ruler.active);
     judge.hidden = !['adjudicator', 'administrator'].includes(setup?.rights.role || '');
     press(judge, review.adjudicating);

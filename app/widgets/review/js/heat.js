@@ -104,17 +104,20 @@ export function clip({ w, h, values }, roi) {
   });
 }
 
+/** Makes a canvas of w x h pixels. @param {number} w @param {number} h @param {(i: number) => number} ink ABGR of pixel i */
+export function canvasOf(w, h, ink) {
+  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
+  const image = new ImageData(w, h);
+  const words = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < words.length; i += 1) words[i] = ink(i);
+  canvas.getContext('2d')?.putImageData(image, 0, 0);
+  return canvas;
+}
+
 /** Draws hatching over an area, on a canvas of w x h. @param {Area} area @param {number} w @param {number} h */
 export function hatched(area, w, h) {
-  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
-  const image = context.createImageData(w, h);
-  const words = new Uint32Array(image.data.buffer);
-  resampled(area, w, h).forEach((inside, i) => {
-    if (inside) words[i] = HATCH[((i % w) + Math.floor(i / w)) % 10] || 0;
-  });
-  context.putImageData(image, 0, 0);
-  return canvas;
+  const inside = resampled(area, w, h);
+  return canvasOf(w, h, (i) => (inside[i] && HATCH[((i % w) + Math.floor(i / w)) % 10]) || 0);
 }
 
 /** Returns the value at a step of the slider. @param {{scale: Scale}} map @param {number} step */

@@ -162,6 +162,21 @@ export class ReviewView {
     return answer;
   }
 
+  /** Returns the active one of the tools that are dragged over the image. */
+  get dragged() {
+    return [this.ruler, this.place].find((tool) => tool.active);
+  }
+
+  /** Activates a tool that is dragged over the image, in place of any other tool, or deactivates it.
+   * @param {Ruler | Place} tool */
+  drag(tool) {
+    if (!this.picture) return;
+    if (!tool.active) this.dragged?.toggle();
+    this.editor.tool = null;
+    tool.toggle();
+    this.redraw();
+  }
+
   /** Whether a layer's outline is drawn: on flagged images; on others if the reader requests it or moves the threshold.
    * @param {import('./layers.js').Layer | null} layer */
   outlines(layer) {

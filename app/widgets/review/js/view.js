@@ -26,8 +26,15 @@ export class View {
 
   /** Flips or turns the view around its centre. @param {(turn: Turn) => typeof UPRIGHT} how */
   reorient(how) {
+    this.around(() => {
+      this.turn = how(this.turn);
+    });
+  }
+
+  /** Changes the view around its centre. @param {() => void} change */
+  around(change) {
     const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
-    this.turn = how(this.turn);
+    change();
     if (this.fitted) this.fit();
     else this.centre(middle);
   }
@@ -48,10 +55,9 @@ export class View {
   /** @param {number} w @param {number} h */
   setPane(w, h) {
     if (this.pane.w === w && this.pane.h === h) return;
-    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
-    this.pane = { w, h };
-    if (this.fitted) this.fit();
-    else this.centre(middle);
+    this.around(() => {
+      this.pane = { w, h };
+    });
   }
 
   fit() {
@@ -64,10 +70,10 @@ export class View {
   }
 
   oneToOne() {
-    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
-    this.scale = 1 / (window.devicePixelRatio || 1);
-    this.fitted = false;
-    this.centre(middle);
+    this.around(() => {
+      this.scale = 1 / (window.devicePixelRatio || 1);
+      this.fitted = false;
+    });
   }
 
   /** @param {Spot} spot */
