@@ -45,7 +45,7 @@ test('a stroke outside the image touches nothing', () => {
   assert.ok(mask.every((v) => v === 0));
 });
 
-test('a polygon fills the pixels whose centre it holds, by the even-odd rule', () => {
+test('a polygon fills the pixels whose centre is inside it, by the even-odd rule', () => {
   const mask = new Uint8Array(8 * 6);
   const corners = [
     { x: 1, y: 1 },
@@ -67,7 +67,7 @@ test('a polygon fills the pixels whose centre it holds, by the even-odd rule', (
   assert.equal(bow[0 * 6 + 3], 0);
 });
 
-test('a part of a mask is put back as it was', () => {
+test('a part cut out of a mask is restored unchanged', () => {
   const next = random(1);
   const mask = Uint8Array.from({ length: 60 }, () => (next() > 0.5 ? 1 : 0));
   const box = { x0: 2, y0: 1, x1: 6, y1: 4 };
@@ -122,7 +122,7 @@ test('components are counted as flooding counts them', () => {
   }
 });
 
-test('a component is what hangs together with the point, corners included', () => {
+test('a component is the region connected with the point, corners included', () => {
   const { w, h, mask } = maskOf(['#...#', '.#...', '..#.#', '....#']);
   const field = { w, h, values: Float32Array.from(mask) };
   const found = componentAt(field, 0.5, 0, 0);
@@ -208,7 +208,7 @@ test('the line crosses where the field does, between the centres of cells', () =
   assert.equal(Math.min(...xs), 0.75); // cell centres lie at 0.5 and 1.5
 });
 
-test('what touches the border is closed along it; nothing above the level draws nothing', () => {
+test('a region at the border is closed along it; a field below the level has no line', () => {
   const pen = new Pen();
   contour({ w: 3, h: 3, values: new Float32Array(9).fill(1) }, 0.5, pen);
   const { length, closed } = measured(pen);
@@ -218,7 +218,7 @@ test('what touches the border is closed along it; nothing above the level draws 
   assert.equal(none.segments.length, 0);
 });
 
-test('any field has closed lines', () => {
+test('the lines of any field are closed', () => {
   const next = random(7);
   for (let round = 0; round < 20; round += 1) {
     const pen = new Pen();
@@ -227,7 +227,7 @@ test('any field has closed lines', () => {
   }
 });
 
-test('a large mask is brought to fewer cells without losing a pixel', () => {
+test('a large mask is reduced to fewer cells without losing a lesion pixel', () => {
   const { w, h, mask } = maskOf(['........', '........', '.....#..', '........']);
   const found = outline(mask, w, h, 4);
   assert.equal(found.scale, 2);

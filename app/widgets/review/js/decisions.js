@@ -73,7 +73,7 @@ export function decide(review, decision) {
   return review.enqueue(work, () => review.say(lost, 'bad'));
 }
 
-/** To the next or previous case of the list. @param {ReviewView} review @param {{back?: boolean, unread?: boolean}} [way] */
+/** Goes to the next or previous case of the list. @param {ReviewView} review @param {{back?: boolean, unread?: boolean}} [way] */
 export function step(review, { back = false, unread = false } = {}) {
   return review.enqueue(async () => {
     const params = {

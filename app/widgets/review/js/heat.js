@@ -69,7 +69,7 @@ export function sampler(map, W, H) {
   };
 }
 
-/** The map on the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH */
+/** Resamples a map to the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH */
 export function grid(map, imageW, imageH) {
   const shrink = Math.min(1, GRID / Math.max(imageW, imageH));
   const w = Math.max(1, Math.round(imageW * shrink));
@@ -80,7 +80,7 @@ export function grid(map, imageW, imageH) {
   return { w, h, values };
 }
 
-/** The area's pixels at w x h, by nearest neighbour. @param {Area} area @param {number} w @param {number} h */
+/** Resamples an area to w x h, by nearest neighbour. @param {Area} area @param {number} w @param {number} h */
 function resampled({ w: aw, h: ah, pixels }, w, h) {
   const columns = Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * aw) / w));
   const out = new Uint8Array(w * h);
@@ -91,7 +91,7 @@ function resampled({ w: aw, h: ah, pixels }, w, h) {
   return out;
 }
 
-/** The areas' intersection; everything without any. @param {Area | null | undefined} a @param {Area | null} b */
+/** Returns the intersection of two areas; a missing area is the whole image. @param {Area | null | undefined} a @param {Area | null} b */
 export function both(a, b) {
   if (!a || !b) return a || b;
   return { w: a.w, h: a.h, pixels: resampled(b, a.w, a.h).map((v, i) => v & a.pixels[i]) };

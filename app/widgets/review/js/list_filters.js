@@ -114,7 +114,7 @@ export function drawFacets({ $, overview, setup, show, list }) {
   if (list.asked.tag && !tags.some(({ tag }) => tag === list.asked.tag)) known.push([list.asked.tag, list.asked.tag]);
   // An image's label is available with "Reference", like the imported mask.
   const labels = overview.got?.labels && (show.truth || list.asked.label);
-  // Those of the class `menu` are also menus of the list.
+  // Groups of the class `menu` are also menus above the list.
   const groups = [
     group('Decision', 'decision', covered ? ANSWERS.decision.slice(0, 5) : ANSWERS.decision, 'menu'),
     !setup?.blinded && group('Flag', 'flagged', ANSWERS.flagged, 'menu'),

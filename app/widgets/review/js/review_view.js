@@ -142,7 +142,7 @@ export class ReviewView {
     Object.assign(this, parts);
   }
 
-  /** A case, its picture and its mask together. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
+  /** Puts a case on screen, with its picture and its mask. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
   showCase(shown) {
     Object.assign(this, shown, { other: null, otherId: null, coming: false });
     shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;

@@ -23,7 +23,7 @@ export class Threshold {
     return this.step ?? (heat ? stepOf(heat.map, heat.map.scale.pixel) : STEPS / 2);
   }
 
-  // Updates the contour and the measures after a new heat map or mask; the view is drawn anew after it.
+  // Updates the contour and the measures after a new heat map or mask; the caller redraws.
   settle() {
     const { review } = this;
     const { heat } = review;

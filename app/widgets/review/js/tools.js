@@ -15,7 +15,7 @@ class Dragged {
     this.line = null;
   }
 
-  /** Activates the tool, or deactivates it; what was dragged is removed. */
+  /** Activates the tool, or deactivates it; removes what was dragged. */
   toggle() {
     this.active = !this.active;
     this.clear();
