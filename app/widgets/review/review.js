@@ -2,21 +2,18 @@
 import { get, idle } from '../../static/api.js';
 import { fill, finder } from '../../static/dom.js';
 import { shownCase, status } from '../../static/store.js';
-import { again, decide, goTo, step } from './js/decisions.js';
+import { again, decide, step } from './js/decisions.js';
 import { detectors } from './js/detector_choice.js';
-import { allMarked, DRAWING, leave, save, takeNormal, takeTool } from './js/drawing.js';
-import { record, takePlace } from './js/findings.js';
+import { allMarked, DRAWING, leave, save, snap, takeBox, takeNormal, takeTool } from './js/drawing.js';
+import { record } from './js/findings.js';
 import { frame } from './js/frame.js';
 import { actInGrid } from './js/grid_moves.js';
-import { helpSheet } from './js/help.js';
-import { Keys } from './js/keys.js';
-import { TURNS } from './js/orientation.js';
+import { helpSheet, Keys } from './js/keys.js';
 import { LAYOUTS } from './js/paint.js';
 import { reveal } from './js/reference.js';
 import { ReviewView } from './js/review_view.js';
-import { snap, takeBox } from './js/snap.js';
-import { sendKept } from './js/stored.js';
 import { timeline } from './js/timeline.js';
+import { TURNS } from './js/view.js';
 
 const MASK_RING = /** @type {const} */ ({ outline: 'fill', fill: 'off', off: 'outline' });
 const REST = 2000; // milliseconds until an update that a busy reader's list refused is retried
@@ -49,12 +46,8 @@ function viewActs(review) {
     fit: () => view.reset(),
     full: () => view.oneToOne(),
     zoomin: () => zoom(1.25),
-    ruler: () => {
-      if (review.place.active) takePlace(review);
-      review.ruler.toggle();
-      review.cursor();
-    },
-    place: () => takePlace(review),
+    ruler: () => review.drag(review.ruler),
+    place: () => review.drag(review.place),
     zoomout: () => zoom(0.8),
     lower: () => threshold.set(threshold.current() - NUDGE),
     higher: () => threshold.set(threshold.current() + NUDGE),
@@ -83,12 +76,10 @@ function caseActs(review) {
     redo: () => review.history.go('redo'),
     Enter: () => editor.points.length && editor.finish(),
     Escape: () => {
-      if (review.ruler.active) review.ruler.toggle();
-      else if (review.place.active) review.place.toggle();
+      if (review.dragged) review.dragged.toggle();
       else if (editor.points.length) editor.points = [];
       else if (editor.tool) editor.tool = null;
       else if (editor.mask && !editor.dirty) leave(review);
-      review.cursor();
       review.redraw();
     },
   };
@@ -98,7 +89,7 @@ function caseActs(review) {
   acts.box = () => takeBox(review);
   acts.finished = () => allMarked(review);
   acts.places = () => takeNormal(review);
-  acts.tag = () => review.side.tagged.take();
+  acts.tag = () => review.$('.rv-tagged input').focus();
   return acts;
 }
 
@@ -139,7 +130,7 @@ export async function mount(root, studio) {
     comment: () => stage.comment.focus(),
     help: () => help.open(),
     screen: () => stage.screen(),
-    peak: () => recording.peak(),
+    peak: () => peak(),
     grid: () => review.grid.show(!review.grid.on, true),
   };
   const act = (/** @type {string} */ name) => {
@@ -175,26 +166,7 @@ export async function mount(root, studio) {
   handBack(root, viewer);
   const stage = frame(review, keys);
   const help = helpSheet(review, keys);
-  const recording = timeline(review);
-  review.put({
-    act,
-    goTo: (id) => goTo(review, id),
-    entered: () => recording.follow(),
-    listed: () => {
-      root.classList.toggle('rv-gridded', review.grid.on);
-      review.list.filters.gridded(review.grid.on);
-      if (!review.grid.on) viewer.take();
-    },
-    opened: () => {
-      keys.own = review.setup?.keys || {};
-      review.relabel();
-      review.judges();
-      review.arrange();
-      sendKept(review);
-    },
-  });
-  review.relabel();
-  review.arrange();
+  const peak = timeline(review);
   review.empty();
   root.review = review; // for tests
   root.idle = idle;

@@ -22,7 +22,7 @@ from core.studio.runs.weights import encoder_run
 
 # Drawings that are not saved yet, kept for the reader who began them: strokes, their undo history, open corners.
 # A draft is not a lesion mask: it is in no export, no metric and no other reader's view. Its bytes are in the page's
-# format (app/widgets/review/js/draft_format.js) and are not interpreted here.
+# format (app/widgets/review/js/drafts.js) and are not interpreted here.
 
 LARGEST = 8 << 20  # bytes of one draft
 

@@ -59,7 +59,7 @@ def test_name_and_decision_stand_above_the_image_and_nothing_scrolls(page, page_
         review.detail.name = 'colonoscopy-2024-03-18-sigmoid-proximal-frame-0412.png';
         review.detail.mine = [{{ active: 1, stage: 'first', decision: 'abnormal', comment: '' }},
           {{ active: 1, stage: 'second', decision: 'normal', comment: '' }}];
-        review.named(); }}"""
+        review.redraw(); }}"""
     )
     for name, least in ((".rv-title", 110), (".rv-state", 90)):
         assert page.locator(name).bounding_box()["width"] >= least, name

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { known } from '../../../app/widgets/review/js/about_panel.js';
+import { known } from '../../../app/widgets/review/js/controls.js';
 
 const DETAIL = /** @type {any} */ ({ id: 1, v: 'a', width: 512, height: 480, bits: 12, name: 'x.dcm', split: 'test' });
 const ABOUT = { format: 'DICOM', patient: '3f9a2c1b', study: 'chest', added: '2026-11-22T07:00:00Z', text: true };
 
-test('of a case under a neutral name its size and depth are known', () => {
+test('a case under a neutral name shows only its size and depth', () => {
   const rows = known(DETAIL, 'Case ABC');
   assert.deepEqual(rows, [
     ['File', 'Case ABC'],
@@ -15,7 +15,7 @@ test('of a case under a neutral name its size and depth are known', () => {
   ]);
 });
 
-test('what is kept is shown, what is not known is left out', () => {
+test('unknown values are skipped', () => {
   const spacing = { x: 0.143, y: 0.143, at: 'detector' };
   const one = { ...DETAIL, spacing, modality: 'CR', frames: 1, about: { ...ABOUT, shown_from: [0, 4095] } };
   const rows = Object.fromEntries(known(one, 'x.dcm'));

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
-import { decode, encode } from '../../../app/widgets/review/js/draft_format.js';
+import { decode, encode } from '../../../app/widgets/review/js/drafts.js';
 import { cut, paste, stroke } from '../../../app/widgets/review/js/shapes.js';
 import { random } from './browser.js';
 
 /** @typedef {import('../../../app/widgets/review/js/editor.js').Entry} Entry */
 
-test('a drawing comes back from its bytes with every step before and after it', () => {
+test('a drawing is restored from its bytes with its undo and redo steps', () => {
   const [w, h] = [57, 41];
   const draw = random(3);
   const mask = new Uint8Array(w * h);
@@ -32,7 +32,7 @@ test('a drawing comes back from its bytes with every step before and after it', 
   assert.deepEqual(again, drawing);
 });
 
-test('of a very long history the oldest steps are left out', () => {
+test('the oldest steps of a very long history are dropped', () => {
   const [w, h] = [2048, 2048];
   const mask = new Uint8Array(w * h);
   const box = { x0: 0, y0: 0, x1: w - 1, y1: h - 1 };

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { inSight, layout, moved, Pages, pageOf, Selection } from '../../../app/widgets/review/js/grid_model.js';
-import { across, binOf, scoreAt } from '../../../app/widgets/review/js/overview.js';
+import './browser.js';
+import { inSight, layout, moved, Pages, pageOf, Selection } from '../../../app/widgets/review/js/grid_moves.js';
 
 const FOUR = layout(4 * 180 + 3 * 10, 180);
 
-test('tiles fill the width, at least one beside another', () => {
+test('tiles fill the width, with at least one column', () => {
   assert.deepEqual([FOUR.columns, FOUR.tile], [4, 180]);
   const narrow = layout(100, 180);
   assert.deepEqual([narrow.columns, narrow.tile], [1, 100]);
@@ -15,7 +15,7 @@ test('tiles fill the width, at least one beside another', () => {
   }
 });
 
-test('of ten thousand tiles those in sight exist, with a row before and behind', () => {
+test('of ten thousand tiles only the visible ones exist, with one row before and after', () => {
   const [first, last] = inSight(FOUR, 1000 * FOUR.row, 600, 10_000);
   assert.equal(first, 999 * 4);
   assert.ok(last - first <= 4 * (Math.ceil(600 / FOUR.row) + 3));
@@ -23,7 +23,7 @@ test('of ten thousand tiles those in sight exist, with a row before and behind',
   assert.deepEqual(inSight(FOUR, 0, 600, 0), [0, 0]);
 });
 
-test('keys move the cursor and never out of the list', () => {
+test('keys move the cursor within the list', () => {
   const at = (/** @type {string} */ key, /** @type {number} */ from) => moved(key, from, 10, FOUR, 2);
   assert.deepEqual([at('ArrowRight', 3), at('ArrowLeft', 3), at('ArrowDown', 3), at('ArrowUp', 7)], [4, 2, 7, 3]);
   assert.deepEqual([at('ArrowLeft', 0), at('ArrowRight', 9), at('ArrowUp', 2), at('ArrowDown', 9)], [0, 9, 2, 9]);
@@ -50,7 +50,7 @@ test('a range grows and shrinks from where it began; single cases stay', () => {
   assert.equal(chosen.ids.size, 0);
 });
 
-test('each page is asked for once, and an answer for another list is dropped', async () => {
+test('each page is fetched once, and an answer for another list is dropped', async () => {
   /** @type {[number, (rows: {id: number}[] | null) => void][]} */
   const waiting = [];
   const pages = new Pages((at) => new Promise((done) => waiting.push([at, done])), 10);
@@ -74,14 +74,4 @@ test('each page is asked for once, and an answer for another list is dropped', a
   pages.ensure(0, 3);
   assert.equal(waiting.length, 5, 'asked again after a failure');
   assert.deepEqual([pageOf(0), pageOf(99), pageOf(100), pageOf(9999)], [0, 0, 100, 9900]);
-});
-
-test('a click on the strip means the nearest bin that holds a case', () => {
-  const scores = { bins: [4, 0, 0, 0, 1], lo: 10, hi: 20 };
-  assert.deepEqual([across(scores, 15), across(scores, 9), across(scores, 30)], [0.5, 0, 1]);
-  assert.equal(scoreAt(scores, binOf(scores, 0.95)), 19.5);
-  assert.equal(binOf(scores, 0.3), 0.1);
-  assert.equal(binOf(scores, 0.65), 0.9);
-  assert.equal(binOf(scores, 7), 1);
-  assert.equal(binOf({ ...scores, bins: [0, 0] }, 0.4), 0.4);
 });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import './browser.js';
 import { gradient, MAPS, table } from '../../../app/widgets/review/js/colours.js';
-import { BELOW } from '../../../app/widgets/review/js/contour.js';
 import { both, clip, cover, decode, STEPS, sampler, stepOf, threshold } from '../../../app/widgets/review/js/heat.js';
-import { at, count, overlap } from '../../../app/widgets/review/js/measure.js';
-import { cored } from '../../../app/widgets/review/js/regions.js';
-import { lookup, windowOf, windows } from '../../../app/widgets/review/js/windows.js';
+import { lookup, windowOf, windows } from '../../../app/widgets/review/js/image.js';
+import { BELOW, cored } from '../../../app/widgets/review/js/shapes.js';
+import { measuredAt as at, count, overlap } from '../../../app/widgets/review/js/threshold.js';
 import { random } from './browser.js';
 
 /** @param {Record<string, string>} values */

@@ -4,7 +4,7 @@ import './browser.js';
 import { enqueue, idle } from '../../../app/static/api.js';
 import { History } from '../../../app/widgets/review/js/history.js';
 
-// The list on the page is not what is looked at here.
+// The list on the page is not tested here.
 const element = () => ({ setAttribute() {}, append() {}, addEventListener() {}, replaceChildren() {}, childNodes: [] });
 Object.assign(document, { createElement: element });
 
@@ -47,7 +47,7 @@ test('one undo takes back strokes, display, findings and decisions in their orde
   assert.equal(history.undone.length, 0, 'what is new cannot be followed by what was undone');
 });
 
-test('a slider that is drawn is one act, and what was refused stands without being tried again', async () => {
+test('a dragged slider is one action, and a refused action is not retried', async () => {
   const { did, history, act } = begun();
   act('window', { kind: 'window', undo: () => did.push('-first') });
   act('window', { kind: 'window' });
@@ -70,7 +70,7 @@ test('a window is forgotten with its case', () => {
   );
 });
 
-test('what was undone can be given back, though another case came into sight by it', async () => {
+test('an undone action can be redone, though undoing it changed the case', async () => {
   const { history, act } = begun();
   act('decision', { undo: () => history.forget((one) => Boolean(one.passing)) });
   await history.go('undo');

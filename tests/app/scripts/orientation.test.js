@@ -9,8 +9,8 @@ import {
   TURNS,
   toSeen,
   UPRIGHT,
-} from '../../../app/widgets/review/js/orientation.js';
-import { View } from '../../../app/widgets/review/js/view.js';
+  View,
+} from '../../../app/widgets/review/js/view.js';
 import { random } from './browser.js';
 
 const IMAGE = { w: 7, h: 5 };
@@ -33,7 +33,7 @@ test('flips and turns lead to eight orientations, and back', () => {
   assert.equal(inWords(UPRIGHT), '');
 });
 
-test('corners go where the eye expects them', () => {
+test('flips and turns move the corners', () => {
   const seen = (/** @type {string} */ how, /** @type {number} */ x, /** @type {number} */ y) =>
     toSeen(TURNS[how](UPRIGHT), IMAGE, { x, y });
   assert.deepEqual(seen('across', 0, 0), { x: 7, y: 0 });
@@ -42,7 +42,7 @@ test('corners go where the eye expects them', () => {
   assert.deepEqual(seen('right', 7, 0), { x: 5, y: 7 });
 });
 
-test('a place seen is the place meant, and the canvas draws it there', () => {
+test('positions convert to the view and back, as the canvas draws them', () => {
   const draw = random(3);
   for (const turn of ALL) {
     const { w, h } = seenSize(turn, IMAGE);
@@ -59,7 +59,7 @@ test('a place seen is the place meant, and the canvas draws it there', () => {
   }
 });
 
-test('a view that is turned keeps zoom and middle, and its reset lays the image as it is stored', () => {
+test('turning keeps zoom and centre, and a reset restores the stored orientation', () => {
   const view = new View(() => {});
   view.setPane(800, 600);
   view.setImage(1000, 500);
@@ -81,7 +81,7 @@ test('a view that is turned keeps zoom and middle, and its reset lays the image 
   assert.deepEqual([view.turn, view.scale, view.toImage(0, 100)], [UPRIGHT, 0.8, { x: 0, y: 0 }]);
 });
 
-test('the pixel of a raw image that is drawn is the one that lies there', () => {
+test('a raw image is drawn pixel by pixel in each orientation', () => {
   for (const turn of ALL) {
     const seen = seenSize(turn, IMAGE);
     const lie = { scale: 2, dx: 3, dy: 1, turn };

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import './browser.js';
 import { partsOf, Shelf } from '../../../app/widgets/review/js/layers.js';
-import { alike } from '../../../app/widgets/review/js/list.js';
+import { alike, nextUnread } from '../../../app/widgets/review/js/list.js';
 import { namesLabel } from '../../../app/widgets/review/js/reference.js';
 import { isPeak, nextPeak } from '../../../app/widgets/review/js/timeline.js';
 import { View } from '../../../app/widgets/review/js/view.js';
 
-test('peaks rise above all within their reach; of a plateau the first is one', () => {
+test('a peak exceeds all frames around it; of a plateau the first frame counts', () => {
   const scores = [0, 1, 5, 1, 0, null, 3, 3, 1, 0];
   const peaks = scores.map((_, i) => isPeak(scores, i, 2)).flatMap((yes, i) => (yes ? [i] : []));
   assert.deepEqual(peaks, [2, 6]);
@@ -30,7 +30,7 @@ test('zooming keeps the pixel under the pointer where it is', () => {
   assert.ok(view.dx <= 800 - 40, 'some of the image stays in sight');
 });
 
-test('what was fetched is kept, the oldest let go, and a failure is not kept', async () => {
+test('fetched objects are cached, the oldest is dropped, and a failure is not cached', async () => {
   let made = 0;
   const shelf = new Shelf(
     async (/** @type {number} */ n) => {
@@ -53,7 +53,7 @@ test('what was fetched is kept, the oldest let go, and a failure is not kept', a
   assert.equal(shelf.has('-1'), false);
 });
 
-test('a pack is taken apart into its parts', () => {
+test('a pack is split into its parts', () => {
   const head = new TextEncoder().encode(
     JSON.stringify([
       { name: 'image', bytes: 3, headers: {} },
@@ -70,17 +70,31 @@ test('a pack is taken apart into its parts', () => {
   assert.equal(mask?.headers.get('id'), 7);
 });
 
-test('names that say what an image shows are distinguished from those that do not', () => {
+test('names that reveal the label are recognised', () => {
   for (const name of ['abnormal_12.png', 'test/normal/3', 'polyp-4', 'Lesion 2', 'good 001', 'brain tumour 3'])
     assert.ok(namesLabel(name), name);
   for (const name of ['a08.png', 'IMG_2031', 'goodman 3', 'normalised 1', 'frame 12'])
     assert.ok(!namesLabel(name), name);
 });
 
-test('a column in which most stand above all held-out normals shows scores', () => {
+test('the list shows scores if most cases are above all held-out normals', () => {
   const rows = (/** @type {(number | null)[]} */ values) =>
     values.map((percentile) => /** @type {any} */ ({ percentile }));
   assert.equal(alike(rows([100, 100, 100, 99.96, 40])), true);
   assert.equal(alike(rows([100, 80, 60, 40, 20])), false);
   assert.equal(alike(rows([100, null, null])), false);
+});
+
+const decided = (/** @type {string[]} */ ...decisions) =>
+  decisions.map((decision, i) => ({ row: { id: i + 1, decision: decision || null } }));
+
+test('the next unread row follows the case on screen, else it is the first one of a complete list', () => {
+  const list = decided('', 'normal', '', 'abnormal', '');
+  assert.equal(nextUnread(list, 1, true)?.row.id, 3);
+  assert.equal(nextUnread(list, 3, true)?.row.id, 5);
+  assert.equal(nextUnread(list, 5, true)?.row.id, 1);
+  assert.equal(nextUnread(list, 5, false), null, 'rows that have not been fetched may hold one');
+  assert.equal(nextUnread(list, undefined, true)?.row.id, 1);
+  assert.equal(nextUnread(decided('', 'normal'), 1, true), null, 'the case on screen is not the next one');
+  assert.equal(nextUnread([], 4, true), null);
 });

@@ -36,7 +36,7 @@ const reviewOf = (reader = 'ann') => {
 };
 const waiting = () => JSON.parse(kept.get('pmsacl.decisions') || '[]');
 
-test('a decision is sent until it is stored, by one token, and kept meanwhile', async () => {
+test('a decision is sent with one token until it is stored, and kept meanwhile', async () => {
   const review = reviewOf();
   const sent = studio([
     [507, { ok: false, error: 'The disk is full.' }],
@@ -61,7 +61,7 @@ test('a refusal is an answer, and is not sent again', async () => {
   assert.equal(isPassing({ ok: false }), true);
 });
 
-test('what a reload left is sent for its own reader alone', async () => {
+test('decisions left by a reload are sent only for their reader', async () => {
   const mine = { reader: 'ann', body: { token: 't1', case: 7, decision: 'abnormal' } };
   const theirs = { reader: 'bob', body: { token: 't2', case: 8, decision: 'normal' } };
   kept.set('pmsacl.decisions', JSON.stringify([mine, theirs]));

@@ -1,10 +1,10 @@
 // Moving between cases: everything is fetched before anything changes, so that nothing jumps; the next cases are
 // fetched in advance.
 import { get } from '../../../static/api.js';
+import { prepare } from './drawing.js';
 import * as layers from './layers.js';
-import { UPRIGHT } from './orientation.js';
 import { masksShown, masksWait } from './reference.js';
-import { prepare } from './snap.js';
+import { UPRIGHT } from './view.js';
 
 export class CaseLoader {
   /** @param {ReviewView} review */
@@ -38,7 +38,7 @@ export class CaseLoader {
       review.editor.close();
       review.editor.tool = null;
       review.put({ nearest: null });
-      review.ruler.line = null;
+      review.ruler.clear();
       review.place.clear();
       review.view.turn = UPRIGHT;
       review.display.nextCase();
@@ -49,10 +49,8 @@ export class CaseLoader {
     if (draft && !review.editor.mask) review.editor.reopen(draft);
     if (picture) review.view.setImage(picture.w, picture.h);
     review.put({ since: performance.now() });
-    review.display.windowControls();
+    review.display.newRange();
     review.threshold.settle();
-    review.named();
-    review.entered();
     review.list.mark(detail.id);
     review.redraw();
     await new Promise((done) => requestAnimationFrame(done));
@@ -60,6 +58,13 @@ export class CaseLoader {
     this.prefetch(ahead);
     prepare([detail.id, ...ahead.map((next) => next.id)]);
     this.fetchNearest();
+  }
+
+  /** Fetches a case and shows it. @param {number} id */
+  async fetch(id) {
+    const found = await get(`/api/review/case/${id}`, this.review.list.params());
+    if (!found.ok) return this.review.say(found.error, 'bad');
+    await this.enter(found.case);
   }
 
   /** Fetches and prepares the next cases in order, while the reader looks at this one. The server omits what a blind
@@ -98,7 +103,6 @@ export class CaseLoader {
   async fetchNearest() {
     const { review } = this;
     const { detail, run } = review;
-    review.side.compared.follow();
     if (!review.show.nearest || !detail || detail.blind || !run || review.nearest?.of === `${detail.id}/${run}`) return;
     review.put({ nearest: null });
     const stale = () => review.detail?.id !== detail.id || review.run !== run;
@@ -110,7 +114,6 @@ export class CaseLoader {
     const picture = await layers.pictures.get(`${first.id}/${first.v}`, first).catch(() => null);
     if (stale() || !picture) return;
     review.put({ nearest: { ...first, of: `${detail.id}/${run}`, picture } });
-    review.named();
-    review.draw();
+    review.redraw();
   }
 }

@@ -1,27 +1,28 @@
 // The panel on the right: meaning of the score, heat map, image, lesion mask.
-import { fill, finderOfAll, options } from '../../../static/dom.js';
-import { fixed, percent } from '../../../static/format.js';
-import { aboutPanel } from './about_panel.js';
+import { el, fill, finder, finderOfAll, options } from '../../../static/dom.js';
+import { fixed, moment, percent } from '../../../static/format.js';
+import { dom } from '../../../static/view.js';
 import { gradient, MAPS } from './colours.js';
 import { explained } from './explained.js';
 import { findingsPanel } from './findings.js';
 import { STEPS } from './heat.js';
+import { windows } from './image.js';
 import { learnOffer } from './learn.js';
 import { maskPanel } from './mask_panel.js';
 import { choice, press, slider } from './parts.js';
+import { nameOf } from './reference.js';
 import { tagPanel } from './tags.js';
-
-/** @typedef {ReturnType<typeof controls>} Controls */
 
 /** @param {ReviewView} review */
 export function controls(review) {
-  const { $, show, display } = review;
+  const { $, show, display, threshold } = review;
   const text = (/** @type {number} */ v) => percent(v / STEPS);
-  const threshold = slider($('.rv-threshold'), { text, input: (v) => review.threshold.set(v) });
+  const cut = slider($('.rv-threshold'), { text, input: (v) => threshold.set(v) });
   const opacity = slider($('.rv-opacity'), { text: (v) => `${v} %`, input: (v) => display.set({ opacity: v / 100 }) });
   const level = slider($('.rv-level'), { input: (v) => display.setWindow({ centre: v }) });
   const width = slider($('.rv-width'), { input: (v) => display.setWindow({ width: v }) });
-  const colours = $('.rv-colours');
+  const [colours, presets, keep] = ['.rv-colours', '.rv-presets', '.rv-keep'].map($);
+  const [reset, folded] = ['.rv-reset', '.rv-display'].map($);
   fill(colours, options(MAPS.map((name) => [name, name])));
   colours.onchange = () => display.set({ colours: colours.value });
   const overlay = choice($('.rv-overlay'), (key) => {
@@ -29,57 +30,81 @@ export function controls(review) {
     review.ask(contour);
     display.set({ heat: ['heat', 'both'].includes(key), contour });
   });
-  const presets = $('.rv-presets');
   presets.onchange = () => display.preset(presets.value);
-  const [keep, reset] = [$('.rv-keep'), $('.rv-reset')];
-  keep.onclick = () => display.keepWindow(!show.keepWindow);
+  keep.onclick = () => display.set({ keepWindow: !show.keepWindow });
   reset.onclick = () => display.preset('');
-  const folded = $('.rv-display');
   folded.ontoggle = () => {
     if (folded.open !== show.display) display.set({ display: folded.open });
   };
   learnOffer(review);
   $('.rv-history').append(review.history.element);
-  const panels = { mask: maskPanel(review), found: findingsPanel(review), tagged: tagPanel(review) };
-  const of = { compared: explained(review), about: aboutPanel(review) };
-  const image = { level, width, presets, keep, reset };
-  return { threshold, opacity, colours, overlay, folded, ...image, ...panels, ...of };
+  for (const panel of [maskPanel, findingsPanel, tagPanel, explained, aboutPanel]) panel(review);
+
+  /** Shows the window, and the presets that suit the image. */
+  function windowing() {
+    const { centre, width: wide } = display.window();
+    level.range.max = width.range.max = String(display.top);
+    level.set(centre);
+    width.set(wide);
+    const ct = String(display.ct());
+    if (presets.dataset.ct !== ct) {
+      const names = windows(display.ct()).map((w) => w.name);
+      const named = options([['', 'full range'], ...names.map((name, i) => /** @type {const} */ ([i, name]))]);
+      fill(presets, named, el('option', { value: 'own', hidden: true }, 'custom window'));
+    }
+    presets.dataset.ct = ct;
+    presets.value = display.windowName();
+    reset.disabled = !display.windowName();
+    press(keep, show.keepWindow);
+  }
+
+  review.shows(() => {
+    const { detail, study, setup, run, heat, coming } = review;
+    const reading = run ? detail?.readings?.[run] : null;
+    // In a trial's list a case has no result if its arm shows none, or not yet.
+    const without = Boolean(detail?.blind || (setup?.trial && !reading));
+    $('.rv-ai').hidden = !study || (coming && !detail) || without;
+    $('.rv-of-map').hidden = !detail || without;
+    $('.rv-veil').hidden = !detail?.blind;
+    overlay(show.heat ? (show.contour ? 'both' : 'heat') : show.contour ? 'contour' : 'off');
+    if (folded.open !== show.display) folded.open = show.display;
+    press($('[data-act=roi]'), show.inside);
+    press($('[data-act=nearest]'), show.nearest);
+    press($('[data-act=invert]'), show.invert);
+    colours.value = show.colours;
+    $('.rv-legend').style.background = gradient(show.colours);
+    opacity.set(Math.round(100 * show.opacity));
+    cut.range.disabled = !heat;
+    cut.set(threshold.current());
+    $('.rv-outline').textContent = threshold.step === null && heat ? outlineWords(heat.map) : '';
+    windowing();
+    numbers(review);
+    percentileScale(review, reading);
+  });
 }
 
-/** @param {Controls} side @param {ReviewView} review */
-export function reflect(side, review) {
-  const { $, show, detail, study, setup, run } = review;
-  // In a trial's list a case has no result if its arm shows none, or not yet.
-  const without = Boolean(detail?.blind || (setup?.trial && !(run && detail?.readings?.[run])));
-  $('.rv-ai').hidden = !study || without;
-  $('.rv-of-map').hidden = !detail || without;
-  $('.rv-veil').hidden = !detail?.blind;
-  side.overlay(show.heat ? (show.contour ? 'both' : 'heat') : show.contour ? 'contour' : 'off');
-  if (side.folded.open !== show.display) side.folded.open = show.display;
-  press($('[data-act=roi]'), show.inside);
-  press($('[data-act=nearest]'), show.nearest);
-  press($('[data-act=invert]'), show.invert);
-  side.colours.value = show.colours;
-  $('.rv-legend').style.background = gradient(show.colours);
-  side.opacity.set(Math.round(100 * show.opacity));
-  for (const panel of [side.mask, side.found, side.tagged, side.about]) panel.reflect();
+/** Describes how a map is outlined. @param {import('./heat.js').HeatMap} map */
+function outlineWords({ share, scale, core }) {
+  if (share === null)
+    return 'Outlined at one level for all images: 1 % of a typical normal image is above it. Score the run again for outlines adapted to each image.';
+  if (scale.pixel === core) return 'Nothing here exceeds the values of typical normal images.';
+  return `Outlined above ${Math.round(100 * share)} % of the range from typical normal values to this image's maximum; the share was learnt from lesions pasted into held-out normals. It does not affect flags.`;
 }
 
-/** Shows what the threshold finds; null without a heat map. @param {ReviewView} review
- * @param {{at: import('./measure.js').Found | null, components?: number, pixels: number} | null} found */
-export function numbers({ $ }, found) {
+/** Shows what the threshold finds. @param {ReviewView} review */
+function numbers({ $, threshold, heat, picture }) {
   const [dice, iou, area, count] = finderOfAll($('.rv-numbers'))('dd');
-  const at = found?.at;
+  const at = threshold.measured();
   dice.textContent = fixed(at?.dice);
   iou.textContent = fixed(at?.iou);
   area.textContent = at ? percent(at.share) : '–';
-  area.title = at ? `${at.area} of ${found?.pixels} pixels` : '';
-  count.textContent = String(found?.components ?? '–');
+  area.title = at && picture ? `${at.area} of ${picture.w * picture.h} pixels` : '';
+  count.textContent = String(heat?.components ?? '–');
 }
 
 /** Shows the percentile on a line from 0 to 100, with the flagging threshold marked, and the run's certainty.
  * @param {ReviewView} review @param {Answers.Reading | null | undefined} reading */
-export function percentileScale({ $ }, reading) {
+function percentileScale({ $, detail }, reading) {
   const percentile = reading?.percentile;
   const known = percentile != null;
   $('.rv-scale-top b').textContent = known ? `${percentile.toFixed(1)} %` : '–';
@@ -96,5 +121,62 @@ export function percentileScale({ $ }, reading) {
     paragraph.title = remark.more;
     paragraph.classList.toggle('not', !remark.ok);
   }
-  $('.rv-words').textContent = reading ? reading.words : 'This run has not scored the case yet.';
+  const unscored = detail ? 'This run has not scored the case yet.' : '';
+  $('.rv-words').textContent = reading ? reading.words : unscored;
+}
+
+// Metadata of the case on screen: file, size, spacing, patient's key, import. In a blind reading only its size.
+
+/** @param {Answers.CaseDetail['spacing']} spacing */
+function spaced(spacing) {
+  if (!spacing) return '';
+  const [x, y] = [spacing.x, spacing.y].map((v) => String(Number(v.toPrecision(4))));
+  return `${x === y ? x : `${x} × ${y}`} mm a pixel${spacing.at === 'detector' ? ', at the detector' : ''}`;
+}
+
+/** Builds the rows of the panel; unknown values are skipped.
+ * @param {Answers.CaseDetail} detail @param {string} name as it may be shown @returns {[title: string, value: string, tip?:
+ * string][]} */
+export function known(detail, name) {
+  const { about, width, height, bits } = detail;
+  const black = about?.shown_from;
+  const keyed = 'Start of a keyed hash: the same for all images of a patient; it cannot be reversed';
+  const burned = 'Burned-in text may name a patient: check before sharing images';
+  /** @type {[string, string, string?][]} */
+  const rows = [
+    ['File', name],
+    ['Number', about ? String(detail.id) : '', 'The case’s number in exported tables'],
+    ['Size', `${width} × ${height} pixels`],
+    ['Depth', bits ? `${bits} bits` : ''],
+    ['Format', about?.format || ''],
+    ['Modality', detail.modality || ''],
+    ['Spacing', spaced(detail.spacing)],
+    ['Grey range', black ? black.join(' to ') : '', 'Stored values for black and white; one scale per scanner'],
+    ['Series', about && (detail.frames || 0) > 1 ? `one of ${detail.frames} images` : ''],
+    ['Patient', about?.patient || '', keyed],
+    ['Study', about ? `${about.study}, ${detail.split}` : ''],
+    ['Imported', about ? moment(about.added) : ''],
+    ['Text', about?.text ? 'likely in the image' : '', burned],
+    ['Header', (about?.odd ?? []).join('; '), 'Implausible values in the file'],
+  ];
+  return rows.filter(([, value]) => value);
+}
+
+/** @param {ReviewView} review */
+function aboutPanel(review) {
+  const element = review.$('.rv-about');
+  const $ = finder(element);
+  element.ontoggle = () => {
+    if (element.open !== review.show.about) review.display.set({ about: element.open });
+  };
+  const row = (/** @type {(string | undefined)[]} */ [title, value, tip]) =>
+    dom`<div title=${tip}><dt>${title}</dt><dd>${value}</dd></div>`;
+  review.shows(() => {
+    const { detail, show } = review;
+    element.hidden = !detail;
+    element.open = show.about;
+    if (!detail) return;
+    $('p').hidden = Boolean(detail.about);
+    fill($('dl'), known(detail, nameOf(review, detail)).map(row));
+  });
 }

@@ -2,7 +2,7 @@
 import { get, idle, post } from '../../../static/api.js';
 import { confirm } from '../../../static/dialogs.js';
 import { acts } from '../../../static/store.js';
-import { DECISIONS } from './decision_bar.js';
+import { DECISIONS } from './parts.js';
 import { stored } from './stored.js';
 
 const TITLE = /** @type {Record<Answers.Decision, string>} */ (Object.fromEntries(DECISIONS));
@@ -65,8 +65,7 @@ export function decide(review, decision) {
     review.marked();
     if (next) await review.cases.enter(next, answer.ahead);
     else {
-      const fresh = await get(`/api/review/case/${detail.id}`, review.list.params());
-      if (fresh.ok) await review.cases.enter(fresh.case);
+      await review.cases.fetch(detail.id);
       review.say('That was the last case of this list.', 'good');
     }
     review.flash(`${TITLE[decision]}${stays ? ' · First decision saved. AI result shown' : ''}`, decision);
@@ -74,7 +73,7 @@ export function decide(review, decision) {
   return review.enqueue(work, () => review.say(lost, 'bad'));
 }
 
-/** To the next or previous case of the list. @param {ReviewView} review @param {{back?: boolean, unread?: boolean}} [way] */
+/** Goes to the next or previous case of the list. @param {ReviewView} review @param {{back?: boolean, unread?: boolean}} [way] */
 export function step(review, { back = false, unread = false } = {}) {
   return review.enqueue(async () => {
     const params = {
@@ -91,16 +90,6 @@ export function step(review, { back = false, unread = false } = {}) {
     await review.cases.enter(found.case, found.ahead);
   });
 }
-
-/** @param {ReviewView} review @param {number} id */
-export async function enterCase(review, id) {
-  const found = await get(`/api/review/case/${id}`, review.list.params());
-  if (!found.ok) return review.say(found.error, 'bad');
-  await review.cases.enter(found.case);
-}
-
-/** @param {ReviewView} review @param {number} id */
-export const goTo = (review, id) => review.enqueue(() => enterCase(review, id));
 
 /** Reloads list and case after changes in another window; a drawing in progress stays. If the reader does something
  * meanwhile, nothing changes and it resolves to false.

@@ -1,9 +1,8 @@
 // How a case is shown: colours, region, window and level, layout. Stored with the reader's settings.
 import { post } from '../../../static/api.js';
-import { el, fill, options } from '../../../static/dom.js';
+import { windowOf, windows } from './image.js';
 import * as layers from './layers.js';
 import { LAYOUTS } from './paint.js';
-import { windowOf, windows } from './windows.js';
 
 /** @typedef {import('./layers.js').Heat} Heat */
 /** @typedef {Partial<typeof import('./review_view.js').SHOW>} Shown */
@@ -28,7 +27,7 @@ export class Display {
     this.review = review;
     /** @type {{heat: Heat | null, second: Heat | null}} the heat maps as fetched */
     this.raw = { heat: null, second: null };
-    this.chosen = ''; // in the menu of windows
+    this.chosen = 'own'; // in the menu of windows, if the window is not the full range
     this.top = 255; // largest grey value of the image on screen
     this.timer = 0;
   }
@@ -55,6 +54,7 @@ export class Display {
     const { review } = this;
     const { show } = review;
     Object.assign(show, values);
+    if ('window' in values) this.chosen = 'own';
     for (const made of [review.heat, review.second]) if (made) layers.recolour(made, show.colours);
     review.redraw();
     clearTimeout(this.timer);
@@ -62,23 +62,16 @@ export class Display {
       const { window: _, invert: __, nearest: ___, ...keep } = show;
       post('/api/review/settings', { show: keep });
     }, 2000);
-    if ('window' in values) {
-      this.chosen = show.window ? 'own' : '';
-      this.windowControls();
-    }
     if ('inside' in values) {
       this.dress();
       review.threshold.settle();
       review.redraw();
     }
     if ('heat' in values && review.grid.on) review.grid.anew();
-    if ('contour' in values) review.named();
-    if ('nearest' in values || 'layout' in values) review.arrange();
     if ('nearest' in values) await review.cases.fetchNearest();
     if (values.layout === 'compare' && review.detail && !review.detail.blind) {
       this.dress({ second: await review.cases.secondHeat(review.detail) });
-      review.named();
-      review.draw();
+      review.redraw();
     }
   }
 
@@ -94,43 +87,21 @@ export class Display {
     if (review.second) layers.cutAt(review.second, review.threshold.step);
   }
 
-  /** @param {Partial<import('./review_view.js').Window>} change */
-  setWindow(change) {
-    const { review } = this;
-    const { show, side } = review;
+  /** @param {Partial<import('./image.js').Window>} change @param {string} [name] of the window in its menu */
+  setWindow(change, name = 'own') {
     const window = { ...this.window(), ...change };
     window.width = Math.max(window.width, 1);
     this.acted({ window });
-    show.window = window;
-    side.level.set(window.centre);
-    side.width.set(window.width);
-    this.presetLabel('own');
-    review.draw();
-  }
-
-  /** Returns the value of the menu of windows: a preset's number, 'own' for a manual one, '' for the full range.
-   * @param {string} value */
-  presetLabel(value) {
-    const { side, show } = this.review;
-    this.chosen = value;
-    side.presets.value = value;
-    side.reset.disabled = !value;
-    side.keep.setAttribute('aria-pressed', String(show.keepWindow));
-  }
-
-  /** Sets whether the window stays for the next cases. @param {boolean} keepWindow */
-  keepWindow(keepWindow) {
-    this.set({ keepWindow });
-    this.presetLabel(this.chosen);
+    this.review.show.window = window;
+    this.chosen = name;
+    this.review.redraw();
   }
 
   /** Prepares for another case: its full range, unless the reader keeps the window. */
   nextCase() {
     const { show, history } = this.review;
     history.forget((act) => Boolean(act.passing) && !(show.keepWindow && act.kind === WORDS.window));
-    if (show.keepWindow || !show.window) return;
-    show.window = null;
-    this.chosen = '';
+    if (!show.keepWindow) show.window = null;
   }
 
   /** Returns the current window, or the image's full range. */
@@ -138,22 +109,16 @@ export class Display {
     return this.review.show.window || this.review.picture?.full || { centre: 127.5, width: 255 };
   }
 
-  windowControls() {
-    const { picture, show, side } = this.review;
-    const top = picture?.top || 255;
-    side.level.range.max = side.width.range.max = String(top);
-    if (this.top !== top) {
-      show.window = null;
-      this.chosen = '';
-    }
+  /** Drops the window if the new image has another range of grey values. */
+  newRange() {
+    const top = this.review.picture?.top || 255;
+    if (this.top !== top) this.review.show.window = null;
     this.top = top;
-    const now = this.window();
-    side.level.set(now.centre);
-    side.width.set(now.width);
-    const names = windows(this.ct()).map((w) => w.name);
-    const named = options([['', 'full range'], ...names.map((name, i) => /** @type {const} */ ([i, name]))]);
-    fill(side.presets, named, el('option', { value: 'own', hidden: true }, 'custom window'));
-    this.presetLabel(show.window ? this.chosen : '');
+  }
+
+  /** Returns the value of the menu of windows: a preset's number, 'own' for a manual one, '' for the full range. */
+  windowName() {
+    return this.review.show.window ? this.chosen : '';
   }
 
   // Whether grey values are Hounsfield units.
@@ -163,13 +128,9 @@ export class Display {
 
   /** @param {string} value of the menu of windows; '' is the full range */
   preset(value) {
-    const { review } = this;
-    if (value === '' || !review.picture) {
-      this.set({ window: null });
-      return;
-    }
-    this.setWindow(windowOf(windows(this.ct())[Number(value)], review.picture));
-    this.presetLabel(value);
+    const { picture } = this.review;
+    if (value === '' || !picture) this.set({ window: null });
+    else this.setWindow(windowOf(windows(this.ct())[Number(value)], picture), value);
   }
 
   /** @param {string} layout */

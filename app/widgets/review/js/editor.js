@@ -1,8 +1,7 @@
 // The mask being drawn: tools, undo by stroke, and its overlay on the image.
 
 import { sampler } from './heat.js';
-import { boxOf, componentAt, fillHoles, smooth } from './regions.js';
-import { cut, join, paste, polygon, stroke } from './shapes.js';
+import { boxOf, componentAt, cut, fillHoles, join, paste, polygon, smooth, stroke } from './shapes.js';
 
 /** @typedef {import('./shapes.js').Box} Box */
 /** @typedef {{box: Box, before: Uint8Array, after: Uint8Array}} Entry one step of the history: a part of the mask */
@@ -66,7 +65,7 @@ export class Editor {
     if (mask) this.tint(boxOf(mask, w, h));
   }
 
-  /** Resumes a drawing where it was left. @param {import('./draft_format.js').Drawing} drawing */
+  /** Resumes a drawing where it was left. @param {import('./drafts.js').Drawing} drawing */
   reopen({ w, h, mask, ...rest }) {
     this.open(w, h, mask, rest.origin);
     Object.assign(this, rest);
@@ -207,7 +206,7 @@ export class Editor {
   }
 
   /** Adds the heat map's component under p, at threshold `level`. False if the map is below it there.
-   * @param {import('./heat.js').HeatMap} map @param {import('./contour.js').Field} field @param {number} level @param
+   * @param {import('./heat.js').HeatMap} map @param {import('./shapes.js').Field} field @param {number} level @param
    * {Spot} p */
   takeComponent(map, field, level, p) {
     const sx = field.w / this.w;
@@ -223,7 +222,7 @@ export class Editor {
 /** Sets the pixels at or above `level` that lie on a component found on the grid, or within one cell of it. Returns
  * the changed box.
  * @param {Uint8Array} mask changed @param {number} w @param {number} h @param {{map: import('./heat.js').HeatMap,
- * field: import('./contour.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
+ * field: import('./shapes.js').Field, level: number, inside: Uint8Array, box: import('./shapes.js').Box}} component
  * `inside`: its cells on the grid of `field` */
 export function fillComponent(mask, w, h, { map, field, level, inside, box }) {
   const sx = field.w / w;

@@ -1,7 +1,9 @@
 // The nearest-patch detector's comparison: the most abnormal patch of the case, and the normal patch most similar to it.
+import { effect } from '@preact/signals';
 import { get } from '../../../static/api.js';
 import { fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
+import { Answered } from '../../../static/store.js';
 import { dom } from '../../../static/view.js';
 import { endOf, inMiddle } from './parts.js';
 
@@ -35,32 +37,33 @@ function howFar({ distance, usual }) {
 /** Builds a panel that is shown with the nearest normal image. @param {ReviewView} review */
 export function explained(review) {
   const element = review.$('.rv-explained');
-  let of = ''; // the case and run on screen
-  /** Shows the comparison for the case on screen, or nothing. */
-  async function follow() {
-    const { detail, run, setup, show } = review;
-    const compares = setup?.runs.find((r) => r.id === run)?.compares;
-    const wanted = show.nearest && detail && !detail.blind && run && compares;
-    const now = wanted ? `${detail.id}/${run}` : '';
-    if (wanted && of === now) return;
-    of = now;
-    element.hidden = true;
-    if (!wanted) return;
-    const found = await get(`/api/case/${detail.id}/explain`, { run });
-    if (of !== now) return;
-    if (!found.ok) of = ''; // asked for again
-    if (!found.ok) return;
-    const { width, height } = detail;
-    const { name } = found.case;
+  const found = new Answered(
+    () => {
+      review.changes.value;
+      const { detail, run, setup, show } = review;
+      const compares = setup?.runs.find((r) => r.id === run)?.compares;
+      return show.nearest && detail && !detail.blind && compares ? `${detail.id}/${run}` : null;
+    },
+    (key) => {
+      const [id, run] = key.split('/');
+      return get(`/api/case/${id}/explain`, { run });
+    },
+  );
+  effect(() => {
+    const answer = found.value;
+    const { detail } = review;
+    element.hidden = !answer?.ok;
+    if (!answer?.ok || !detail) return;
+    const { id, width, height } = detail;
+    const { name } = answer.case;
     const caption = inMiddle(name.replace(/\.[a-z]{2,5}$/i, ''), endOf(name, 7));
     fill(
       element,
       dom`<div class="rv-pair">
-          ${patch({ id: detail.id, width, height }, found.box, 'most abnormal')}
-          ${patch(found.case, found.there, name, caption)}
+          ${patch({ id, width, height }, answer.box, 'most abnormal')}
+          ${patch(answer.case, answer.there, name, caption)}
         </div>
-        <p class="dim">${howFar(found)}</p>`,
-    ).hidden = false;
-  }
-  return { follow };
+        <p class="dim">${howFar(answer)}</p>`,
+    );
+  });
 }

@@ -5,8 +5,8 @@ import { moment } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
 import { newest, save, use } from './drawing.js';
 import { button, press } from './parts.js';
-import { isBox } from './place.js';
 import { report } from './report.js';
+import { isBox } from './tools.js';
 
 /** Records a finding: for the drawn mask if there is one, else for the placed box or point, else for the point under
  * the pointer, else for the whole image.
@@ -24,21 +24,25 @@ export function record(review, number) {
   const body = { case: id, label, box, rating: review.rating() };
   return enqueue(async () => {
     if (!(await add(review, body))) return;
-    let added = newest(review);
-    review.history.add({
-      words: `finding, ${label}`,
-      case: id,
-      undo: () => takeBack(review, id, added),
-      redo: async () => {
-        const done = await add(review, body);
-        added = newest(review);
-        return done;
-      },
-    });
+    remember(review, `finding, ${label}`, body, newest(review));
     if (review.detail?.id !== id) return;
     if (place.corners === box) place.clear(); // else the next one has already been placed
     review.flash(`Finding: ${label}${box ? '' : ' (whole image)'}`, 'unread');
   });
+}
+
+/** Adds a finding that was recorded, or removed, to the history.
+ * @param {ReviewView} review @param {string} words @param {{case: number} & Page.Params} body of the finding
+ * @param {number} finding @param {boolean} [removed] */
+function remember(review, words, body, finding, removed = false) {
+  const drop = () => takeBack(review, body.case, finding);
+  const put = async () => {
+    const done = await add(review, body);
+    finding = newest(review);
+    return done;
+  };
+  const [undo, redo] = removed ? [put, drop] : [drop, put];
+  review.history.add({ words, case: body.case, undo, redo });
 }
 
 /** Adds a finding; false if it was refused. @param {ReviewView} review @param {{case: number} & Page.Params} body */
@@ -51,16 +55,6 @@ async function add(review, body) {
 async function takeBack(review, id, finding) {
   await review.history.at(id);
   return Boolean(await review.changed(id, discard(`/api/review/finding/${finding}`)));
-}
-
-/** Activates the tool that places the next finding, or deactivates it. @param {ReviewView} review */
-export function takePlace(review) {
-  if (!review.picture) return;
-  if (review.ruler.active) review.ruler.toggle();
-  review.editor.tool = null;
-  review.place.toggle();
-  review.cursor();
-  review.redraw();
 }
 
 /** @param {ReviewView} review */
@@ -79,17 +73,7 @@ export function findingsPanel(review) {
         if (!(await takeBack(review, id, f.id))) return;
         const { label, comment, box, mask_version: drawn } = f;
         if (drawn || review.setup?.trial?.rated) return; // its location or rating is not known here
-        let again = f.id;
-        review.history.add({
-          words: `finding removed, ${label}`,
-          case: id,
-          undo: async () => {
-            const done = await add(review, { case: id, label, comment, box });
-            again = newest(review);
-            return done;
-          },
-          redo: () => takeBack(review, id, again),
-        });
+        remember(review, `finding removed, ${label}`, { case: id, label, comment, box }, f.id, true);
       });
     const own = f.reader === review.setup?.reader;
     return dom`<li title="${f.reader}, ${moment(f.created)}">
@@ -101,15 +85,13 @@ export function findingsPanel(review) {
   }
   const key = (/** @type {string} */ name, /** @type {number} */ i) =>
     button([el('kbd', {}, `${i + 1}`), name], `Record this finding (${i + 1})`, () => record(review, i + 1));
-  return {
-    reflect() {
-      const { detail, setup } = review;
-      $('.rv-findings-panel').hidden = !detail;
-      $('.rv-print').hidden = Boolean(detail?.blind);
-      press($('[data-act=place]'), review.place.active);
-      $('[data-act=place]').hidden = $('.rv-labels').hidden = Boolean(setup?.trial && !setup.trial.marks);
-      fill($('.rv-labels'), (setup?.labels || []).slice(0, 9).map(key));
-      fill($('.rv-findings'), (detail?.findings || []).map(row));
-    },
-  };
+  review.shows(() => {
+    const { detail, setup } = review;
+    $('.rv-findings-panel').hidden = !detail;
+    $('.rv-print').hidden = Boolean(detail?.blind);
+    press($('[data-act=place]'), review.place.active);
+    $('[data-act=place]').hidden = $('.rv-labels').hidden = Boolean(setup?.trial && !setup.trial.marks);
+    fill($('.rv-labels'), (setup?.labels || []).slice(0, 9).map(key));
+    fill($('.rv-findings'), (detail?.findings || []).map(row));
+  });
 }

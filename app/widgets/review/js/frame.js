@@ -1,12 +1,10 @@
 // The frame of Review: toolbar, panes, and the bar with the three decisions.
-import { el, fill } from '../../../static/dom.js';
-import { decisionBar } from './decision_bar.js';
+import { el, fill, finderOfAll } from '../../../static/dom.js';
 import { label } from './keys.js';
-import { inWords } from './orientation.js';
 import { LAYOUTS } from './paint.js';
 import { choice, endOf, inMiddle, press } from './parts.js';
 import { nameOf } from './reference.js';
-import { gestures } from './view.js';
+import { gestures, inWords } from './view.js';
 
 const NO_SECOND = 'No second detector has scored this case';
 const CAPTIONS = { image: 'Image', mask: 'Lesion mask', nearest: 'Nearest normal training image' };
@@ -27,13 +25,15 @@ function standing(detail) {
 export function frame(review, keys) {
   const { $ } = review;
   const [title, state, drafted, judge] = ['.rv-title', '.rv-state', '.rv-drafted', '.rv-judge'].map($);
-  const [panes, flash, turned, stage] = ['.rv-panes', '.rv-flash', '.rv-turned', '.rv-view'].map($);
+  const [panes, turned, stage, comment] = ['.rv-panes', '.rv-turned', '.rv-view', '.rv-comment'].map($);
+  const [scale, rating, rated] = ['.rv-rating', '.rv-rating input', '.rv-rating output'].map($);
+  const buttons = finderOfAll($('.rv-decide'))('[data-act]');
   const layouts = choice($('.rv-layouts'), (key) => review.display.setLayout(key));
   judge.onclick = () => {
     review.put({ adjudicating: !review.adjudicating });
-    press(judge, review.adjudicating);
+    review.redraw();
   };
-  const bar = decisionBar(review, keys);
+  rating.oninput = () => (rated.textContent = rating.value);
   stage.onpointerdown = () => stage.focus({ preventScroll: true });
 
   function sized() {
@@ -51,15 +51,13 @@ export function frame(review, keys) {
   }
   const observer = new ResizeObserver(sized);
 
-  const inHand = () => [review.ruler, review.place].find((tool) => tool.active);
-
   /** @param {string} kind @returns {import('./review_view.js').Pane} */
   function pane(kind) {
     const canvas = el('canvas', { tabindex: -1 });
     const caption = el('span', { class: 'rv-caption' }, Reflect.get(CAPTIONS, kind) || '');
     const box = el('div', { class: 'rv-pane' }, canvas, caption);
     gestures(canvas, review.view, {
-      tool: () => inHand() || (review.editor.tool ? review.editor : null),
+      tool: () => review.dragged || (review.editor.tool ? review.editor : null),
       windowing: (dx, dy) => {
         const now = review.display.window();
         const gain = (review.picture?.top || 255) / 400;
@@ -92,26 +90,63 @@ export function frame(review, keys) {
     }
   }
 
+  /** Arranges the panes anew. @param {string[]} kinds */
+  function arrange(kinds) {
+    observer.disconnect();
+    review.put({ panes: kinds.map(pane) });
+    panes.replaceChildren(...review.panes.map((p) => p.box));
+    panes.dataset.count = String(kinds.length);
+    sized();
+  }
+
   let commented = 0; // the case of the comment in the box
-  let flashing = 0;
-  let rated = '';
+  let answered = ''; // the case and the number of its decisions that the rating is for
+  /** Shows the current decision, comment and rating, and the keys of the buttons.
+   * @param {ReturnType<typeof standing>['last']} last */
+  function decisionBar(last) {
+    const { detail, setup } = review;
+    if (detail && detail.id !== commented) comment.value = last?.comment || '';
+    commented = detail?.id || 0;
+    comment.title = `Comment (${label(keys.of('comment'))})`;
+    scale.hidden = !setup?.trial?.rated;
+    const now = `${detail?.id} ${detail?.mine.length}`;
+    if (now !== answered) {
+      rating.value = '50';
+      rated.textContent = '–';
+    }
+    answered = now;
+    for (const one of buttons) {
+      const key = label(keys.of(one.dataset.act));
+      one.title = `${one.lastChild.textContent} (${key})`;
+      if (!one.dataset.say) continue;
+      one.firstChild.textContent = key;
+      press(one, one.dataset.say === last?.decision);
+    }
+  }
+
+  review.shows(() => {
+    const { detail, editor, grid, setup, show } = review;
+    keys.own = setup?.keys || keys.own;
+    review.root.classList.toggle('rv-gridded', grid.on);
+    press($('.rv-grid-switch'), grid.on);
+    layouts(show.layout);
+    const kinds = [...LAYOUTS[show.layout], ...(show.nearest ? ['nearest'] : [])];
+    if (String(kinds) !== String(review.panes.map(({ kind }) => kind))) arrange(kinds);
+    for (const { canvas } of review.panes) canvas.style.cursor = editor.tool || review.dragged ? 'crosshair' : 'grab';
+    press($('[data-act=ruler]'), review.ruler.active);
+    judge.hidden = !['adjudicator', 'administrator'].includes(setup?.rights.role || '');
+    press(judge, review.adjudicating);
+    const { text, last } = standing(detail);
+    const name = detail ? nameOf(review, detail) : review.coming ? 'Loading…' : 'No case';
+    panes.classList.toggle('rv-bare', !review.picture);
+    if (title.textContent !== name) fill(title, detail ? inMiddle(name, endOf(name)) : name);
+    title.title = detail ? `${name}: ${detail.width} x ${detail.height} pixels, ${detail.bits} bits` : '';
+    state.textContent = state.title = text;
+    drafted.hidden = !detail || !review.drafts.cases.has(detail.id);
+    decisionBar(last);
+    captions();
+  });
   review.put({
-    arrange: () => {
-      layouts(review.show.layout);
-      observer.disconnect();
-      const kinds = [...LAYOUTS[review.show.layout], ...(review.show.nearest ? ['nearest'] : [])];
-      review.put({ panes: kinds.map(pane) });
-      panes.replaceChildren(...review.panes.map((p) => p.box));
-      panes.dataset.count = String(review.panes.length);
-      review.named();
-      review.cursor();
-      sized();
-    },
-    cursor: () => {
-      press($('[data-act=ruler]'), review.ruler.active);
-      for (const { canvas } of review.panes)
-        canvas.style.cursor = review.editor.tool || inHand() ? 'crosshair' : 'grab';
-    },
     painted: () => {
       const words = inWords(review.view.turn);
       turned.hidden = !words;
@@ -120,36 +155,7 @@ export function frame(review, keys) {
         ? `${Math.round(100 * review.view.scale * (devicePixelRatio || 1))} %`
         : '';
     },
-    comment: () => bar.comment.value.trim(),
-    rating: () => bar.rating(),
-    named: () => {
-      const d = review.detail;
-      const { text, last } = standing(d);
-      const name = d ? nameOf(review, d) : review.coming ? 'Loading…' : 'No case';
-      panes.classList.toggle('rv-bare', !review.picture);
-      fill(title, d ? inMiddle(name, endOf(name)) : name);
-      title.title = d ? `${name}: ${d.width} x ${d.height} pixels, ${d.bits} bits` : '';
-      state.textContent = state.title = text;
-      drafted.hidden = !d || !review.drafts.cases.has(d.id);
-      if (d && d.id !== commented) bar.comment.value = last?.comment || '';
-      commented = d?.id || 0;
-      const stage = `${d?.id} ${d?.mine.length}`;
-      bar.rate(Boolean(review.setup?.trial?.rated), stage !== rated);
-      rated = stage;
-      bar.mark(last?.decision);
-      captions();
-    },
-    judges: () => {
-      judge.hidden = !['adjudicator', 'administrator'].includes(review.setup?.rights.role || '');
-    },
-    relabel: () => bar.relabel(),
-    flash: (text, kind, ms = 900) => {
-      if (text) flash.textContent = text; // an empty note fades with its text
-      flash.className = text ? `rv-flash on ${kind}` : 'rv-flash';
-      clearTimeout(flashing);
-      flashing = setTimeout(() => (flash.className = 'rv-flash'), ms);
-    },
   });
   const screen = () => (document.fullscreenElement ? document.exitFullscreen() : $('.rv-stage').requestFullscreen());
-  return { stage, screen, comment: bar.comment };
+  return { stage, screen, comment };
 }

@@ -5,12 +5,10 @@ import { el, fill } from '../../../static/dom.js';
 import { fixed } from '../../../static/format.js';
 import { shownCase } from '../../../static/store.js';
 import { dom } from '../../../static/view.js';
-import { MARK } from './decision_bar.js';
-import { inSight, layout, Pages, Selection } from './grid_model.js';
-import { clicked, enter, pressed, reach } from './grid_moves.js';
+import { clicked, enter, inSight, layout, Pages, pressed, reach, Selection, selectionBar } from './grid_moves.js';
 import { signs } from './list.js';
+import { MARK } from './parts.js';
 import { rowName } from './reference.js';
-import { selectionBar } from './selection_bar.js';
 import { chips, tagsOf } from './tags.js';
 
 const REST = 90; // milliseconds without a scroll after which pictures are fetched
@@ -60,8 +58,8 @@ export class Grid {
     this.on = on;
     this.element.hidden = !on;
     shownCase.value = on ? null : (review.detail?.id ?? null);
-    review.listed();
-    if (!on) return review.overview.seen();
+    review.redraw();
+    if (!on) return review.$('.rv-view').focus({ preventScroll: true });
     this.pages.reset(0);
     await this.load();
     this.box.focus({ preventScroll: true });
@@ -152,7 +150,6 @@ export class Grid {
     const [first, last] = inSight(this.shape, this.box.scrollTop, this.box.clientHeight, this.pages.total);
     for (const at of this.tiles.keys()) if (at < first || at >= last) this.drop(at);
     for (let at = first; at < last; at += 1) if (!this.tiles.has(at)) this.put(at);
-    this.review.overview.seen();
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.rest(first, last), REST);
   }

@@ -2,7 +2,7 @@
 // It spans the whole image; between its cells it is linear (half-pixel centres, as the engine does it).
 
 import { table } from './colours.js';
-import { BELOW } from './contour.js';
+import { BELOW } from './shapes.js';
 
 export const GRID = 512; // the long side of the grid on which contours and components are found
 const HATCH = [0xc0ffffff, 0xc0000000]; // ABGR: a white line next to a black one, visible on any image
@@ -69,7 +69,7 @@ export function sampler(map, W, H) {
   };
 }
 
-/** The map on the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH */
+/** Resamples a map to the grid of an image of that size. @param {HeatMap} map @param {number} imageW @param {number} imageH */
 export function grid(map, imageW, imageH) {
   const shrink = Math.min(1, GRID / Math.max(imageW, imageH));
   const w = Math.max(1, Math.round(imageW * shrink));
@@ -80,7 +80,7 @@ export function grid(map, imageW, imageH) {
   return { w, h, values };
 }
 
-/** The area's pixels at w x h, by nearest neighbour. @param {Area} area @param {number} w @param {number} h */
+/** Resamples an area to w x h, by nearest neighbour. @param {Area} area @param {number} w @param {number} h */
 function resampled({ w: aw, h: ah, pixels }, w, h) {
   const columns = Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * aw) / w));
   const out = new Uint8Array(w * h);
@@ -91,30 +91,33 @@ function resampled({ w: aw, h: ah, pixels }, w, h) {
   return out;
 }
 
-/** The areas' intersection; everything without any. @param {Area | null | undefined} a @param {Area | null} b */
+/** Returns the intersection of two areas; a missing area is the whole image. @param {Area | null | undefined} a @param {Area | null} b */
 export function both(a, b) {
   if (!a || !b) return a || b;
   return { w: a.w, h: a.h, pixels: resampled(b, a.w, a.h).map((v, i) => v & a.pixels[i]) };
 }
 
-/** Sets values outside the area below every threshold. @param {import('./contour.js').Field} field @param {Area} roi */
+/** Sets values outside the area below every threshold. @param {import('./shapes.js').Field} field @param {Area} roi */
 export function clip({ w, h, values }, roi) {
   resampled(roi, w, h).forEach((inside, i) => {
     if (!inside) values[i] = BELOW;
   });
 }
 
+/** Makes a canvas of w x h pixels. @param {number} w @param {number} h @param {(i: number) => number} ink ABGR of pixel i */
+export function canvasOf(w, h, ink) {
+  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
+  const image = new ImageData(w, h);
+  const words = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < words.length; i += 1) words[i] = ink(i);
+  canvas.getContext('2d')?.putImageData(image, 0, 0);
+  return canvas;
+}
+
 /** Draws hatching over an area, on a canvas of w x h. @param {Area} area @param {number} w @param {number} h */
 export function hatched(area, w, h) {
-  const canvas = Object.assign(document.createElement('canvas'), { width: w, height: h });
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
-  const image = context.createImageData(w, h);
-  const words = new Uint32Array(image.data.buffer);
-  resampled(area, w, h).forEach((inside, i) => {
-    if (inside) words[i] = HATCH[((i % w) + Math.floor(i / w)) % 10] || 0;
-  });
-  context.putImageData(image, 0, 0);
-  return canvas;
+  const inside = resampled(area, w, h);
+  return canvasOf(w, h, (i) => (inside[i] && HATCH[((i % w) + Math.floor(i / w)) % 10]) || 0);
 }
 
 /** Returns the value at a step of the slider. @param {{scale: Scale}} map @param {number} step */
@@ -133,7 +136,7 @@ export function stepOf(map, value) {
 export const cover = (t) => Math.min(Math.max((t - 0.4) / 0.3, 0), 1);
 
 /** Colours a map; values that held-out normals reach too stay transparent, so that a normal image never turns red.
- * @param {import('./contour.js').Field} field @param {Scale} scale @param {string} name of the colour map
+ * @param {import('./shapes.js').Field} field @param {Scale} scale @param {string} name of the colour map
  * @param {HTMLCanvasElement} canvas */
 export function colourise(field, scale, name, canvas) {
   canvas.width = field.w;

@@ -2,7 +2,7 @@
 // reverts the last one, on any case; redo restores it until there is a new action.
 import { el, fill } from '../../../static/dom.js';
 import { dom } from '../../../static/view.js';
-import { enterCase, undoOrRedo } from './decisions.js';
+import { undoOrRedo } from './decisions.js';
 import { nameOf } from './reference.js';
 
 /**
@@ -61,7 +61,7 @@ export class History {
 
   /** Goes to the case of an action to undo. @param {number} id */
   at(id) {
-    return this.review.detail?.id === id ? null : enterCase(this.review, id);
+    return this.review.detail?.id === id ? null : this.review.cases.fetch(id);
   }
 
   /** @param {'undo' | 'redo'} which @param {number} [times] */

@@ -2,12 +2,11 @@
 
 import { bytes, fetched } from '../../../static/api.js';
 import { numbers } from './heat.js';
-import { matrix, seenSize, UPRIGHT } from './orientation.js';
-import { lookup } from './windows.js';
+import { matrix, seenSize, UPRIGHT } from './view.js';
 
 /** @typedef {{buffer: ArrayBuffer, headers: import('./heat.js').Headers}} Stored bytes and what describes them */
-/** @typedef {import('./windows.js').Window} Window */
-/** @typedef {{scale: number, dx: number, dy: number, turn?: import('./orientation.js').Turn}} Lie position of the image
+/** @typedef {{centre: number, width: number}} Window a window of grey values: its level and its width */
+/** @typedef {{scale: number, dx: number, dy: number, turn?: import('./view.js').Turn}} Lie position of the image
  *   on the canvas, like a View */
 
 /** @param {{id: number, v: string, bits: number | null}} detail */
@@ -132,4 +131,50 @@ export function steps({ scale, dx, dy, turn = UPRIGHT }, image, w, h) {
   const columns = along(w, dx, seen.w, turn.a + turn.c < 0, turn.a ? 1 : image.w);
   const rows = along(h, dy, seen.h, turn.b + turn.d < 0, turn.a ? image.w : 1);
   return { columns, rows };
+}
+
+// Window and level: the named windows, and the table that converts grey values for display.
+/** @typedef {Window & {name: string, unit: 'HU' | 'range'}} Preset in Hounsfield units, or fractions of the range */
+
+/** @type {Preset[]} */
+const PRESETS = [
+  { name: 'Soft tissue', centre: 40, width: 400, unit: 'HU' },
+  { name: 'Lung', centre: -600, width: 1500, unit: 'HU' },
+  { name: 'Bone', centre: 400, width: 1800, unit: 'HU' },
+  { name: 'Brain', centre: 40, width: 80, unit: 'HU' },
+  { name: 'Liver', centre: 60, width: 160, unit: 'HU' },
+  { name: 'Dark parts', centre: 0.22, width: 0.5, unit: 'range' },
+  { name: 'Bright parts', centre: 0.75, width: 0.5, unit: 'range' },
+  { name: 'High contrast', centre: 0.5, width: 0.45, unit: 'range' },
+];
+
+/** @param {boolean} ct whether the grey values are Hounsfield units */
+export const windows = (ct) => PRESETS.filter(({ unit }) => (unit === 'HU') === ct);
+
+/** Converts a preset to the grey values of an image, which are stored as (value - offset) / gain.
+ * @param {Preset} chosen @param {{full: Window, top: number, offset: number, gain: number}} picture @returns {Window} */
+export function windowOf({ centre, width, unit }, { full, top, offset, gain }) {
+  const window =
+    unit === 'HU'
+      ? { centre: (centre - offset) / gain, width: width / gain }
+      : { centre: full.centre + (centre - 0.5) * full.width, width: width * full.width };
+  return { ...window, centre: Math.min(window.centre, top) };
+}
+
+/** @type {{key: string, lut: Uint8ClampedArray}} the latest table */
+const made = { key: '', lut: new Uint8ClampedArray() };
+
+/** Returns the displayed value of each stored grey value: 0 below the window, 255 above it, linear between.
+ * @param {Window} window @param {number} size how many grey values there are @param {boolean} invert */
+export function lookup(window, size, invert) {
+  const key = `${window.centre}/${window.width}/${size}/${invert}`;
+  if (made.key === key) return made.lut;
+  const lut = new Uint8ClampedArray(size);
+  const lo = window.centre - window.width / 2;
+  for (let i = 0; i < size; i += 1) {
+    const v = (255 * (i - lo)) / window.width;
+    lut[i] = invert ? 255 - v : v;
+  }
+  Object.assign(made, { key, lut });
+  return lut;
 }

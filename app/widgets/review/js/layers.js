@@ -1,10 +1,8 @@
 // The layers over the image: heat maps and masks, fetched once and cached.
 import { bytes, headed } from '../../../static/api.js';
-import { contour, outline } from './contour.js';
-import { both, clip, colourise, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
+import { both, canvasOf, clip, colourise, decode, GRID, grid, hatched, numbers, threshold } from './heat.js';
 import { load, opened } from './image.js';
-import { components, cored } from './regions.js';
-import { unpack } from './shapes.js';
+import { components, contour, cored, outline, unpack } from './shapes.js';
 
 /** @typedef {import('./image.js').Picture} Picture */
 /** @typedef {import('./image.js').Stored} Stored */
@@ -17,9 +15,9 @@ import { unpack } from './shapes.js';
  * @property {string} key
  * @property {string} run
  * @property {import('./heat.js').HeatMap} map
- * @property {import('./contour.js').Field} field
+ * @property {import('./shapes.js').Field} field
  * @property {import('./heat.js').Area | null} inside the area that may be outlined
- * @property {import('./contour.js').Field} cut the field of the contour
+ * @property {import('./shapes.js').Field} cut the field of the contour
  * @property {HTMLCanvasElement} canvas
  * @property {HTMLCanvasElement | null} hatch lines over areas that are not judged
  * @property {string} colours
@@ -27,7 +25,7 @@ import { unpack } from './shapes.js';
  * @property {number | null} [step] of the slider, null for the map's own outline
  * @property {Path2D | null} contour
  * @property {number} components
- * @property {{mask: number | null, counts: import('./measure.js').PixelCounts}} [counted]
+ * @property {{mask: number | null, counts: import('./threshold.js').PixelCounts}} [counted]
  */
 
 // A cache of fetched objects for the next cases, limited in number and pixels.
@@ -86,7 +84,7 @@ export class Shelf {
   }
 }
 
-const LESION = 0x73e9b456; // ABGR of LINES.lesion
+const LESION = 0xffe9b456; // ABGR of LINES.lesion
 
 export const pictures = new Shelf(load, (/** @type {Picture} */ p) => p.w * p.h);
 
@@ -97,7 +95,7 @@ export const heats = new Shelf(async (/** @type {number} */ id, /** @type {strin
 
 export const masks = new Shelf(async (/** @type {number} */ caseId, /** @type {number} */ id) => {
   const got = await bytes(`/api/case/${caseId}/mask.bits?id=${id}&v=1`);
-  return got && tinted(got, LESION);
+  return got && tinted(got);
 });
 
 export const rois = new Shelf(async (/** @type {number} */ caseId, /** @type {string} */ v) => {
@@ -181,7 +179,7 @@ async function unpacked(id, v, run) {
   const picture = await opened(parts);
   const heat = parts.heat ? heatOf(id, run, parts.heat) : null;
   const roi = parts.roi ? region(parts.roi) : null;
-  const lesion = parts.mask ? tinted(parts.mask, LESION) : null;
+  const lesion = parts.mask ? tinted(parts.mask) : null;
   const mask = parts.mask ? Number(parts.mask.headers.get('id')) : null;
   if (heat) heats.put(`${id}/${run}`, Promise.resolve(heat));
   if (roi) rois.put(`${id}/${v}`, Promise.resolve(roi));
@@ -202,16 +200,10 @@ export function partsOf(buffer) {
   return parts;
 }
 
-/** @param {Stored} stored */
-function bits({ buffer, headers }) {
+/** A region of interest, or a mask; its outline is computed when it is first drawn. @param {Stored} stored @returns {Region} */
+function region({ buffer, headers }) {
   const [h, w] = numbers(headers, 'X-Image-Shape');
-  return { w, h, pixels: unpack(new Uint8Array(buffer), w * h) };
-}
-
-/** The region of interest on the grid of the heat maps; its outline is computed when it is first drawn.
- * @param {Stored} stored @returns {Region} */
-function region(stored) {
-  const { w, h, pixels } = bits(stored);
+  const pixels = unpack(new Uint8Array(buffer), w * h);
   /** @type {{path: Path2D, scale: number} | null} */
   let line = null;
   return {
@@ -224,15 +216,8 @@ function region(stored) {
   };
 }
 
-/** A lesion mask and its picture in one colour. @param {Stored} stored @param {number} tint ABGR @returns {MaskLayer} */
-function tinted(stored, tint) {
-  const { w, h, pixels } = bits(stored);
-  const canvas = document.createElement('canvas');
-  canvas.width = w;
-  canvas.height = h;
-  const image = new ImageData(w, h);
-  const words = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < pixels.length; i += 1) if (pixels[i]) words[i] = (tint | 0xff000000) >>> 0;
-  canvas.getContext('2d')?.putImageData(image, 0, 0);
-  return { w, h, pixels, canvas, outline: outline(pixels, w, h) };
+/** A lesion mask and its picture in one colour. @param {Stored} stored @returns {MaskLayer} */
+function tinted(stored) {
+  const mask = { ...region(stored) }; // with its outline: a mask is drawn as soon as it is shown
+  return { ...mask, canvas: canvasOf(mask.w, mask.h, (i) => (mask.pixels[i] ? LESION : 0)) };
 }

@@ -2,10 +2,9 @@
 
 import { fill, options } from '../../../static/dom.js';
 import { moment } from '../../../static/format.js';
-import { compare, leave, makeReference, restore, use } from './drawing.js';
+import { available, compare, leave, makeReference, restore, use } from './drawing.js';
 import { press, slider } from './parts.js';
 import { masksShown, reveal, seenAnew } from './reference.js';
-import { available } from './snap.js';
 
 const TOOLS = ['box', 'brush', 'erase', 'snap', 'click', 'polygon', 'take'];
 const FROM = { import: 'imported', hand: 'by hand', run: 'from a run' };
@@ -54,7 +53,9 @@ export function maskPanel(review) {
     $('.rv-adopt').hidden = !judges || review.waits || !on || on.reference || on.source === 'run';
     $('.rv-restore').hidden = masks.length < 2 || review.maskId === masks[0].id || !review.maskId;
   }
-  function reflect() {
+  /** @type {Answers.ReviewSetup | null} */
+  let offered = null; // whose lesion types the menu lists
+  review.shows(() => {
     const { detail, setup, show } = review;
     button('mask').textContent = { outline: 'Outline', fill: 'Filled', off: 'Hidden' }[show.mask];
     press(button('mask'), show.mask !== 'off');
@@ -81,8 +82,8 @@ export function maskPanel(review) {
     button('save').disabled = !editor.dirty;
     size.set(editor.size);
     const labels = (setup?.labels || []).map(/** @returns {[string, string]} */ (l) => [l, l]);
-    if (!label.options.length) fill(label, options([['', 'lesion type …'], ...labels]));
+    if (offered !== setup) fill(label, options([['', 'lesion type …'], ...labels]));
+    offered = setup;
     versions();
-  }
-  return { reflect, label: () => label.value, freshLabels: () => label.replaceChildren() };
+  });
 }

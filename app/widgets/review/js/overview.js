@@ -3,8 +3,8 @@ import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
 import { clamp, fixed } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
-import { drawFacets } from './facets.js';
 import { reach } from './grid_moves.js';
+import { drawFacets } from './list_filters.js';
 
 const WIDTH = 640;
 const HEIGHT = 40;
@@ -76,13 +76,12 @@ export class Overview {
       return h > 0 && el('rect', { ...place, class: flagged ? 'flagged' : '' });
     });
     const line = cut !== null && el('line', { x1: cut, x2: cut, y1: 0, y2: HEIGHT, class: 'rv-strip-cut' });
-    this.band = el('rect', { class: 'rv-strip-band', x: 0, y: 0, width: 0, height: HEIGHT });
     this.now = el('path', { class: 'rv-strip-now', d: '', 'aria-hidden': 'true' });
     const about = `Scores of the cases in this list, ${fixed(scores.lo)} to ${fixed(scores.hi)}; the line is the threshold. Click to go there.`;
     const go = (/** @type {MouseEvent} */ event) => this.clicked(event);
     const svg = dom`
       <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label=${about} onclick=${go}>
-        <title>${about}</title>${this.band}${bars}${line}${this.now}
+        <title>${about}</title>${bars}${line}${this.now}
       </svg>`;
     fill(this.drawing, svg);
     this.mark();
@@ -130,26 +129,12 @@ export class Overview {
     this.mark();
   }
 
-  /** Marks the part of the list visible in the grid, if the list is ordered by score. */
-  seen() {
-    const { grid, list } = this.review;
-    const scores = this.got?.scores;
-    if (!this.band) return;
-    const first = grid.tiles.size ? Math.min(...grid.tiles.keys()) : 0;
-    const last = grid.tiles.size ? Math.max(...grid.tiles.keys()) : 0;
-    const ends = [grid.pages.row(first)?.score, grid.pages.row(last)?.score];
-    const known = grid.on && scores && list.asked.sort === 'percentile' && ends.every((s) => s != null);
-    const [a, b] = known ? ends.map((s) => across(scores, s ?? 0) * WIDTH) : [0, 0];
-    this.band.setAttribute('x', String(Math.min(a, b)));
-    this.band.setAttribute('width', String(known ? Math.max(Math.abs(b - a), 3) : 0));
-  }
-
   /** Goes to the case with the score nearest to the clicked position. @param {MouseEvent} event */
   async clicked(event) {
     const scores = this.got?.scores;
     const box = this.drawing.getBoundingClientRect();
     if (!scores || !box.width) return;
-    const score = scoreAt(scores, binOf(scores, (event.clientX - box.left) / box.width));
+    const score = scores.lo + ((event.clientX - box.left) / box.width) * (scores.hi - scores.lo);
     const { review } = this;
     const found = await get('/api/review/place', { ...review.list.params(), score });
     if (!found.ok) return review.say(found.error, 'bad');
@@ -160,24 +145,6 @@ export class Overview {
   }
 }
 
-// The score strip's arithmetic: scores and positions between its two ends.
-/** @typedef {{bins: number[], lo: number, hi: number}} Scores */
-
-/** Returns a score's position, from 0 at the low end to 1 at the high end, clamped. @param {Scores} scores
- * @param {number} score */
-export const across = ({ lo, hi }, score) => clamp((score - lo) / (hi - lo), 0, 1);
-
-/** Returns the position that a click means: itself if its bin contains a case, else the middle of the nearest bin that
- * does.
- * @param {Scores} scores @param {number} place 0..1 */
-export function binOf({ bins }, place) {
-  const here = clamp(Math.floor(place * bins.length), 0, bins.length - 1);
-  if (bins[here]) return clamp(place, 0, 1);
-  const full = bins.flatMap((n, i) => (n ? [i] : []));
-  if (!full.length) return clamp(place, 0, 1);
-  const near = full.reduce((best, i) => (Math.abs(i - here) < Math.abs(best - here) ? i : best));
-  return (near + 0.5) / bins.length;
-}
-
-/** Returns the score at a position. @param {Scores} scores @param {number} place 0..1 */
-export const scoreAt = ({ lo, hi }, place) => lo + place * (hi - lo);
+/** Returns a score's position on the strip, from 0 at its low end to 1 at its high end.
+ * @param {{lo: number, hi: number}} scores @param {number} score */
+const across = ({ lo, hi }, score) => clamp((score - lo) / (hi - lo), 0, 1);

@@ -3,10 +3,9 @@
 // CPU, where Gradio's overlays, drawn by the server, take 50 to 280 ms. `python launch.py bench review` measures it.
 
 import { LINES } from './colours.js';
-import { matrix, seenSize, UPRIGHT } from './orientation.js';
-import { outline } from './place.js';
 import { placed } from './segment.js';
-import { written } from './written.js';
+import { outline, written } from './tools.js';
+import { matrix, seenSize, UPRIGHT } from './view.js';
 
 /** @typedef {import('./layers.js').Layer} Layer */
 /** @typedef {import('./layers.js').Region} Region */
@@ -44,7 +43,7 @@ export function paint(review) {
     if (pane.kind !== 'image') lines(context, review, scale, picture);
     if (pane.kind !== 'mask') marks(context, review, scale);
     if (pane.kind !== 'mask') drawing(context, review, scale);
-    review.ruler.draw(context, scale, review.detail?.spacing);
+    review.ruler.draw(context, scale, tracer(context, 1.6, scale), review.detail?.spacing);
   }
 }
 
@@ -112,6 +111,9 @@ function trace(context, path, colour, width, scale, dash = []) {
   context.setLineDash([]);
 }
 
+/** Draws lines of one width. @param {Context} context @param {number} width @param {number} scale @returns {import('./tools.js').Trace} */
+const tracer = (context, width, scale) => (path, colour, dash) => trace(context, path, colour, width, scale, dash);
+
 /** @param {Context} context @param {ReviewView} review @param {number} scale @param {Picture} picture */
 function lines(context, review, scale, picture) {
   const { lesion, other, roi, show } = review;
@@ -151,7 +153,7 @@ function maskAlone(context, review, picture) {
 /** Draws findings at a point or in a box, with their number in the list.
  * @param {Context} context @param {ReviewView} review @param {number} scale */
 function marks(context, { detail, place }, scale) {
-  place.draw(context, scale, (path, colour, dash) => trace(context, path, colour, 1.8, scale, dash));
+  place.draw(context, scale, tracer(context, 1.8, scale));
   (detail?.findings || []).forEach(({ box }, i) => {
     if (!box) return;
     trace(context, outline(box, scale), LINES.lesion, 1.8, scale);

@@ -45,3 +45,12 @@ export function inMiddle(name, end = 10) {
     el('span', { class: 'rv-end' }, name.slice(name.length - end)),
   ];
 }
+
+/** @type {[Answers.Decision, string][]} */
+export const DECISIONS = [
+  ['normal', 'Normal'],
+  ['abnormal', 'Abnormal'],
+  ['unsure', 'Unsure'],
+];
+/** The letter of a decision. @type {Record<Answers.Decision, string>} */
+export const MARK = { normal: 'N', abnormal: 'A', unsure: 'U' };

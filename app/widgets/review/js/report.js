@@ -2,10 +2,9 @@
 import { el } from '../../../static/dom.js';
 import { fixed, moment, percent } from '../../../static/format.js';
 import { dom } from '../../../static/view.js';
-import * as measure from './measure.js';
 import { paint } from './paint.js';
-import { isBox } from './place.js';
 import { nameOf } from './reference.js';
+import { isBox } from './tools.js';
 
 const SIDE = 900; // pixels of a printed picture
 export const RESEARCH = 'Made with PMSACL Studio, for research use. Not a medical device; not for diagnosis.';
@@ -27,7 +26,7 @@ export const row = (name, value) => value && el('tr', {}, el('th', {}, name), el
 
 /** @param {ReviewView} review */
 function rows(review) {
-  const { detail, setup, run, heat, counts } = review;
+  const { detail, setup, run, heat } = review;
   if (!detail || !setup) return [];
   const reading = run ? detail.readings?.[run] : null;
   const about = setup.runs.find((r) => r.id === run);
@@ -41,7 +40,7 @@ function rows(review) {
     const place = f.mask_version ? `mask v${f.mask_version}` : f.box ? box : 'whole image';
     return el('li', {}, `${i + 1}. ${f.label} (${place}), ${f.reader}, ${moment(f.created)}`);
   });
-  const at = counts && heat ? measure.at(counts, review.threshold.step) : null;
+  const at = heat && review.threshold.measured();
   const size = `${detail.width} x ${detail.height} pixels, ${detail.bits} bits`;
   const share = at && `area above the threshold ${percent(at.share)}`;
   const drawn = mask && [`version ${mask.version}`, mask.source, mask.reader, moment(mask.created)];

@@ -1,11 +1,12 @@
 // What is on screen in Review: the study, the case, its layers. Other files of this folder change them:
 // cases.js (from case to case), threshold.js, display.js, decisions.js and drawing.js.
+import { effect, signal } from '@preact/signals';
 import { enqueue, get } from '../../../static/api.js';
 import { toast } from '../../../static/dialogs.js';
 import { finder } from '../../../static/dom.js';
 import { reading, shownCase } from '../../../static/store.js';
 import { CaseLoader } from './cases.js';
-import { controls, reflect } from './controls.js';
+import { controls } from './controls.js';
 import { detectors } from './detector_choice.js';
 import { Display } from './display.js';
 import { Drafts } from './drafts.js';
@@ -15,22 +16,19 @@ import { History } from './history.js';
 import { Worklist } from './list.js';
 import { Overview } from './overview.js';
 import { paint } from './paint.js';
-import { Place } from './place.js';
-import { Ruler } from './ruler.js';
+import { sendKept } from './stored.js';
 import { Threshold } from './threshold.js';
+import { Place, Ruler } from './tools.js';
 import { View } from './view.js';
 
-/** @typedef {{centre: number, width: number}} Window a window of grey values: its level and its width */
 /** @typedef {{kind: string, canvas: HTMLCanvasElement, context: CanvasRenderingContext2D, box: HTMLElement,
  *   caption: HTMLElement}} Pane */
 
 /** What other files set. @typedef {'heat' | 'second' | 'lesion' | 'maskId' | 'waits' | 'other' | 'otherId' | 'nearest' |
- * 'counts' | 'panes' | 'beside' | 'last' | 'since' | 'shownAt' | 'adjudicating' | 'act' | 'goTo' | 'opened' | 'entered' |
- * 'listed' | 'arrange' | 'cursor' | 'painted' | 'named' | 'judges' | 'relabel' | 'flash' | 'comment' | 'rating' |
- * 'marked'} Parts */
+ * 'counts' | 'panes' | 'beside' | 'last' | 'since' | 'shownAt' | 'adjudicating' | 'painted' | 'marked'} Parts */
 
 /** The reader's display settings. @type {{layout: string, heat: boolean, contour: boolean, opacity: number,
- *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: Window | null,
+ *   colours: string, mask: 'outline' | 'fill' | 'off', inside: boolean, invert: boolean, window: import('./image.js').Window | null,
  *   nearest: boolean, display: boolean, keepWindow: boolean, truth: boolean, listing: 'list' | 'grid', about: boolean}} truth: whether data that give the
  *   label away are shown at once */
 export const SHOW = {
@@ -91,7 +89,7 @@ export class ReviewView {
     this.otherId = null;
     /** @type {{id: number, name: string, of: string, picture: import('./image.js').Picture} | null} */
     this.nearest = null;
-    /** @type {import('./measure.js').PixelCounts | null} */
+    /** @type {import('./threshold.js').PixelCounts | null} */
     this.counts = null;
     this.coming = false; // while a study's list and first case are loading
     this.since = 0; // when the case appeared, for the time of a decision
@@ -111,7 +109,7 @@ export class ReviewView {
     this.panes = [];
     this.view = new View(() => this.draw());
     this.editor = new Editor(() => this.redraw());
-    this.ruler = new Ruler(() => this.draw());
+    this.ruler = new Ruler(this);
     this.place = new Place(this);
     this.overview = new Overview(this);
     this.grid = new Grid(this);
@@ -121,30 +119,21 @@ export class ReviewView {
     this.cases = new CaseLoader(this);
     this.threshold = new Threshold(this);
     this.display = new Display(this);
-    this.marked = () => {}; // there may be more material to learn from
-    this.side = controls(this);
-    this.frameDue = 0;
-
-    // Hooks, wired by review.js, frame.js and learn.js.
-    /** @type {(name: string, event?: Event) => void} runs the action of a key or a button */
-    this.act = () => {};
-    /** @type {(id: number) => Promise<void>} */
-    this.goTo = async () => {};
-    this.opened = () => {};
-    this.entered = () => {};
-    this.listed = () => {}; // the grid was shown or hidden
-    this.arrange = () => {};
-    this.cursor = () => {};
-    /** @type {(review: ReviewView) => void} */
+    this.marked = () => {}; // there may be more material to learn from; set by learn.js
+    /** @type {(review: ReviewView) => void} after each frame; set by frame.js */
     this.painted = () => {};
-    this.named = () => {};
-    this.judges = () => {};
-    this.relabel = () => {};
-    /** @type {(text: string, kind: string, ms?: number) => void} */
-    this.flash = () => {};
-    this.comment = () => '';
-    /** @type {() => number | undefined} from 0 to 100, if a trial requires it */
-    this.rating = () => undefined;
+    this.frameDue = 0;
+    this.flashing = 0;
+    this.changes = signal(0); // counts the changes of what is on screen
+    controls(this);
+  }
+
+  /** Draws a part of the page, now and after every change of what is on screen. @param {() => void} draw */
+  shows(draw) {
+    effect(() => {
+      this.changes.value;
+      draw();
+    });
   }
 
   /** Sets parts of what is on screen, or functions of other files that the view calls; only here are they changed.
@@ -153,7 +142,7 @@ export class ReviewView {
     Object.assign(this, parts);
   }
 
-  /** A case, its picture and its mask together. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
+  /** Puts a case on screen, with its picture and its mask. @param {Pick<ReviewView, 'detail' | 'picture' | 'lesion' | 'maskId' | 'waits' | 'roi'>} shown */
   showCase(shown) {
     Object.assign(this, shown, { other: null, otherId: null, coming: false });
     shownCase.value = this.grid.on || !this.detail ? null : this.detail.id;
@@ -171,6 +160,21 @@ export class ReviewView {
     if (this.detail?.id === id) Object.assign(this.detail, Object.fromEntries(parts));
     this.redraw();
     return answer;
+  }
+
+  /** Returns the active one of the tools that are dragged over the image. */
+  get dragged() {
+    return [this.ruler, this.place].find((tool) => tool.active);
+  }
+
+  /** Activates a tool that is dragged over the image, in place of any other tool, or deactivates it.
+   * @param {Ruler | Place} tool */
+  drag(tool) {
+    if (!this.picture) return;
+    if (!tool.active) this.dragged?.toggle();
+    this.editor.tool = null;
+    tool.toggle();
+    this.redraw();
   }
 
   /** Whether a layer's outline is drawn: on flagged images; on others if the reader requests it or moves the threshold.
@@ -192,7 +196,6 @@ export class ReviewView {
   /** Outlines the case on screen, flagged or not. @param {boolean} on */
   ask(on) {
     this.asked = on ? (this.detail?.id ?? null) : null;
-    this.named();
     this.redraw();
   }
 
@@ -209,9 +212,30 @@ export class ReviewView {
     });
   }
 
+  /** Shows a change of what is on screen, everywhere. */
   redraw() {
-    reflect(this.side, this);
+    this.changes.value += 1;
     this.draw();
+  }
+
+  /** Shows a note over the image for a moment; an empty one ends it. @param {string} text @param {string} kind @param {number} [ms] */
+  flash(text, kind, ms = 900) {
+    const note = this.$('.rv-flash');
+    if (text) note.textContent = text; // an empty note fades with its text
+    note.className = text ? `rv-flash on ${kind}` : 'rv-flash';
+    clearTimeout(this.flashing);
+    this.flashing = window.setTimeout(() => (note.className = 'rv-flash'), ms);
+  }
+
+  /** Returns the comment that the reader has typed. @returns {string} */
+  comment() {
+    return this.$('.rv-comment').value.trim();
+  }
+
+  /** Returns the reader's rating from 0 to 100, if a trial requires one and its slider was moved. */
+  rating() {
+    const rated = this.$('.rv-rating output').textContent;
+    return this.$('.rv-rating').hidden || rated === '–' ? undefined : Number(rated);
   }
 
   /** @param {string} study @param {number | null} [wanted] the first case */
@@ -219,7 +243,7 @@ export class ReviewView {
     if (this.study !== study) this.leave();
     this.study = study;
     this.coming = true;
-    this.named();
+    this.redraw();
     const setup = await get('/api/review/open', { study });
     if (this.study !== study) return;
     if (!setup.ok) {
@@ -232,9 +256,9 @@ export class ReviewView {
     const asked = setup.runs.find((/** @type {{id: string}} */ r) => r.id === reading.peek());
     this.run = (asked || setup.runs[0])?.id || null;
     if (!asked) reading.value = null; // an address may name a run of another study
-    this.side.mask.freshLabels();
     detectors(this);
-    this.opened();
+    this.redraw();
+    sendKept(this);
     this.marked();
     await this.drafts.load();
     if (this.study !== study) return;
@@ -255,7 +279,6 @@ export class ReviewView {
     const gone = { detail: null, picture: null, heat: null, second: null, lesion: null, other: null, roi: null };
     Object.assign(this, gone, { nearest: null, counts: null, maskId: null, otherId: null, coming: false });
     if (this.study) shownCase.value = null;
-    this.named();
     this.redraw();
   }
 
@@ -287,6 +310,11 @@ export class ReviewView {
     return enqueue(async () => (this.visit === visit ? work() : otherwise?.()));
   }
 
+  /** Goes to a case, after all earlier actions. @param {number} id */
+  goTo(id) {
+    return this.enqueue(() => this.cases.fetch(id));
+  }
+
   /** Switches to another run after all earlier actions: a decision being stored belongs to the previous run, and no
    * earlier answer arrives after the switch. @param {string | (() => string | undefined)} which */
   useRun(which) {
@@ -299,9 +327,7 @@ export class ReviewView {
       this.threshold.step = null;
       detectors(this);
       await this.list.load();
-      if (!this.detail || this.study !== study) return;
-      const again = await get(`/api/review/case/${this.detail.id}`, this.list.params());
-      if (again.ok) await this.cases.enter(again.case);
+      if (this.detail && this.study === study) await this.cases.fetch(this.detail.id);
     });
   }
 }

@@ -1,8 +1,7 @@
 // Click-to-segment: the studio grows a region from the clicks, which becomes a step of the drawing. Undo reverts a
 // click; a brush stroke ends the region, and the next click starts a separate one.
 import { base64, fetched, Refused, Unreachable } from '../../../static/api.js';
-import { boxOf } from './regions.js';
-import { join, pack, unpack } from './shapes.js';
+import { boxOf, join, pack, unpack } from './shapes.js';
 
 /** @typedef {{x: number, y: number, positive: boolean}} Click in the image's pixels */
 /** @typedef {[x0: number, y0: number, x1: number, y1: number]} Window in the image's pixels, ends excluded */

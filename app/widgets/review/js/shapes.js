@@ -1,4 +1,5 @@
-// Converts strokes and polygons into masks, in the image's pixels.
+// Geometry of masks and fields: strokes, polygons, connected regions, contours. Masks are Uint8Array (h, w) of 0 and 1,
+// in the image's pixels.
 
 /** @typedef {{x: number, y: number}} Spot a position in image pixels; pixel (0, 0) spans 0..1 */
 /** @typedef {{x0: number, y0: number, x1: number, y1: number}} Box pixels, ends included */
@@ -94,4 +95,231 @@ export function unpack(bytes, length) {
   const out = new Uint8Array(length);
   for (let i = 0; i < length; i += 1) out[i] = (bytes[i >> 3] >> (7 - (i & 7))) & 1;
   return out;
+}
+
+// Connected regions: how many, which one was clicked, holes, smoothing.
+/** Marks in `seen` the region of values >= level around pixel `start`, and returns its box. Pixels hang together along
+ * their sides, and at their corners if `corners`.
+ * @param {ArrayLike<number>} values @param {number} level @param {number} w @param {number} h @param {number} start
+ * @param {Uint8Array} seen @param {boolean} corners @returns {Box} */
+function flood(values, level, w, h, start, seen, corners) {
+  const box = { x0: w, y0: h, x1: -1, y1: -1 };
+  const stack = [start];
+  seen[start] = 1;
+  while (stack.length) {
+    const i = /** @type {number} */ (stack.pop());
+    const x = i % w;
+    const y = (i - x) / w;
+    box.x0 = Math.min(box.x0, x);
+    box.x1 = Math.max(box.x1, x);
+    box.y0 = Math.min(box.y0, y);
+    box.y1 = Math.max(box.y1, y);
+    for (let ny = Math.max(y - 1, 0); ny <= Math.min(y + 1, h - 1); ny += 1) {
+      for (let nx = Math.max(x - 1, 0); nx <= Math.min(x + 1, w - 1); nx += 1) {
+        const j = ny * w + nx;
+        if (seen[j] || !(values[j] >= level) || !(corners || nx === x || ny === y)) continue;
+        seen[j] = 1;
+        stack.push(j);
+      }
+    }
+  }
+  return box;
+}
+
+/** Counts 8-connected components of values >= level, by runs of rows. @param {Field} field @param {number} level */
+export function components(field, level) {
+  const { w, h, values } = field;
+  /** @type {number[]} */
+  const parent = [];
+  const root = (/** @type {number} */ i) => {
+    while (parent[i] !== i) i = parent[i] = parent[parent[i]];
+    return i;
+  };
+  /** @type {{start: number, end: number, id: number}[]} */
+  let previous = [];
+  let count = 0;
+  for (let y = 0; y < h; y += 1) {
+    /** @type {typeof previous} */
+    const runs = [];
+    for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
+      if (!(values[i] >= level)) continue;
+      const start = x;
+      while (x + 1 < w && values[i + 1] >= level) {
+        x += 1;
+        i += 1;
+      }
+      const id = parent.push(parent.length) - 1;
+      count += 1;
+      for (const run of previous) {
+        if (run.end < start - 1 || run.start > x + 1) continue;
+        const a = root(run.id);
+        const b = root(id);
+        if (a !== b) {
+          parent[b] = a;
+          count -= 1;
+        }
+      }
+      runs.push({ start, end: x, id });
+    }
+    previous = runs;
+  }
+  return count;
+}
+
+/** Returns the field without the components of values >= level that never exceed `core`; the same field if none is
+ * removed. @param {Field} field @param {number} level @param {number} core @returns {Field} */
+export function cored(field, level, core) {
+  if (level >= core) return field;
+  const { w, h } = field;
+  const kept = new Uint8Array(w * h);
+  for (let i = 0; i < kept.length; i += 1)
+    if (field.values[i] > core && !kept[i]) flood(field.values, level, w, h, i, kept, true);
+  return { w, h, values: field.values.map((v, i) => (v >= level && !kept[i] ? BELOW : v)) };
+}
+
+/** Returns the component of values >= level at (x, y), or null if the point is below.
+ * @param {Field} field @param {number} level @param {number} x @param {number} y */
+export function componentAt({ w, h, values }, level, x, y) {
+  if (x < 0 || y < 0 || x >= w || y >= h || !(values[y * w + x] >= level)) return null;
+  const inside = new Uint8Array(w * h);
+  return { inside, box: flood(values, level, w, h, y * w + x, inside, true) };
+}
+
+/** The smallest box around a mask, or null. @param {Uint8Array} mask @param {number} w @param {number} h @returns {Box | null} */
+export function boxOf(mask, w, h) {
+  const box = { x0: w, y0: h, x1: -1, y1: -1 };
+  for (let y = 0, i = 0; y < h; y += 1) {
+    for (let x = 0; x < w; x += 1, i += 1) {
+      if (!mask[i]) continue;
+      if (x < box.x0) box.x0 = x;
+      if (x > box.x1) box.x1 = x;
+      if (y < box.y0) box.y0 = y;
+      box.y1 = y;
+    }
+  }
+  return box.x1 < 0 ? null : box;
+}
+
+/** Fills background that cannot be reached from outside. Changes the mask; returns its box.
+ * @param {Uint8Array} mask @param {number} w @param {number} h */
+export function fillHoles(mask, w, h) {
+  const box = boxOf(mask, w, h);
+  if (!box) return null;
+  const background = cut(mask, w, box).map((v) => 1 - v);
+  const bw = box.x1 - box.x0 + 1;
+  const bh = box.y1 - box.y0 + 1;
+  const outside = new Uint8Array(bw * bh);
+  background.forEach((v, i) => {
+    const [x, y] = [i % bw, Math.floor(i / bw)];
+    const atEdge = x === 0 || y === 0 || x === bw - 1 || y === bh - 1;
+    if (v && atEdge && !outside[i]) flood(background, 1, bw, bh, i, outside, false);
+  });
+  const filled = outside.map((v) => 1 - v);
+  paste(mask, w, box, filled);
+  return box;
+}
+
+/** Smooths by majority in squares of side 2r + 1, by sums over rows and columns. Changes the mask; returns that box.
+ * @param {Uint8Array} mask @param {number} w @param {number} h @param {number} r */
+export function smooth(mask, w, h, r) {
+  const inner = boxOf(mask, w, h);
+  if (!inner) return null;
+  const box = {
+    x0: Math.max(inner.x0 - r, 0),
+    y0: Math.max(inner.y0 - r, 0),
+    x1: Math.min(inner.x1 + r, w - 1),
+    y1: Math.min(inner.y1 + r, h - 1),
+  };
+  const bw = box.x1 - box.x0 + 1;
+  const bh = box.y1 - box.y0 + 1;
+  const sums = new Int32Array((bw + 1) * (bh + 1));
+  for (let y = 0; y < bh; y += 1) {
+    let line = 0;
+    for (let x = 0; x < bw; x += 1) {
+      line += mask[(box.y0 + y) * w + box.x0 + x];
+      sums[(y + 1) * (bw + 1) + x + 1] = sums[y * (bw + 1) + x + 1] + line;
+    }
+  }
+  const half = (2 * r + 1) ** 2 / 2;
+  for (let y = 0; y < bh; y += 1) {
+    const t = Math.max(y - r, 0) * (bw + 1);
+    const b = Math.min(y + r + 1, bh) * (bw + 1);
+    for (let x = 0; x < bw; x += 1) {
+      const l = Math.max(x - r, 0);
+      const e = Math.min(x + r + 1, bw);
+      mask[(box.y0 + y) * w + box.x0 + x] = sums[b + e] - sums[t + e] - sums[b + l] + sums[t + l] > half ? 1 : 0;
+    }
+  }
+  return box;
+}
+
+// Marching squares: the line where a field crosses a threshold, as one Path2D in the field's cell units.
+
+// Corners of a cell, clockwise from the upper left, are bits 8 4 2 1; edges are top 0, right 1, bottom 2, left 3. For
+// each kind of cell the edges that its segments join, two digits a segment.
+const KINDS = ['', '32', '21', '31', '01', '3021', '02', '30', '30', '02', '0132', '01', '31', '21', '32', ''];
+const SEGMENTS = KINDS.map((ends) => [...ends].map(Number));
+export const BELOW = Math.fround(-1e30); // the value around the field: a region at the border is closed along it
+
+/** @typedef {{w: number, h: number, values: Float32Array}} Field values (h, w), row by row */
+
+/** Draws the line with a pen: a new Path2D, or any object with moveTo and lineTo.
+ * @param {Field} field @param {number} level @param {any} [pen] @returns {Path2D} */
+export function contour({ w, h, values }, level, pen = new Path2D()) {
+  const blank = new Float32Array(w + 2).fill(BELOW);
+  let above = blank;
+  for (let y = 0; y <= h; y += 1) {
+    let below = blank;
+    if (y < h) {
+      below = new Float32Array(w + 2);
+      below.set(values.subarray(y * w, (y + 1) * w), 1);
+      below[0] = below[w + 1] = BELOW;
+    }
+    for (let x = 0; x <= w; x += 1) {
+      const a = above[x];
+      const b = above[x + 1];
+      const c = below[x + 1];
+      const d = below[x];
+      const kind = (a >= level ? 8 : 0) | (b >= level ? 4 : 0) | (c >= level ? 2 : 0) | (d >= level ? 1 : 0);
+      if (kind === 0 || kind === 15) continue;
+      for (let end = 0; end < SEGMENTS[kind].length; end += 1) {
+        const edge = SEGMENTS[kind][end];
+        const draw = end % 2 ? 'lineTo' : 'moveTo';
+        // Cell centres are at half units, this cell's corners at x - .5 and x + .5.
+        if (edge === 0) pen[draw](x - 0.5 + crossing(a, b, level), y - 0.5);
+        else if (edge === 1) pen[draw](x + 0.5, y - 0.5 + crossing(b, c, level));
+        else if (edge === 2) pen[draw](x - 0.5 + crossing(d, c, level), y + 0.5);
+        else pen[draw](x - 0.5, y - 0.5 + crossing(a, d, level));
+      }
+    }
+    above = below;
+  }
+  return pen;
+}
+
+/** Returns where the line crosses from a to b, 0..1. @param {number} a @param {number} b @param {number} level */
+function crossing(a, b, level) {
+  return a === BELOW || b === BELOW ? 0.5 : (level - a) / (b - a);
+}
+
+/** Returns a mask's outline, in cells of `scale` pixels. Large masks are first reduced to at most `most` cells a side,
+ * without losing a lesion pixel. @param {Uint8Array} mask @param {number} w @param {number} h */
+export function outline(mask, w, h, most = 1024) {
+  const f = Math.max(1, Math.ceil(Math.max(w, h) / most));
+  const sw = Math.ceil(w / f);
+  const sh = Math.ceil(h / f);
+  const values = new Float32Array(sw * sh);
+  for (let y = 0; y < h; y += 1) {
+    const to = Math.floor(y / f) * sw;
+    for (let x = 0, i = y * w; x < w; x += 1, i += 1) if (mask[i]) values[to + Math.floor(x / f)] = 1;
+  }
+  return { path: contour({ w: sw, h: sh, values }, 0.5), scale: f };
+}
+
+/** Returns the hottest spot of a heat map, in image pixels. @param {Field} field
+ * @param {{w: number, h: number}} picture */
+export function hottest({ w, h, values }, picture) {
+  let at = 0;
+  for (let i = 1; i < values.length; i += 1) if (values[i] > values[at]) at = i;
+  return { x: (((at % w) + 0.5) * picture.w) / w, y: ((Math.floor(at / w) + 0.5) * picture.h) / h };
 }

@@ -61,17 +61,14 @@ export function tagPanel(review) {
       ${tag}<span aria-hidden="true">×</span>
     </button>`;
   let of = 0;
-  return {
-    take: () => name.focus(),
-    reflect() {
-      const { detail } = review;
-      element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);
-      if (detail?.id !== of) name.value = '';
-      of = detail?.id || 0;
-      const decided = Boolean(detail?.mine.some((r) => r.active));
-      const tags = detail ? tagsOf(review, detail, decided) : [];
-      list.hidden = !tags.length;
-      fill(list, tags.map(chip));
-    },
-  };
+  review.shows(() => {
+    const { detail } = review;
+    element.hidden = !detail || Boolean(detail.blind || review.setup?.trial);
+    if (detail?.id !== of) name.value = '';
+    of = detail?.id || 0;
+    const decided = Boolean(detail?.mine.some((r) => r.active));
+    const tags = detail ? tagsOf(review, detail, decided) : [];
+    list.hidden = !tags.length;
+    fill(list, tags.map(chip));
+  });
 }

@@ -1,20 +1,11 @@
 // The threshold of the heat map: its slider, its contour, and its measures (Dice, IoU, area, regions).
 import { post } from '../../../static/api.js';
-import { numbers, percentileScale } from './controls.js';
-import { STEPS, stepOf } from './heat.js';
+import { STEPS, sampler, stepOf } from './heat.js';
 import * as layers from './layers.js';
-import * as measure from './measure.js';
+import { BELOW } from './shapes.js';
 
 const REST = 1500; // milliseconds after which a threshold counts as chosen
 const HELD = 500; // milliseconds between checks of a slider that is still held
-
-/** Describes how a map is outlined. @param {import('./heat.js').HeatMap} map */
-function outlineWords({ share, scale, core }) {
-  if (share === null)
-    return 'Outlined at one level for all images: 1 % of a typical normal image is above it. Score the run again for outlines adapted to each image.';
-  if (scale.pixel === core) return 'Nothing here exceeds the values of typical normal images.';
-  return `Outlined above ${Math.round(100 * share)} % of the range from typical normal values to this image's maximum; the share was learnt from lesions pasted into held-out normals. It does not affect flags.`;
-}
 
 export class Threshold {
   /** @param {ReviewView} review */
@@ -32,21 +23,15 @@ export class Threshold {
     return this.step ?? (heat ? stepOf(heat.map, heat.map.scale.pixel) : STEPS / 2);
   }
 
-  // Updates the threshold's step, the contour and the measures after a new heat map or mask.
+  // Updates the contour and the measures after a new heat map or mask; the caller redraws.
   settle() {
     const { review } = this;
-    const { heat, side, run } = review;
-    percentileScale(review, run ? review.detail?.readings?.[run] : null);
-    side.threshold.range.disabled = !heat;
-    review.put({ counts: null });
-    if (!heat) {
-      numbers(review, null);
-      return;
-    }
-    const known = heat.counted?.mask === review.maskId ? heat.counted : null;
-    if (known) review.put({ counts: known.counts });
-    this.apply();
-    if (!known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
+    const { heat } = review;
+    const counted = heat?.counted;
+    const known = counted?.mask === review.maskId ? counted : null;
+    review.put({ counts: known?.counts ?? null });
+    this.cut();
+    if (heat && !known) requestAnimationFrame(() => setTimeout(() => this.count())); // the picture first
   }
 
   async count() {
@@ -57,35 +42,29 @@ export class Threshold {
     const counts = await this.counted(heat, lesion, maskId, picture, stale);
     if (!counts || stale()) return;
     review.put({ counts });
-    this.measured();
+    review.redraw();
   }
 
   /** @param {import('./layers.js').Layer} made @param {import('./layers.js').MaskLayer | null} lesion @param {number |
    * null} mask @param {import('./image.js').Picture} picture @param {() => boolean} [stale] */
   async counted(made, lesion, mask, picture, stale) {
     const { w, h } = picture;
-    const counts = await measure.count(made.map, lesion?.pixels, w, h, made.inside, stale, layers.ownCut(made));
+    const counts = await count(made.map, lesion?.pixels, w, h, made.inside, stale, layers.ownCut(made));
     if (counts) made.counted = { mask, counts };
     return counts;
   }
 
-  apply() {
-    const { $, heat, second, side } = this.review;
-    const step = this.current();
-    side.threshold.set(step);
-    $('.rv-outline').textContent = this.step === null && heat ? outlineWords(heat.map) : '';
+  // Outlines the heat maps at the threshold.
+  cut() {
+    const { heat, second } = this.review;
     if (heat) layers.cutAt(heat, this.step);
-    if (second) layers.cutAt(second, this.step);
-    this.measured();
+    if (heat && second) layers.cutAt(second, this.step);
   }
 
+  /** Measures the regions at the threshold; null while their pixels are not counted. */
   measured() {
-    const { counts, heat, picture } = this.review;
-    numbers(this.review, {
-      at: counts && measure.at(counts, this.step),
-      components: heat?.components,
-      pixels: picture ? picture.w * picture.h : 0,
-    });
+    const { counts } = this.review;
+    return counts && measuredAt(counts, this.step);
   }
 
   /** @param {number} step */
@@ -104,8 +83,8 @@ export class Threshold {
     const from = this.reported ?? this.current() / STEPS;
     this.step = step;
     if (!heat || !detail) return;
-    this.apply();
-    review.draw();
+    this.cut();
+    review.redraw();
     this.report({ case: detail.id, run, from, to: this.current() / STEPS });
   }
 
@@ -114,7 +93,7 @@ export class Threshold {
   report(change) {
     clearTimeout(this.timer);
     const send = () => {
-      if (this.review.side.threshold.range.matches(':active')) {
+      if (this.review.$('.rv-threshold').matches(':active')) {
         this.timer = setTimeout(send, HELD);
         return;
       }
@@ -123,4 +102,84 @@ export class Threshold {
     };
     this.timer = setTimeout(send, REST);
   }
+}
+
+// Dice, IoU and area at any threshold in constant time: one pass counts, for each step of the slider, the image's
+// pixels at or above it inside and outside the lesion mask. The pass runs at the image's own resolution.
+
+const AT_ONCE = 1_000_000; // pixels counted before the page may update
+
+/** @typedef {{inside: Float64Array, outside: Float64Array, lesion: number, pixels: number, own: [number, number]}}
+ *   PixelCounts by step; own: inside and outside the lesion, for the map's own outline */
+/** @typedef {{area: number, share: number, dice: number | null, iou: number | null}} Found */
+
+/** Counts an image's pixels by the highest step of the slider that finds them. Null if it was cancelled.
+ * @param {import('./heat.js').HeatMap} map @param {Uint8Array | undefined} lesion @param {number} w @param {number} h
+ * @param {import('./heat.js').Area | null} roi @param {() => boolean} [cancelled] @param {import('./shapes.js').Field
+ * | null} [cut] the field of the map's own outline @returns {Promise<PixelCounts | null>} */
+export async function count(map, lesion, w, h, roi, cancelled = () => false, cut = null) {
+  let missed = 0; // lesion pixels outside the region: never found at any threshold
+  const inside = new Float64Array(STEPS + 2);
+  const outside = new Float64Array(STEPS + 2);
+  const row = new Float32Array(w);
+  const fillRow = sampler(map, w, h);
+  const gain = STEPS / (map.scale.hi - map.scale.lo || 1);
+  const across = roi && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * roi.w) / w));
+  /** @type {[number, number]} */
+  const own = [0, 0];
+  const column = cut && Int32Array.from({ length: w }, (_, x) => Math.floor(((x + 0.5) * cut.w) / w));
+  let done = 0;
+  for (let y = 0; y < h; y += 1) {
+    fillRow(y, row);
+    const down = roi ? Math.floor(((y + 0.5) * roi.h) / h) * roi.w : 0;
+    const line = cut ? Math.floor(((y + 0.5) * cut.h) / h) * cut.w : 0;
+    for (let x = 0, i = y * w; x < w; x += 1, i += 1) {
+      if (roi && across && !roi.pixels[down + across[x]]) {
+        if (lesion?.[i]) missed += 1;
+        continue;
+      }
+      const t = (row[x] - map.scale.lo) * gain;
+      const bin = t < 0 ? 0 : t >= STEPS ? STEPS + 1 : Math.floor(t + 1e-4) + 1;
+      if (lesion?.[i]) inside[bin] += 1;
+      else outside[bin] += 1;
+      if (row[x] >= map.scale.pixel && !(cut && column && cut.values[line + column[x]] === BELOW))
+        own[lesion?.[i] ? 0 : 1] += 1;
+    }
+    done += w;
+    if (done > AT_ONCE) {
+      done = 0;
+      await new Promise((go) => setTimeout(go));
+      if (cancelled()) return null;
+    }
+  }
+  for (let k = STEPS; k >= 0; k -= 1) {
+    inside[k] += inside[k + 1];
+    outside[k] += outside[k + 1];
+  }
+  return { inside, outside, lesion: inside[0] + missed, pixels: w * h, own };
+}
+
+/** Measures slider step k, or the map's own outline for null: area in pixels, share of the image, overlap with any lesion.
+ * @param {PixelCounts} counts @param {number | null} k */
+export function measuredAt(counts, k) {
+  const [found, false_] = k === null ? counts.own : [counts.inside[k + 1], counts.outside[k + 1]];
+  const area = found + false_;
+  /** @type {Found} */
+  const out = { area, share: area / counts.pixels, dice: null, iou: null };
+  if (counts.lesion) {
+    out.dice = (2 * found) / (area + counts.lesion);
+    out.iou = found / (false_ + counts.lesion);
+  }
+  return out;
+}
+
+/** Compares two masks. @param {Uint8Array} a @param {Uint8Array} b */
+export function overlap(a, b) {
+  let both = 0;
+  let sum = 0;
+  for (let i = 0; i < a.length; i += 1) {
+    both += a[i] & b[i];
+    sum += a[i] + b[i];
+  }
+  return { dice: sum ? (2 * both) / sum : 1, iou: sum - both ? both / (sum - both) : 1 };
 }

@@ -1,6 +1,8 @@
 // The score over a recording's frames or a volume's slices, under the viewer: click a frame, or go to the next peak.
+import { effect } from '@preact/signals';
 import { get } from '../../../static/api.js';
 import { el, fill } from '../../../static/dom.js';
+import { Answered, shownCase } from '../../../static/store.js';
 import { dom } from '../../../static/view.js';
 
 const WIDTH = 1000;
@@ -9,30 +11,21 @@ const FLAGGED = 95; // percentile of held-out normals at which a case is flagged
 /** @param {ReviewView} review */
 export function timeline(review) {
   const line = review.$('.rv-timeline');
-  /** @type {Answers.Frame[]} */
-  let frames = [];
-  let held = '';
-  let last = 0;
-  const here = () => frames.findIndex((f) => f.id === review.detail?.id);
+  const found = new Answered(
+    () => {
+      review.changes.value;
+      const { study, run, detail } = review;
+      const several = detail?.frames && detail.frames > 1 && !detail.blind;
+      return several ? `${study}/${run}/${detail.recording}/${detail.frames}` : null; // slices may still arrive
+    },
+    () => get(`/api/review/timeline/${review.detail?.id}`, { run: review.run }),
+  );
+  const shown = () => (found.value?.ok ? found.value.frames : []);
+  const here = () => shown().findIndex((f) => f.id === review.detail?.id);
 
-  async function follow() {
-    const { detail } = review;
-    if (!detail?.frames || detail.frames < 2 || detail.blind) {
-      line.hidden = true;
-      return;
-    }
-    const key = `${review.study}/${review.run}/${detail.recording}/${detail.frames}`; // slices may still arrive
-    if (held !== key || !frames.some((f) => f.id === detail.id)) {
-      const got = await get(`/api/review/timeline/${detail.id}`, { run: review.run });
-      if (review.detail !== detail) return;
-      frames = got.ok ? got.frames : [];
-      held = key;
-    }
-    if (last !== detail.id) draw();
-    last = detail.id;
-  }
-
-  function draw() {
+  effect(() => {
+    shownCase.value;
+    const frames = shown();
     line.hidden = frames.length < 2;
     if (line.hidden) return;
     const x = (/** @type {number} */ i) => ((i + 0.5) * WIDTH) / frames.length;
@@ -53,17 +46,17 @@ export function timeline(review) {
         ${el('line', { x1: now, x2: now, y1: 0, y2: 54, stroke: 'var(--text)', ...thin })}
       </svg>`;
     fill(line, svg);
-  }
+  });
 
   function peak() {
-    if (frames.length < 2 || line.hidden)
-      return review.say('This case is a single image; only recordings and volumes have peaks.');
+    const frames = shown();
+    if (frames.length < 2) return review.say('This case is a single image; only recordings and volumes have peaks.');
     const scores = frames.map((f) => f.score);
     const i = nextPeak(scores, here());
     return i < 0 ? review.say('The score has no peak here.') : review.goTo(frames[i].id);
   }
 
-  return { follow, peak };
+  return peak;
 }
 
 // Peaks of the score over a recording's frames or a volume's slices.

@@ -1,8 +1,7 @@
-// One transform for all panes: a pixel (u, v) of the displayed picture (orientation.js) is at (u * scale + dx,
+// One transform for all panes: a pixel (u, v) of the displayed picture is at (u * scale + dx,
 // v * scale + dy) CSS pixels of a pane.
 
 import { clamp } from '../../../static/format.js';
-import { fromSeen, seenSize, toSeen, UPRIGHT } from './orientation.js';
 
 /** @typedef {{w: number, h: number}} Size */
 /** @typedef {{px: number, py: number}} Place in CSS pixels of a pane */
@@ -25,10 +24,17 @@ export class View {
     return seenSize(this.turn, this.image);
   }
 
-  /** Flips or turns the view around its centre. @param {(turn: import('./orientation.js').Turn) => typeof UPRIGHT} how */
+  /** Flips or turns the view around its centre. @param {(turn: Turn) => typeof UPRIGHT} how */
   reorient(how) {
+    this.around(() => {
+      this.turn = how(this.turn);
+    });
+  }
+
+  /** Changes the view around its centre. @param {() => void} change */
+  around(change) {
     const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
-    this.turn = how(this.turn);
+    change();
     if (this.fitted) this.fit();
     else this.centre(middle);
   }
@@ -49,10 +55,9 @@ export class View {
   /** @param {number} w @param {number} h */
   setPane(w, h) {
     if (this.pane.w === w && this.pane.h === h) return;
-    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
-    this.pane = { w, h };
-    if (this.fitted) this.fit();
-    else this.centre(middle);
+    this.around(() => {
+      this.pane = { w, h };
+    });
   }
 
   fit() {
@@ -65,10 +70,10 @@ export class View {
   }
 
   oneToOne() {
-    const middle = this.toImage(this.pane.w / 2, this.pane.h / 2);
-    this.scale = 1 / (window.devicePixelRatio || 1);
-    this.fitted = false;
-    this.centre(middle);
+    this.around(() => {
+      this.scale = 1 / (window.devicePixelRatio || 1);
+      this.fitted = false;
+    });
   }
 
   /** @param {Spot} spot */
@@ -182,4 +187,69 @@ export function gestures(canvas, view, { tool, windowing, hover }) {
   canvas.addEventListener('pointerup', end);
   canvas.addEventListener('pointercancel', end);
   canvas.addEventListener('pointerleave', () => hover(null));
+}
+
+// The image's orientation in the view: flipped, turned by right angles. It affects only the view: masks, findings and
+// lengths stay in the image's own frame.
+/**
+ * A point (x, y) of the image is at (a x + c y + e, b x + d y + f) of the displayed picture; e and f keep the
+ * picture's corner at (0, 0). One of a, c is 0, and one of b, d.
+ * @typedef {{a: number, b: number, c: number, d: number}} Turn
+ */
+
+/** @type {Turn} */
+export const UPRIGHT = { a: 1, b: 0, c: 0, d: 1 };
+
+/** The operations on the displayed picture: the new x and y. @type {Record<string, (turn: Turn) => Turn>} */
+export const TURNS = {
+  across: ({ a, b, c, d }) => ({ a: -a, b, c: -c, d }),
+  down: ({ a, b, c, d }) => ({ a, b: -b, c, d: -d }),
+  right: ({ a, b, c, d }) => ({ a: -b, b: a, c: -d, d: c }),
+};
+// -0 is the same orientation as 0.
+for (const [name, turn] of Object.entries(TURNS))
+  TURNS[name] = (before) => {
+    const { a, b, c, d } = turn(before);
+    return { a: a + 0, b: b + 0, c: c + 0, d: d + 0 };
+  };
+
+/** The displayed size of a picture of w x h. @param {Turn} turn @param {{w: number, h: number}} image */
+export const seenSize = ({ a }, { w, h }) => (a ? { w, h } : { w: h, h: w });
+
+/** @param {Turn} turn @param {{w: number, h: number}} image */
+function shift({ a, b, c, d }, { w, h }) {
+  return { e: (a < 0 ? w : 0) + (c < 0 ? h : 0), f: (b < 0 ? w : 0) + (d < 0 ? h : 0) };
+}
+
+/** Converts a point of the image to the displayed picture. @param {Turn} turn @param {{w: number, h: number}} image
+ * @param {Spot} p */
+export function toSeen(turn, image, { x, y }) {
+  const { e, f } = shift(turn, image);
+  return { x: turn.a * x + turn.c * y + e, y: turn.b * x + turn.d * y + f };
+}
+
+/** Converts a point p of the displayed picture to the image. @param {Turn} turn
+ * @param {{w: number, h: number}} image @param {Spot} p @returns {Spot} */
+export function fromSeen(turn, image, p) {
+  const { e, f } = shift(turn, image);
+  const [u, v] = [p.x - e, p.y - f];
+  return { x: turn.a * u + turn.b * v, y: turn.c * u + turn.d * v };
+}
+
+/** Returns the canvas's transform for an image in pixel units.
+ * @param {{scale: number, dx: number, dy: number, turn?: Turn}} view @param {{w: number, h: number}} image @param
+ * {number} ratio pixels of the canvas in a CSS pixel @returns {[number, number, number, number, number, number]} */
+export function matrix({ scale, dx, dy, turn = UPRIGHT }, image, ratio) {
+  const s = scale * ratio;
+  const { e, f } = shift(turn, image);
+  return [s * turn.a, s * turn.b, s * turn.c, s * turn.d, s * e + dx * ratio, s * f + dy * ratio];
+}
+
+/** Returns the orientation in a few symbols; empty if the image is shown as stored. @param {Turn} turn */
+export function inWords(turn) {
+  const { a, b, c, d } = turn;
+  if (a * d - b * c > 0) return b === 1 ? '↻ 90°' : a === -1 ? '↻ 180°' : b === -1 ? '↻ 270°' : '';
+  if (a === -1) return '⇆ flipped';
+  if (d === -1) return '⇅ flipped';
+  return b === 1 ? '⇆ flipped, ↻ 90°' : '⇆ flipped, ↻ 270°';
 }
