@@ -1,11 +1,11 @@
 // Two menus: named views of the maps, and exports as files.
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closing, download, el, fill, finder, finderOfAll, onEnter } from '../../../static/dom.js';
+import { action, closing, el, fill, finder, finderOfAll, onEnter } from '../../../static/dom.js';
 import { dom } from '../../../static/view.js';
 
 export class Menus {
-  /** @param {HTMLElement} root @param {import('./cluster_view.js').ClusterView} clusters */
+  /** @param {HTMLElement} root @param {import('../clusters.js').ClusterView} clusters */
   constructor(root, clusters) {
     this.root = root;
     this.clusters = clusters;
@@ -30,7 +30,7 @@ export class Menus {
 
   // Files ------------------------------------------------------------------------------------------
   files() {
-    const pane = this.clusters.active.map ? this.clusters.active : this.clusters.panes[0];
+    const { pane } = this.clusters;
     if (!pane.map) return [el('p', { class: 'dim' }, 'There is no map yet.')];
     const query = new URLSearchParams();
     if (pane.fit) query.set('fit', pane.fit);
@@ -48,21 +48,7 @@ export class Menus {
       ${figures({ epoch: pane.epoch })}
       ${several && [el('h3', {}, 'Figure, all epochs'), figures()]}
       <h3>Table of all points</h3>
-      ${link('csv', 'CSV')}${link('parquet', 'Parquet')}
-      <h3>As shown on screen</h3>
-      ${action('PNG', () => this.picture(pane), { class: 'item' })}`;
-  }
-  /** @param {import('./pane.js').Pane} pane */
-  picture(pane) {
-    const { plot } = pane;
-    const out = document.createElement('canvas');
-    out.width = plot.over.width;
-    out.height = plot.over.height;
-    const ink = out.getContext('2d');
-    ink?.drawImage(plot.points, 0, 0, out.width, out.height);
-    ink?.drawImage(plot.over, 0, 0);
-    out.toBlob((blob) => blob && download(blob, `${this.clusters.study}-epoch-${pane.epoch}.png`));
-    this.close();
+      ${link('csv', 'CSV')}${link('parquet', 'Parquet')}`;
   }
 
   // Views ------------------------------------------------------------------------------------------
@@ -97,7 +83,7 @@ export class Menus {
       colour: clusters.colour,
       fit: clusters.fit,
       hidden: [...clusters.hidden].map(([column, names]) => [column, [...names]]),
-      selected: clusters.pointsOf(clusters.shown[0]).map((i) => clusters.shown[0].map.ids[i]),
+      selected: clusters.pointsOf(clusters.panes[0]).map((i) => clusters.panes[0].map.ids[i]),
     };
   }
   /** @param {ReturnType<Menus['state']>} state */
@@ -120,8 +106,6 @@ export class Menus {
       clusters.panes[i].plot.redraw();
     }
     [clusters.active] = clusters.panes;
-    const found = state.selected.map((id) => clusters.active.map.find(id)).filter((i) => i >= 0);
-    if (found.length) clusters.select(clusters.active, found, false);
-    else clusters.clear();
+    clusters.select(clusters.active, clusters.active.map.findAll(state.selected));
   }
 }

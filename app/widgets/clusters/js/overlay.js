@@ -1,6 +1,7 @@
 // Overlays on the points: class means and radii, frozen centres, rings around points, the lasso.
+
+import { isProjected } from './model.js';
 import { css } from './palette.js';
-import { isProjected } from './projected.js';
 
 /** @typedef {import('./plot.js').Plot} Plot */
 /** @typedef {CanvasRenderingContext2D} Ink */

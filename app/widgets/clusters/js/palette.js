@@ -1,5 +1,5 @@
 // Colours on the dark ground: one per category, or a ramp for numbers. All are packed as 0xBBGGRR for the painter.
-import { isProjected } from './projected.js';
+import { isProjected } from './model.js';
 
 /** @type {Record<string, string>} */
 const GROUPS = {
