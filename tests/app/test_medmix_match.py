@@ -51,7 +51,7 @@ def test_from_a_dropped_image_to_a_saved_preset(page, page_url, go, tmp_path):
     page.wait_for_selector(".match progress", timeout=60_000)
     settle(page)
     assert "is unknown" in page.locator(".match").inner_text(), "one lesion tells nothing about others"
-    assert page.locator(".match-rows > div").count() == 2 and page.locator(".match-rows canvas").count() > 3
+    assert page.locator(".match-rows > div").count() == 2 and page.locator(".match-rows img").count() > 3
     with page.expect_download() as download:
         page.get_by_role("button", name="JSON ↓").click()
     download.value.save_as(tmp_path / "matched.json")

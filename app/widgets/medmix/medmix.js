@@ -7,9 +7,8 @@ import { fitting } from '../../static/kind.js';
 import { Beside } from './beside.js';
 import { fetchGrid, Sheet } from './grid.js';
 import { Match } from './match.js';
+import { Numbers, waited } from './measured.js';
 import { label, Presets } from './presets.js';
-import { Numbers } from './probe.js';
-import { waited } from './waiting.js';
 
 const SAMPLES = 6;
 
