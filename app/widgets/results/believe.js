@@ -1,13 +1,13 @@
 // A run's reliability: what its limit guarantees, what it misses by planted lesions, changed images, calibrated scores.
-import { el, num, table, tr } from '../../static/dom.js';
 import { fixed, percent } from '../../static/format.js';
-import { dom } from '../../static/view.js';
+import { html } from '../../static/view.js';
+import { num, table } from './tables.js';
 
 /** How often cases of a predicted probability were called abnormal. @param {NonNullable<Answers.Believed['calibration']>} calibration */
 function reliability({ points }) {
   const share = (/** @type {number | null} */ v) => percent(v, 0);
   const row = (/** @type {(typeof points)[number]} */ { chance, value, low, high, n }) =>
-    tr([share(chance), `${share(value)} (${share(low)} to ${share(high)})`, String(n)].map(num));
+    html`<tr>${num(share(chance))}${num(`${share(value)} (${share(low)} to ${share(high)})`)}${num(n)}</tr>`;
   return table(['Predicted chance', 'Called abnormal (95 %)', 'Cases'], points.map(row));
 }
 
@@ -19,40 +19,38 @@ export function guaranteed(p) {
     p.normals > 0 &&
     `It flags ${p.flagged} of ${p.normals} normal test images, ${percent(value)} ` +
       `(95 % interval ${percent(low)} to ${percent(high)}).`;
-  return dom`<summary>What the 5 % limit guarantees</summary>
+  return html`<details>
+    <summary>What the 5 % limit guarantees</summary>
     <p class=${p.paused ? 'bad' : 'dim'}>${p.guarantee}</p>
-    ${p.threshold !== null && dom`<p class="dim num">Its threshold is ${fixed(p.threshold)}. ${seen}</p>`}`;
+    ${p.threshold !== null && html`<p class="dim num">Its threshold is ${fixed(p.threshold)}. ${seen}</p>`}
+  </details>`;
 }
 
 /** Shows how the images differ, with typical pictures of both sides. @param {Answers.Believed['plain'][number]} group */
 function differing({ of, rows, pictures }) {
   const image = (/** @type {number} */ id) =>
-    dom`<img src="/api/case/${id}/thumb.png?size=200" alt="" loading="lazy" />`;
+    html`<img src="./api/case/${id}/thumb.png?size=200" alt="" loading="lazy" />`;
   const row = (/** @type {string} */ words, /** @type {number[]} */ cases) =>
-    dom`<figure><figcaption class="dim">${words}</figcaption>${cases.map(image)}</figure>`;
+    html`<figure><figcaption class="dim">${words}</figcaption>${cases.map(image)}</figure>`;
   const differences = rows.map(({ measure, usual, new: now }) => `${measure} ${fixed(now)} instead of ${fixed(usual)}`);
-  return dom`<p class="num">Images of ${of}: ${differences.join(', ')}.</p>
-    ${pictures && dom`<div class="rs-sides">${row('held out', pictures.usual)}${row('new', pictures.new)}</div>`}`;
+  return html`<p class="num">Images of ${of}: ${differences.join(', ')}.</p>
+    ${pictures && html`<div class="rs-sides">${row('held out', pictures.usual)}${row('new', pictures.new)}</div>`}`;
 }
 
-/** Shows a badge above all figures if images have changed. @param {Answers.Believed} found */
-export const badge = ({ changed }) =>
-  changed?.since && el('p', { class: 'panel bad' }, `⚠ ${changed.words}. The guarantee does not hold for them.`);
-
-/** @param {Answers.Believed} found @param {HTMLElement | false} plant a button that measures missed lesions */
+/** @param {Answers.Believed} found @param {any} plant a button that measures missed lesions */
 export function believed({ promise, planted, changed, plain, calibration, enough }, plant) {
   const rows = planted.map(({ size, contrast, found: { value, low, high } }) => {
     const [of, least, most] = [value, low, high].map((v) => percent(v, 0));
-    return tr([percent(size, 0), percent(contrast, 0), `${of} (${least} to ${most})`].map(num));
+    return html`<tr>${[percent(size, 0), percent(contrast, 0), `${of} (${least} to ${most})`].map((words) => num(words))}</tr>`;
   });
   const caveat = promise?.caveat || changed?.caveat;
-  const dim = (/** @type {string} */ text) => el('p', { class: 'dim' }, text);
-  return dom`<div class="rs-two rs-believed">
+  const dim = (/** @type {string} */ text) => html`<p class="dim">${text}</p>`;
+  return html`<div class="rs-two rs-believed">
     <div>
       <h3>New images</h3>
       ${
         changed
-          ? el('p', { class: changed.since && 'bad' }, `${changed.words}.`)
+          ? html`<p class=${changed.since ? 'bad' : ''}>${changed.words}.</p>`
           : dim('Too few new normal images to compare.')
       }
       ${plain.map(differing)}
