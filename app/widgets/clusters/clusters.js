@@ -90,7 +90,8 @@ export class ClusterView {
     const { $, pane } = this;
     const pressed = (/** @type {HTMLElement} */ button, /** @type {boolean} */ on) =>
       button.setAttribute('aria-pressed', String(on));
-    for (const button of finderOfAll(this.root)('button[data-tool]')) pressed(button, button.dataset.tool === this.tool);
+    for (const button of finderOfAll(this.root)('button[data-tool]'))
+      pressed(button, button.dataset.tool === this.tool);
     $('.stage').dataset.tool = this.tool;
     pressed($('.marks'), this.marks);
     pressed($('.split'), !this.panes[1].root.hidden);

@@ -116,7 +116,7 @@ export async function mount(root, studio) {
   };
 
   const link = (/** @type {number} */ id, /** @type {string} */ name) => button(name, () => studio.openCase(id));
-  const open = (/** @type {string} */ run) => choose({ run });
+  const chooseRun = (/** @type {string} */ run) => choose({ run });
 
   /** @param {Answers.ResultsOfRun} r @param {boolean} may use administrators' functions */
   function flagged(r, may) {
@@ -140,7 +140,7 @@ export async function mount(root, studio) {
           onChange=${(/** @type {any} */ event) => choose({ masks: event.target.value })}>${Object.entries(kinds).map(option)}</select>
         ${may && button('Evaluate all', () => orToast(again()), title)}
       </div>
-      ${detectors(r.compared, r.run, open)}
+      ${detectors(r.compared, r.run, chooseRun)}
       <h2>Agreement of readers</h2>
       ${agreement(r.agreement, link)}
       <h2>Decisions changed after seeing the score</h2>
@@ -164,7 +164,7 @@ export async function mount(root, studio) {
     const alarm = found?.changed?.since && `⚠ ${found.changed.words}. The guarantee does not hold for them.`;
     return html`
       ${alarm && html`<div class="rs-wide" role="status"><p class="panel bad">${alarm}</p></div>`}
-      ${verdicts(r.verdicts, r.run, open)}
+      ${verdicts(r.verdicts, r.run, chooseRun)}
       <${OperatingPoint} key=${r.run} r=${r} may=${may} renew=${() => results.renew()} studio=${studio}
         guarantee=${guaranteed(found?.promise ?? null)} />
       ${flagged(r, may)}
@@ -194,7 +194,11 @@ export async function mount(root, studio) {
   show(finder(root)('.rs-page'), Whole);
 
   for (const event of ['back', 'scored']) studio.on(event, renew);
-  studio.on('tab', (tab) => tab === 'results' && renew());
+  let open = studio.tab;
+  studio.on('tab', (tab) => {
+    if (tab === 'results' && open === tab) renew(); // else the tab becomes visible, and fetches
+    open = tab;
+  });
   studio.on('status', ({ job, beside }) => {
     if (!awaited.value || job || beside) return;
     awaited.value = false;

@@ -161,8 +161,7 @@ def test_a_click_gives_the_right_image_after_filter_isolate_and_epoch_change(map
     i = maps.alone()
     assert maps.get("view.panes[0].column.names[view.panes[0].column.codes[a]]", i) != "Normal, training"
     click_shows(maps, i)
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 3)
+    maps.enclose("Lasso", 0.6)
     chosen = set(maps.selected())
     page.get_by_role("button", name="Isolate").click()
     page.get_by_role("button", name="Move", exact=True).click()
@@ -185,14 +184,13 @@ def test_neighbours_on_the_page_equal_brute_force(maps, mapped):
     assert shown == NearestNeighbors(n_neighbors=10, algorithm="brute").fit(x).kneighbors()[1][i].tolist()
 
 
-@pytest.mark.parametrize("tool", ["lasso", "box"])
+@pytest.mark.parametrize("tool", ["Lasso", "Box"])
 def test_lasso_and_box_take_visible_points_only(maps, tool):
     page = maps.page
     assert maps.pixels("Abnormal, test") > 0
     page.get_by_role("button", name="Hide Abnormal, test").click()
     assert maps.pixels("Abnormal, test") == 0
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    getattr(maps, tool)(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    maps.enclose(tool)
     names = maps.get(
         "view.pointsOf(view.panes[0]).map((i) => view.panes[0].column.names[view.panes[0].column.codes[i]])"
     )
@@ -208,8 +206,7 @@ def test_two_maps_share_one_selection_by_identity(maps):
     page.wait_for_function("document.querySelector('.widget-clusters').scatter.panes[1].map")
     page.evaluate(PAINTED)
     assert maps.get("view.panes[0].map.key !== view.panes[1].map.key")
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
+    maps.enclose("Lasso", 0.5)
     ids = "view.pointsOf(view.panes[{0}]).map((i) => view.panes[{0}].map.ids[i]).sort()"
     here, there = maps.get(ids.format(0)), maps.get(ids.format(1))
     placed = set(maps.get("Array.from(view.panes[1].map.ids)"))  # the newest map, which may be of a part of the images
@@ -220,8 +217,7 @@ def test_two_maps_share_one_selection_by_identity(maps):
 @pytest.mark.long
 def test_a_tag_and_a_view_survive_a_reload(maps, mapped, go):
     page, store = maps.page, mapped[1]
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.lasso(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    maps.enclose("Lasso")
     page.get_by_label("Tag", exact=True).fill("looked at")
     page.get_by_role("button", name="Tag", exact=True).click()
     page.get_by_text("cases tagged").wait_for()
@@ -270,8 +266,7 @@ def test_new_images_are_placed_on_the_map_and_taken_off_again(maps, mapped, tmp_
     page.locator(".near .thumb").nth(9).wait_for()
     shown = [int(b.get_attribute("data-point")) for b in page.locator(".near .thumb").all()]
     assert shown == new.near[-1, i - own].tolist()
-    box = page.locator(".pane[data-pane='0'] .over").bounding_box()
-    maps.box(box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3)
+    maps.enclose("Box")
     assert maps.selected() == list(range(own, own + 5))
     page.get_by_role("button", name="Add to worklist", exact=True).click()
     page.get_by_text("not cases of its study").wait_for()

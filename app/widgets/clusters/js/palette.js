@@ -1,17 +1,13 @@
 // Colours on the dark ground: one per category, or a ramp for numbers. All are packed as 0xBBGGRR for the painter.
 import { isProjected } from './model.js';
 
-/** @type {Record<string, string>} */
-const GROUPS = {
+/** Of classes and categories, by name. @type {Record<string, string>} */
+const NAMED = {
   'Normal, training': '#4a86c8',
   'Normal, held out': '#8fc1f0',
   'Normal, test': '#4fc3a8',
   'Abnormal, test': '#f4647f',
   'Unlabelled, test': '#a3adb8',
-};
-const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5', '#6c6fd1'];
-/** @type {Record<string, string>} */
-const NAMED = {
   normal: '#4fc3a8',
   abnormal: '#f4647f',
   unsure: '#e6bd6a',
@@ -26,6 +22,7 @@ const NAMED = {
   'no lesion': '#4a86c8',
   'A\u2080, normal': '#4a86c8',
 };
+const PSEUDO = ['#f6dc7a', '#f0a93c', '#d9722c', '#b9503f', '#a0528c', '#7d5bb5', '#6c6fd1'];
 const PLAIN = '#56b4e9 #e69f00 #2fb592 #cc79a7 #f0e442 #d5702e #8b93ff #c3cbd3 #9b6a3c #6fd3e0'.split(' ');
 const PLACED = ['#ffffff', '#b6f0d0', '#ffd0ea', '#d8d0ff'];
 const NONE = '#4d5864';
@@ -50,9 +47,7 @@ export function categoryColours(names) {
     const hex =
       name === '\u2013'
         ? NONE
-        : GROUPS[name] ||
-          NAMED[name] ||
-          (pseudo ? PSEUDO[pseudo[1].charCodeAt(0) - 0x2081] : PLAIN[next++ % PLAIN.length]);
+        : NAMED[name] || (pseudo ? PSEUDO[pseudo[1].charCodeAt(0) - 0x2081] : PLAIN[next++ % PLAIN.length]);
     return pack(parse(hex));
   });
 }

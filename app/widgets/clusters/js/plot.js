@@ -24,7 +24,7 @@ export class Plot {
     this.trail = null;
     this.marks = true;
     this.time = 0;
-    this.dirty = { points: false, over: false };
+    this.dirty = { points: false }; // the overlay is drawn in every frame
     this.width = 0; // CSS pixels
     this.height = 0;
     this.home = 0; // the scale at which the whole map is visible
@@ -163,28 +163,21 @@ export class Plot {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.host;
     if (!width || !height) return;
-    const first = !this.width;
     Object.assign(this, { width, height });
     this.painter.resize(width, height);
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     this.over.width = width * ratio;
     this.over.height = height * ratio;
     this.ink.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (first) this.fit();
-    else if (this.home) {
-      const kept = this.camera.scale / this.home;
-      const { x, y } = this.camera;
-      this.fit();
-      if (kept > 1.02) {
-        Object.assign(this.camera, { x, y, scale: this.home * kept });
-      }
-    }
+    const { x, y, scale } = this.camera;
+    const kept = this.home ? scale / this.home : 1; // what is enlarged stays enlarged
+    this.fit();
+    if (kept > 1.02) Object.assign(this.camera, { x, y, scale: this.home * kept });
     this.redraw();
   }
 
   redraw(points = true) {
     if (points) this.dirty.points = true;
-    this.dirty.over = true;
     this.asked ||= requestAnimationFrame(() => this.draw());
   }
   draw() {
@@ -205,6 +198,6 @@ export class Plot {
       });
     }
     drawOverlay(this);
-    this.dirty = { points: false, over: false };
+    this.dirty.points = false;
   }
 }
