@@ -77,30 +77,23 @@ export const rampCss = () => `linear-gradient(to right, ${RAMP.map((c) => css(pa
  * @returns {Colouring} */
 export function colouring(column, hidden) {
   if (column.codes && column.names) {
-    const table = categoryColours(column.names);
-    const counts = new Int32Array(column.names.length);
-    const off = column.names.map((name) => hidden.has(name));
-    const n = column.codes.length;
-    const none = column.names.indexOf('\u2013');
-    const back = none < 0 ? null : Uint8Array.from(column.codes, (c) => (c === none ? 1 : 0));
-    const colours = new Uint32Array(n);
-    const visible = new Uint8Array(n);
-    for (let i = 0; i < n; i += 1) {
-      const code = column.codes[i];
-      counts[code] += 1;
-      colours[i] = table[code];
-      visible[i] = off[code] ? 0 : 1;
-    }
-    return { colours, visible, back, table, counts };
+    const { codes, names } = column;
+    const table = categoryColours(names);
+    const counts = new Int32Array(names.length);
+    for (const code of codes) counts[code] += 1;
+    const none = names.indexOf('\u2013');
+    return {
+      colours: Uint32Array.from(codes, (code) => table[code]),
+      visible: Uint8Array.from(codes, (code) => (hidden.has(names[code]) ? 0 : 1)),
+      back: none < 0 ? null : Uint8Array.from(codes, (code) => (code === none ? 1 : 0)),
+      table,
+      counts,
+    };
   }
   const values = column.values || [];
   const known = /** @type {number[]} */ (values.filter((v) => v != null));
-  let [low, high] = column.name === 'percentile' ? [0, 100] : [Infinity, -Infinity];
-  if (column.name !== 'percentile')
-    for (const v of known) {
-      low = Math.min(low, v);
-      high = Math.max(high, v);
-    }
+  const ends = [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)];
+  const [low, high] = column.name === 'percentile' ? [0, 100] : ends;
   const grey = pack(parse(NONE));
   const colours = Uint32Array.from(values, (v) => (v == null ? grey : ramp((v - low) / (high - low || 1))));
   const visible = Uint8Array.from(values, (v) => (v == null && hidden.has('unknown') ? 0 : 1));
