@@ -334,7 +334,8 @@ def test_from_a_dropped_image_to_a_saved_preset(tab, tmp_path):
     tab.wait_for_selector(".match progress", timeout=60_000)
     settle(tab)
     assert "is unknown" in tab.locator(".match").inner_text(), "one lesion tells nothing about others"
-    assert tab.locator(".match-rows > div").count() == 2 and tab.locator(".match-rows img").count() > 3
+    tab.locator(".match-rows img").nth(3).wait_for()
+    assert tab.locator(".match-rows > div").count() == 2
     with tab.expect_download() as download:
         tab.get_by_role("button", name="JSON ↓").click()
     download.value.save_as(tmp_path / "matched.json")

@@ -3,12 +3,12 @@
 import { effect, signal } from '@preact/signals';
 import { api } from '../../static/api.js';
 import { orToast, toast } from '../../static/dialogs.js';
-import { fill, finder, finderOfAll, options } from '../../static/dom.js';
+import { closing, fill, finder, finderOfAll, options } from '../../static/dom.js';
 import { underWay } from '../../static/plan.js';
 import { show } from '../../static/view.js';
 import { showDetail } from './js/detail.js';
 import { MapForm, Projecting } from './js/forms.js';
-import { Menus } from './js/menus.js';
+import { Files, Views } from './js/menus.js';
 import { titleOf } from './js/model.js';
 import { Pane, showTip } from './js/pane.js';
 import { Legend, Numbers } from './js/panels.js';
@@ -42,9 +42,10 @@ export class ClusterView {
     /** @type {string | null} */
     this.study = null;
     this.tool = 'pan';
-    this.marks = true;
     /** @type {Answers.MapRow[]} */
     this.maps = [];
+    /** @type {Answers.SavedView[]} */
+    this.views = [];
     /** @type {string | null} the map that was requested here and is not ready yet */
     this.wanted = null;
     this.opening = false;
@@ -56,10 +57,15 @@ export class ClusterView {
     const { $ } = this;
     $('.stage').append(...this.panes.map((p) => p.root));
     this.form = new MapForm($('.draw'), (key, ready) => this.asked(key, ready));
-    this.menus = new Menus(root, this);
     this.projecting = new Projecting($('.place'), this);
-    show($('.legend'), Legend, { clusters: this });
-    show($('.numbers'), Numbers, { clusters: this });
+    for (const [place, View] of Object.entries({
+      legend: Legend,
+      numbers: Numbers,
+      'views .sheet': Views,
+      'out .sheet': Files,
+    }))
+      show($(`.${place}`), View, { clusters: this });
+    for (const name of ['views', 'out', 'place']) closing($(`.menu.${name}`));
     showDetail($('.detail'), this);
     $('.tools').onclick = (/** @type {any} */ event) =>
       event.target.dataset.tool && this.setTool(event.target.dataset.tool);
@@ -93,7 +99,7 @@ export class ClusterView {
     for (const button of finderOfAll(this.root)('button[data-tool]'))
       pressed(button, button.dataset.tool === this.tool);
     $('.stage').dataset.tool = this.tool;
-    pressed($('.marks'), this.marks);
+    pressed($('.marks'), pane.plot.marks);
     pressed($('.split'), !this.panes[1].root.hidden);
     const some = this.pointsOf(pane).length > 0;
     $('.clear').disabled = !some && !pane.plot.only;
@@ -142,8 +148,7 @@ export class ClusterView {
     if (!study) return;
     const { maps, views } = await api(`/api/clusters/maps?study=${encodeURIComponent(study)}`);
     if (study !== this.study) return;
-    this.menus.views = views;
-    this.maps = maps;
+    Object.assign(this, { maps, views });
     const ready = maps.filter((m) => m.ready);
     for (const pane of this.panes) {
       fill(pane.pick, options(ready.map((m) => [m.key, titleOf({ ...m, count: m.points })])));
@@ -193,9 +198,8 @@ export class ClusterView {
     this.touch();
   }
   toggleMarks() {
-    this.marks = !this.marks;
     for (const { plot } of this.panes) {
-      plot.marks = this.marks;
+      plot.marks = !plot.marks;
       plot.redraw(false);
     }
     this.touch();

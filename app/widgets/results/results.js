@@ -8,10 +8,9 @@ import { day, fixed, percent, plural } from '../../static/format.js';
 import { Unscored } from '../../static/plan.js';
 import { Answered, administers, study } from '../../static/store.js';
 import { html, show } from '../../static/view.js';
-import { believed, guaranteed } from './believe.js';
 import { Exports, listen } from './exports.js';
 import { diceBySize, predictions, Roc } from './plots.js';
-import { agreement, changedMinds, detectors, figures, verdicts } from './tables.js';
+import { agreement, believed, changedMinds, detectors, figures, guaranteed, verdicts } from './tables.js';
 
 /** Describes the threshold, and who chose it. @param {Answers.Chosen} point */
 const inEffect = ({ words, threshold, reader, created }) =>

@@ -3,7 +3,7 @@
 import { effect } from '@preact/signals';
 import { api } from '../../../static/api.js';
 import { orToast, toast } from '../../../static/dialogs.js';
-import { action, closing, fill, finder, finderOfAll, offer, onEnter, options } from '../../../static/dom.js';
+import { action, fill, finder, finderOfAll, offer, onEnter, options } from '../../../static/dom.js';
 import { underWay } from '../../../static/plan.js';
 import { dom } from '../../../static/view.js';
 
@@ -128,7 +128,6 @@ export class Projecting {
     root.addEventListener('toggle', () => {
       if (root.open) this.studies().catch(() => {});
     });
-    closing(root);
     onEnter(this.$('.place-folder'), () => orToast(this.go()));
     effect(() => this.render());
   }

@@ -27,8 +27,8 @@ export class Pane {
     this.turn = 0; // counts opened maps: an answer that arrives after a newer choice is discarded
     this.running = 0;
     this.settled = 0; // index of the last epoch at which the scrubber rested
-    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}` });
-    this.pick.onchange = () => clusters.show(this, this.pick.value);
+    const pick = () => clusters.show(this, this.pick.value);
+    this.pick = el('select', { class: 'which', 'aria-label': `Map ${number + 1}`, onchange: pick });
     this.host = el('div', { class: 'plot' });
     this.slider = el('input', { type: 'range', min: 0, step: 0.01, 'aria-label': `Epoch of map ${number + 1}` });
     this.slider.oninput = () => this.seek(+this.slider.value, true);
